@@ -7,12 +7,14 @@
 //! `conformance/differences.toml`, with reasons.
 
 mod allowed;
+mod command;
 mod compare;
-mod generate;
+mod generator;
 mod grammar;
 mod hostile;
 mod listening;
 mod logs;
+mod pair;
 mod payload;
 mod player;
 mod rules;
@@ -23,6 +25,7 @@ mod streams;
 mod tracking;
 mod users;
 mod values;
+mod workload;
 mod zsets;
 
 use std::collections::BTreeSet;
@@ -37,10 +40,11 @@ use crate::{binaries, shell};
 use crate::server::Server;
 use crate::wire::Connection;
 use allowed::Allowed;
-use generate::{Command, Generator};
+use command::Command;
 use grammar::Grammar;
 pub(crate) use payload::crc64;
 use player::{Failure, Player};
+use workload::Workload;
 
 /// Commands in one stream.
 const STREAM: u64 = 2000;
@@ -201,7 +205,7 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(
         }
         // What expires at any moment is told at any moment.
         player.tracks = stream % TRACKED_STREAMS == TRACKED_STREAMS - 1
-            && !Generator::new(grammar, seed_of(options.seed, stream)).is_mortal();
+            && !Workload::new(grammar, seed_of(options.seed, stream)).is_mortal();
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
         let Some(failure) = player.play(&commands, &mut allowed)? else {
             compare_protocol(seed_of(options.seed, stream), &player, &mut seen)?;
@@ -319,8 +323,7 @@ fn seed_of(seed: u64, stream: u64) -> u64 {
 fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command> {
     let count = STREAM.min(options.commands.saturating_sub(stream.saturating_mul(STREAM)).max(1));
     let count = if options.stream.is_some() { STREAM } else { count };
-    Generator::new(grammar, seed_of(options.seed, stream))
-        .stream(usize::try_from(count).unwrap_or(usize::MAX))
+    Workload::new(grammar, seed_of(options.seed, stream)).stream(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Prints what was compared, and what a reader should know about how well commands were drawn.

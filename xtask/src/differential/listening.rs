@@ -9,8 +9,9 @@
 //! Invariant: a client begins to listen outside of a transaction, and until it has ended every subscription
 //! it sends nothing that would begin one, or change how it is answered.
 
-use super::generate::{Command, Generator};
-use super::player::{Pair, bytes_of};
+use super::command::{Command, bytes_of};
+use super::generator::Generator;
+use super::pair::Pair;
 use super::special::CHANNELS;
 use super::values;
 use crate::wire::{End, encode};
@@ -23,7 +24,7 @@ const PATTERNS: &[&str] = &["*", "n*", "__key*", "__keyspace@0__:[a-l]*"];
 const MARK: &[u8] = b"the batch ends here";
 
 /// Commands of a client that begins to listen.
-pub(super) fn begin(generator: &mut Generator<'_>) -> Vec<Command> {
+pub(super) fn begin(generator: &mut Generator) -> Vec<Command> {
     let mut all = vec![of(&[b"DISCARD"])];
     let first = subscription(generator);
     all.push(first);
@@ -35,7 +36,7 @@ pub(super) fn begin(generator: &mut Generator<'_>) -> Vec<Command> {
 }
 
 /// A command of a client that listens.
-pub(super) fn command(generator: &mut Generator<'_>) -> Command {
+pub(super) fn command(generator: &mut Generator) -> Command {
     let channel = generator.pick(CHANNELS);
     let key = values::key(&mut generator.rng);
     let text = values::value(&mut generator.rng, "value", "string");
@@ -64,7 +65,7 @@ pub(super) fn end() -> Vec<Command> {
     vec![all("UNSUBSCRIBE", CHANNELS), all("SUNSUBSCRIBE", CHANNELS), all("PUNSUBSCRIBE", PATTERNS)]
 }
 
-fn subscription(generator: &mut Generator<'_>) -> Command {
+fn subscription(generator: &mut Generator) -> Command {
     let name = generator.pick(&["SUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE"]);
     let mut words = vec![name];
     for _ in 0..=generator.below(2) {

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::player::DATABASES;
+use super::pair::DATABASES;
 use crate::error::Result;
 use crate::server::Server;
 use crate::shell;

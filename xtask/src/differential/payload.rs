@@ -4,11 +4,11 @@
 //! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part.
 //! Version 81, which ours reads and the reference refuses, is not drawn either.
 
-use super::generate::Generator;
+use super::generator::Generator;
 use super::{values, zsets};
 
 /// A payload; mostly a sound one. Its checksum is right unless the payload is to be refused for it.
-pub(super) fn payload(generator: &mut Generator<'_>) -> Vec<u8> {
+pub(super) fn payload(generator: &mut Generator) -> Vec<u8> {
     let of_zset = generator.chance(20);
     let mut payload =
         if of_zset { zsets::body(generator, text, [listpack, ziplist]) } else { body(generator) };
@@ -31,7 +31,7 @@ pub(super) fn payload(generator: &mut Generator<'_>) -> Vec<u8> {
 }
 
 /// What stands behind the key of RESTORE.
-pub(super) fn arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+pub(super) fn arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     let key = if generator.chance(50) {
         values::key(&mut generator.rng)
     } else {
@@ -59,7 +59,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 }
 
 /// A type and a value.
-fn body(generator: &mut Generator<'_>) -> Vec<u8> {
+fn body(generator: &mut Generator) -> Vec<u8> {
     let elements: Vec<Vec<u8>> =
         (0..generator.below(9)).map(|_| values::content(&mut generator.rng)).collect();
     match generator.below(14) {
@@ -126,7 +126,7 @@ fn body(generator: &mut Generator<'_>) -> Vec<u8> {
 }
 
 /// Fields and values in turns; now and then a field twice, or one without a value.
-fn fields(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn fields(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for number in 0..generator.below(6) {
         let number = if generator.chance(3) { 0 } else { number };
@@ -144,7 +144,7 @@ fn fields(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 }
 
 /// A hash, field by field, with or without expiries.
-fn hash(generator: &mut Generator<'_>) -> Vec<u8> {
+fn hash(generator: &mut Generator) -> Vec<u8> {
     let kind = [4, 22][generator.below(2)];
     let all = fields(generator);
     let mut body = vec![kind];
@@ -180,7 +180,7 @@ fn zipmap(fields: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Changes, removes or adds bytes behind the type.
-fn spoil(generator: &mut Generator<'_>, payload: &mut Vec<u8>) {
+fn spoil(generator: &mut Generator, payload: &mut Vec<u8>) {
     for _ in 0..1 + generator.below(3) {
         if payload.len() < 2 {
             return;
@@ -197,7 +197,7 @@ fn spoil(generator: &mut Generator<'_>, payload: &mut Vec<u8>) {
 }
 
 /// A text: as it is, as an integer, or compressed to no less.
-fn text(generator: &mut Generator<'_>, bytes: &[u8]) -> Vec<u8> {
+fn text(generator: &mut Generator, bytes: &[u8]) -> Vec<u8> {
     let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i32>().ok());
     let is_canonical = number.is_some_and(|number| number.to_string().as_bytes() == bytes);
     let mut out = Vec::new();
@@ -234,7 +234,7 @@ fn length(len: usize, out: &mut Vec<u8>) {
 }
 
 /// Integers of one width, mostly in order.
-fn intset(generator: &mut Generator<'_>) -> Vec<u8> {
+fn intset(generator: &mut Generator) -> Vec<u8> {
     let width = [2, 4, 8][generator.below(3)];
     let mut numbers: Vec<i16> = (0..generator.below(9)).map(|_| generator.below(400) as i16 - 200).collect();
     if generator.chance(90) {

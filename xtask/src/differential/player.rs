@@ -10,12 +10,13 @@ use std::time::Duration;
 use sluice_base::Rng;
 
 use super::allowed::Allowed;
+use super::command::{CLIENTS, Command, WAITER, WAITER_ID, bytes_of};
 use super::compare::{equal, equal_parsed};
-use super::generate::{CLIENTS, Command, WAITER};
 use super::grammar::Grammar;
 use super::hostile;
 use super::listening;
 use super::logs;
+use super::pair::{DATABASES, Pair};
 use super::rules::Rule;
 use super::special::{self, PARAMETERS};
 use super::tracking::{Trackers, Untold};
@@ -43,9 +44,6 @@ const UNEXPLAINED_PERMILLE_MAX: i64 = 20;
 
 /// How long memory may be unexplained.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// Databases whose contents are compared at the end.
-pub(super) const DATABASES: usize = 16;
 
 /// The first difference in a stream.
 #[derive(Clone, Debug)]
@@ -119,12 +117,6 @@ pub(crate) struct Player<'a> {
     pub(crate) unexplained_max: i64,
     /// The waiting client of the last stream, by each server's number: it is gone before the next one begins.
     old_waiter: Option<[Vec<u8>; 2]>,
-}
-
-/// A client's connections to both.
-pub(super) struct Pair {
-    pub(super) ours: Connection,
-    pub(super) peer: Connection,
 }
 
 /// The clients of one stream.
@@ -335,7 +327,7 @@ impl<'a> Player<'a> {
     fn play_waiter(&mut self, stage: &mut Stage, command: &Command, index: usize) -> Result<Option<Failure>> {
         if stage.waits_with.is_some() {
             let how: &[u8] = if index.is_multiple_of(2) { b"ERROR" } else { b"TIMEOUT" };
-            let words = [b"CLIENT".as_slice(), b"UNBLOCK", special::WAITER_ID, how].map(<[u8]>::to_vec);
+            let words = [b"CLIENT".as_slice(), b"UNBLOCK", WAITER_ID, how].map(<[u8]>::to_vec);
             let unblock = Command::of(words.to_vec());
             let (ours, peer) = exchange(&mut stage.control, std::slice::from_ref(&unblock), &stage.waiter);
             let ends = [ours, peer].map(|answers| outcome(answers.replies.first(), answers.end));
@@ -420,8 +412,7 @@ impl<'a> Player<'a> {
 
     /// Two connections that subscribe to everything.
     fn listen(&self) -> Result<Pair> {
-        let mut pair =
-            Pair { ours: Connection::open(self.ours.port)?, peer: Connection::open(self.peer.port)? };
+        let mut pair = Pair::open([self.ours.port, self.peer.port])?;
         for connection in [&mut pair.ours, &mut pair.peer] {
             connection.ask(&[b"PSUBSCRIBE", b"*"])?;
             for channel in special::CHANNELS {
@@ -480,8 +471,7 @@ impl<'a> Player<'a> {
 
     /// Two connections that speak the stream's protocol version.
     fn connect(&self) -> Result<Pair> {
-        let mut pair =
-            Pair { ours: Connection::open(self.ours.port)?, peer: Connection::open(self.peer.port)? };
+        let mut pair = Pair::open([self.ours.port, self.peer.port])?;
         if self.resp == 3 {
             pair.ours.speak(3)?;
             pair.peer.speak(3)?;
@@ -761,7 +751,7 @@ fn is_waiting(control: &mut Connection, id: &[u8]) -> Result<bool> {
     Ok(flags.is_some_and(|flags| flags.contains('b')))
 }
 
-/// Sends a batch to both and reads both. `waiter` has the numbers that stand for [`special::WAITER_ID`].
+/// Sends a batch to both and reads both. `waiter` has the numbers that stand for [`WAITER_ID`].
 fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (Answers, Answers) {
     let (bytes, to_peer) = (bytes_of(commands, &waiter[0]), bytes_of(commands, &waiter[1]));
     // Every seventh length or so goes out in pieces: a function of the batch, so that a replay does the same.
@@ -775,22 +765,6 @@ fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (An
         pair.peer.send(&to_peer);
     }
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
-}
-
-/// A batch as it is sent. `waiter` stands for [`special::WAITER_ID`].
-pub(super) fn bytes_of(commands: &[Command], waiter: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for Command { words, inline, .. } in commands {
-        let word = |word: &Vec<u8>| if word == special::WAITER_ID { waiter.to_vec() } else { word.clone() };
-        let words: Vec<Vec<u8>> = words.iter().map(word).collect();
-        if *inline {
-            bytes.extend_from_slice(&words.join(&b' '));
-            bytes.extend_from_slice(b"\r\n");
-        } else {
-            encode(&words, &mut bytes);
-        }
-    }
-    bytes
 }
 
 /// Follows MULTI, queued commands, EXEC, DISCARD and RESET through the replies.

@@ -3,7 +3,7 @@
 //! Invariant: nothing here makes the reference end its process, as a library does that logs while it is
 //! loaded, or one that is deleted and has functions whose names differ in case alone.
 
-use super::generate::Generator;
+use super::generator::Generator;
 
 /// Scripts by the SHA-1 of their text, which no call but these names.
 const SCRIPTS: &[(&str, &str)] = &[
@@ -51,8 +51,14 @@ const BODIES: &[&str] = &[
 /// Flags of functions.
 const FLAGS: &[&str] = &["", "'no-writes'", "'allow-oom'", "'no-writes','allow-stale'", "'nosuch'"];
 
-/// Arguments of a command about scripts or functions; nothing for any other.
-pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec<Vec<u8>>> {
+/// Whether the command runs a script or a function, to which a drawn command is given as arguments.
+pub(super) fn is_call(name: &str) -> bool {
+    ["eval", "evalsha", "fcall"].contains(&name.trim_end_matches("_ro"))
+}
+
+/// Arguments of a command about scripts or functions; nothing for any other. Of a call ([`is_call`]), those
+/// ahead of the drawn command.
+pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {
         "eval" | "eval_ro" => called(generator, |generator| script(generator).1.into()),
         "evalsha" | "evalsha_ro" => called(generator, sha),
@@ -76,29 +82,28 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
     Some(words)
 }
 
-fn script(generator: &mut Generator<'_>) -> (&'static str, &'static str) {
+fn script(generator: &mut Generator) -> (&'static str, &'static str) {
     SCRIPTS[generator.below(SCRIPTS.len())]
 }
 
 /// The name of a script, in any case.
-fn sha(generator: &mut Generator<'_>) -> Vec<u8> {
+fn sha(generator: &mut Generator) -> Vec<u8> {
     let name = script(generator).0;
     generator.token(name)
 }
 
-/// What is called, keys, and a drawn command for its arguments.
-fn called(generator: &mut Generator<'_>, what: impl FnOnce(&mut Generator<'_>) -> Vec<u8>) -> Vec<Vec<u8>> {
+/// What is called, and keys.
+fn called(generator: &mut Generator, what: impl FnOnce(&mut Generator) -> Vec<u8>) -> Vec<Vec<u8>> {
     let mut words = vec![what(generator)];
     let key = super::values::watched_key(&mut generator.rng);
     match generator.chance(60) {
         true => words.extend([b"1".to_vec(), key]),
         false => words.push(b"0".to_vec()),
     }
-    words.extend(generator.command_for_script());
     words
 }
 
-fn library(generator: &mut Generator<'_>) -> Vec<u8> {
+fn library(generator: &mut Generator) -> Vec<u8> {
     let at = generator.below(LIBRARIES.len());
     let (library, function) = (LIBRARIES[at], FUNCTIONS[generator.below(FUNCTIONS.len())]);
     let body = BODIES[generator.below(BODIES.len())];

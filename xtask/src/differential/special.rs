@@ -1,6 +1,7 @@
 //! Commands whose argument trees say too little, or whose arguments could hurt the run.
 
-use super::generate::{Command, Generator, WAITER};
+use super::command::{Command, WAITER, WAITER_ID};
+use super::generator::Generator;
 use super::{payload, streams, values, zsets};
 
 /// Commands that take more words in versions behind that of the reference, and how many they take there.
@@ -212,7 +213,7 @@ pub(super) fn names_are_hashed(command: &[u8]) -> bool {
 }
 
 /// Arguments for the commands whose tree says too little.
-pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec<Vec<u8>>> {
+pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {
         "debug" if generator.chance(70) => vec![generator.token("PROTOCOL"), generator.pick(PROTOCOL)],
         "debug" => vec![generator.token("SLEEP"), b"0".to_vec()],
@@ -280,14 +281,11 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
     Some(words)
 }
 
-/// The waiting client's id, which each server numbers by itself.
-pub(super) const WAITER_ID: &[u8] = b"<waiter>";
-
 /// A key that no other command names: whoever waits for it waits until the time is over.
 const NOBODYS_KEY: &[u8] = b"nobody's";
 
 /// CLIENT UNBLOCK of the waiting client, or of nobody.
-fn client_unblock(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn client_unblock(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = vec![if generator.chance(75) {
         WAITER_ID.to_vec()
     } else {
@@ -300,7 +298,7 @@ fn client_unblock(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 }
 
 /// A command of the client that waits: for ever, or for a moment where nobody can serve it.
-pub(super) fn wait(generator: &mut Generator<'_>) -> Command {
+pub(super) fn wait(generator: &mut Generator) -> Command {
     let names = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"];
     let name = names[generator.below(names.len())];
     let (arguments_of, own_key): (WaitingArguments, fn(&mut sluice_base::Rng) -> Vec<u8>) =
@@ -322,8 +320,7 @@ pub(super) fn wait(generator: &mut Generator<'_>) -> Command {
 
 /// What stands behind the name of a command that waits: for keys that the function draws, until the time is
 /// over.
-type WaitingArguments =
-    fn(&mut Generator<'_>, &str, fn(&mut sluice_base::Rng) -> Vec<u8>, &[u8]) -> Vec<Vec<u8>>;
+type WaitingArguments = fn(&mut Generator, &str, fn(&mut sluice_base::Rng) -> Vec<u8>, &[u8]) -> Vec<Vec<u8>>;
 
 /// Whether the waiting client's command ends by itself.
 pub(super) fn waits_for_nobody(words: &[Vec<u8>]) -> bool {
@@ -332,7 +329,7 @@ pub(super) fn waits_for_nobody(words: &[Vec<u8>]) -> bool {
 
 /// What stands behind the name of a blocking command.
 fn waiting_arguments(
-    generator: &mut Generator<'_>,
+    generator: &mut Generator,
     name: &str,
     key: fn(&mut sluice_base::Rng) -> Vec<u8>,
     timeout: &[u8],
@@ -364,7 +361,7 @@ fn waiting_arguments(
 }
 
 /// A push of so many elements that a list has several nodes, or a hash is no listpack.
-pub(super) fn many(generator: &mut Generator<'_>) -> Command {
+pub(super) fn many(generator: &mut Generator) -> Command {
     if generator.chance(40) {
         let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];
         for _ in 0..1 + generator.below(400) {
@@ -381,7 +378,7 @@ pub(super) fn many(generator: &mut Generator<'_>) -> Command {
 }
 
 /// A key that expires at once, and a sleep after which it has on both servers.
-pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
+pub(super) fn expiry(generator: &mut Generator) -> [Command; 2] {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
     let words = match generator.below(6) {
@@ -394,18 +391,12 @@ pub(super) fn expiry(generator: &mut Generator<'_>) -> Vec<Command> {
         }
         _ => vec![word("PEXPIRE"), key, word("1")],
     };
-    let words = Command::of(words);
-    let sleep = Command::of(vec![word("DEBUG"), word("SLEEP"), word("0.002")]);
-    if !generator.is_guarded() {
-        return vec![words, sleep];
-    }
-    // The first client may be a user who is forbidden DEBUG: the second one, who is `default`, lets time
-    // pass. What the first has queued must not run later than that.
-    vec![Command::of(vec![word("DISCARD")]), words, Command { client: 1, ..sleep }]
+    let sleep = vec![word("DEBUG"), word("SLEEP"), word("0.002")];
+    [words, sleep].map(Command::of)
 }
 
 /// Filters of CLIENT KILL that meet nobody, or are wrong: the old form with an address, and the new one.
-fn client_kill(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
     if generator.chance(20) {
         return vec![generator.pick(&["192.0.2.1:1", "nowhere", ""])];
     }
@@ -437,7 +428,7 @@ fn client_kill(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 
 /// A key that expires at a named moment, and a question about that moment: both servers must name the same
 /// one.
-pub(super) fn moment(generator: &mut Generator<'_>) -> Vec<Command> {
+pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
     let ms = 9_000_000_000_000 + i64::try_from(generator.below(1_000_000)).unwrap_or(0);
@@ -480,7 +471,7 @@ pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<
 }
 
 /// A question about a key that was just changed, perhaps.
-pub(super) fn question(generator: &mut Generator<'_>, key: Vec<u8>) -> Command {
+pub(super) fn question(generator: &mut Generator, key: Vec<u8>) -> Command {
     let mut words = match generator.below(7) {
         0..=2 => vec![b"OBJECT".to_vec(), b"ENCODING".to_vec()],
         3 => vec![b"OBJECT".to_vec(), b"REFCOUNT".to_vec()],
@@ -493,13 +484,13 @@ pub(super) fn question(generator: &mut Generator<'_>, key: Vec<u8>) -> Command {
 }
 
 /// Has what happens to keys published.
-pub(super) fn notify(generator: &mut Generator<'_>) -> Command {
+pub(super) fn notify(generator: &mut Generator) -> Command {
     let words = ["CONFIG", "SET", "notify-keyspace-events"].map(|word| word.as_bytes().to_vec());
     Command::of([words.to_vec(), vec![generator.pick(NOTIFIED)]].concat())
 }
 
 /// LOLWUT, perhaps of a version, with a size.
-fn lolwut(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn lolwut(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     if generator.chance(60) {
         let version = generator.pick(&["5", "5", "6", "7", "9", "9", "0", "-1", "x", "4294967301"]);
@@ -512,7 +503,7 @@ fn lolwut(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 }
 
 /// HELLO with a version, and sometimes more.
-fn hello(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn hello(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     if generator.chance(85) {
         words.push(generator.pick(&["2", "3", "3", "1", "4", "x", "", "3.0", "-1"]));
@@ -527,7 +518,7 @@ fn hello(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 }
 
 /// CONFIG SET of one or two parameters, with values that fit some of them.
-fn config_set(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn config_set(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     for _ in 0..1 + generator.below(2) {
         words.push(if generator.chance(4) {
@@ -627,7 +618,7 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
 
 /// Makes an expiry that is compared with another one unlike all others: of two equal relative ones the later
 /// is greater only if a millisecond has passed between them, which is chance.
-pub(super) fn part_expiries(generator: &mut Generator<'_>, name: &str, words: &mut [Vec<u8>]) {
+pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [Vec<u8>]) {
     let compares = |word: &Vec<u8>| {
         word.get(..2).is_some_and(|head| head.eq_ignore_ascii_case(b"GT") || head.eq_ignore_ascii_case(b"LT"))
     };

@@ -3,12 +3,12 @@
 //!
 //! Invariant: no id is left to a server's clock, and no reply that is compared byte by byte tells a time.
 
-use super::generate::Generator;
+use super::generator::Generator;
 
 type Words = Vec<Vec<u8>>;
 
 /// The arguments of a stream command behind its name; `None` for another command.
-pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Words> {
+pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Words> {
     if !name.starts_with('x') || name.ends_with("|help") {
         return None;
     }
@@ -40,7 +40,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Wor
 }
 
 /// The arguments of XGROUP's subcommands, and of XINFO CONSUMERS.
-fn groups(generator: &mut Generator<'_>, name: &str, key: Vec<u8>) -> Option<Words> {
+fn groups(generator: &mut Generator, name: &str, key: Vec<u8>) -> Option<Words> {
     let group = generator.pick(GROUPS);
     Some(match name {
         "xgroup|create" => {
@@ -63,16 +63,16 @@ fn split(words: &[u8]) -> Words {
 }
 
 /// An id that entries may have.
-fn id(generator: &mut Generator<'_>) -> Vec<u8> {
+fn id(generator: &mut Generator) -> Vec<u8> {
     format!("{}-{}", generator.below(MS_MAX), generator.below(4)).into_bytes()
 }
 
-fn ids(generator: &mut Generator<'_>) -> Words {
+fn ids(generator: &mut Generator) -> Words {
     (0..=generator.below(4)).map(|_| id(generator)).collect()
 }
 
 /// An end of a range, `whole` or an id.
-fn end(generator: &mut Generator<'_>, whole: &str) -> Vec<u8> {
+fn end(generator: &mut Generator, whole: &str) -> Vec<u8> {
     match generator.below(4) {
         0 | 1 => whole.as_bytes().to_vec(),
         2 => id(generator),
@@ -80,14 +80,14 @@ fn end(generator: &mut Generator<'_>, whole: &str) -> Vec<u8> {
     }
 }
 
-fn count(generator: &mut Generator<'_>) -> Words {
+fn count(generator: &mut Generator) -> Words {
     if generator.chance(60) {
         return Vec::new();
     }
     vec![generator.token("COUNT"), generator.pick(&["0", "1", "3", "-1"])]
 }
 
-fn xadd(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
+fn xadd(generator: &mut Generator, key: Vec<u8>) -> Words {
     let mut words = vec![key];
     if generator.chance(10) {
         words.push(generator.token("NOMKSTREAM"));
@@ -108,7 +108,7 @@ fn xadd(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
     words
 }
 
-fn trimming(generator: &mut Generator<'_>) -> Words {
+fn trimming(generator: &mut Generator) -> Words {
     let mut words = Vec::new();
     if generator.chance(50) {
         words.push(generator.token("MAXLEN"));
@@ -125,7 +125,7 @@ fn trimming(generator: &mut Generator<'_>) -> Words {
     words
 }
 
-fn xsetid(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
+fn xsetid(generator: &mut Generator, key: Vec<u8>) -> Words {
     let mut words = vec![key, id(generator)];
     if generator.chance(50) {
         words.extend([generator.token("ENTRIESADDED"), generator.below(200).to_string().into_bytes()]);
@@ -134,7 +134,7 @@ fn xsetid(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
     words
 }
 
-fn xreadgroup(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
+fn xreadgroup(generator: &mut Generator, key: Vec<u8>) -> Words {
     let mut words = vec![generator.token("GROUP"), generator.pick(GROUPS), generator.pick(CONSUMERS)];
     words.extend(count(generator));
     if generator.chance(20) {
@@ -145,7 +145,7 @@ fn xreadgroup(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
     words
 }
 
-fn xclaim(generator: &mut Generator<'_>, key: Vec<u8>) -> Words {
+fn xclaim(generator: &mut Generator, key: Vec<u8>) -> Words {
     let mut words = vec![key, generator.pick(GROUPS), generator.pick(CONSUMERS), b"0".to_vec()];
     words.extend(ids(generator));
     let options: &[&str] = &["", "FORCE", "JUSTID", "FORCE JUSTID", "RETRYCOUNT 3", "LASTID 9-1", "TIME 5"];

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use super::generate::Command;
-use super::player::Pair;
+use super::command::Command;
+use super::pair::Pair;
 use super::values::KEYS;
 use crate::error::Result;
 use crate::wire::{Connection, encode, parse};
@@ -68,7 +68,7 @@ impl Trackers {
     /// Connects them.
     pub(super) fn open(ports: [u16; 2]) -> Result<Trackers> {
         let pair = |words: &[&[u8]]| -> Result<Pair> {
-            let mut pair = Pair { ours: Connection::open(ports[0])?, peer: Connection::open(ports[1])? };
+            let mut pair = Pair::open(ports)?;
             for connection in [&mut pair.ours, &mut pair.peer] {
                 connection.speak(3)?;
                 connection.ask(words)?;

@@ -3,7 +3,8 @@
 //! Invariant: `default` keeps its rights, so whatever else a stream does, the clients that look at the
 //! servers see everything, and every client can become `default` again.
 
-use super::generate::{Command, Generator};
+use super::command::Command;
+use super::generator::Generator;
 use crate::error::Result;
 use crate::wire::Connection;
 
@@ -135,7 +136,7 @@ const CALLS: &[&[&str]] = &[
 ];
 
 /// Arguments of a command about users; nothing for any other.
-pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec<Vec<u8>>> {
+pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let user = generator.pick(NAMES);
     let words = match name {
         "auth" if generator.chance(40) => vec![b"default".to_vec(), b"x".to_vec()],
@@ -154,7 +155,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
 }
 
 /// A name and its rules.
-fn definition(generator: &mut Generator<'_>, user: Vec<u8>) -> Vec<Vec<u8>> {
+fn definition(generator: &mut Generator, user: Vec<u8>) -> Vec<Vec<u8>> {
     let mut words = vec![user];
     if generator.chance(60) {
         words.extend(WIDE.iter().map(|rule| rule.as_bytes().to_vec()));
@@ -166,7 +167,7 @@ fn definition(generator: &mut Generator<'_>, user: Vec<u8>) -> Vec<Vec<u8>> {
 }
 
 /// What a stream with users begins with.
-pub(super) fn begin(generator: &mut Generator<'_>) -> Vec<Command> {
+pub(super) fn begin(generator: &mut Generator) -> Vec<Command> {
     let definitions = ["u0", "u1", "u2"].map(|user| {
         let words = [b"ACL".to_vec(), b"SETUSER".to_vec()];
         Command::of([&words[..], &definition(generator, user.into())].concat())
@@ -175,7 +176,7 @@ pub(super) fn begin(generator: &mut Generator<'_>) -> Vec<Command> {
 }
 
 /// A client becomes another user.
-pub(super) fn change(generator: &mut Generator<'_>) -> Command {
+pub(super) fn change(generator: &mut Generator) -> Command {
     let words = arguments(generator, "auth").unwrap_or_default();
     Command::of([vec![b"AUTH".to_vec()], words].concat())
 }

@@ -1,6 +1,7 @@
 //! Arguments of commands about sorted sets and geo points.
 
-use super::generate::{Command, Generator};
+use super::command::Command;
+use super::generator::Generator;
 use super::values;
 use sluice_base::Rng;
 
@@ -61,7 +62,7 @@ fn degrees(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Arguments for the commands whose tree says too little.
-pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec<Vec<u8>>> {
+pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     match name {
         // Nobody but the waiting client waits for long.
         "bzpopmin" | "bzpopmax" | "bzmpop" => {
@@ -74,7 +75,7 @@ pub(super) fn arguments(generator: &mut Generator<'_>, name: &str) -> Option<Vec
 }
 
 /// The arguments of ZRANDMEMBER: a large negative count would be answered for ever.
-fn random_arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
+fn random_arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = vec![key(&mut generator.rng)];
     if generator.chance(80) {
         words.push(generator.pick(&[
@@ -97,7 +98,7 @@ fn random_arguments(generator: &mut Generator<'_>) -> Vec<Vec<u8>> {
 
 /// What stands behind the name of a command that waits for a sorted set.
 pub(super) fn waiting_arguments(
-    generator: &mut Generator<'_>,
+    generator: &mut Generator,
     name: &str,
     key: fn(&mut Rng) -> Vec<u8>,
     timeout: &[u8],
@@ -119,7 +120,7 @@ pub(super) fn waiting_arguments(
 }
 
 /// So many elements that a set leaves its listpack.
-pub(super) fn many(generator: &mut Generator<'_>) -> Command {
+pub(super) fn many(generator: &mut Generator) -> Command {
     let mut words = vec![generator.pick(&["ZADD", "zadd"]), key(&mut generator.rng)];
     let (count, scores) = (1 + generator.below(180), 1 + generator.below(40));
     for number in 0..count {
@@ -132,8 +133,8 @@ pub(super) fn many(generator: &mut Generator<'_>) -> Command {
 /// A type and a sorted set in one of the forms that files have had; sound, for the reference checks less of
 /// it than ours. `text` writes a text, `listpack` and `ziplist` a row of elements.
 pub(super) fn body(
-    generator: &mut Generator<'_>,
-    text: fn(&mut Generator<'_>, &[u8]) -> Vec<u8>,
+    generator: &mut Generator,
+    text: fn(&mut Generator, &[u8]) -> Vec<u8>,
     [listpack, ziplist]: [fn(&[Vec<u8>]) -> Vec<u8>; 2],
 ) -> Vec<u8> {
     let count = 1 + generator.below(9);

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a stream is a function of its seed and of the grammar alone.
 
-use sluice_base::Rng;
-
+use super::command::Command;
+use super::generator::Generator;
 use super::grammar::{Argument, CommandEntry, Grammar};
 use super::listening;
 use super::rules::Rule;
@@ -13,36 +13,11 @@ use super::users;
 use super::values;
 use super::zsets;
 
-/// A command to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Command {
-    /// Its words, the name first; never empty.
-    pub(crate) words: Vec<Vec<u8>>,
-    /// Whether it is sent as a line; its words then have neither blanks nor quotes nor control characters.
-    pub(crate) inline: bool,
-    /// Which of the stream's clients sends it.
-    pub(crate) client: usize,
-    /// Whether that client may have subscribed: its replies then have messages among them.
-    pub(crate) listens: bool,
-}
-
-impl Command {
-    /// A command of the first client.
-    pub(crate) fn of(words: Vec<Vec<u8>>) -> Command {
-        Command { words, inline: false, client: 0, listens: false }
-    }
-}
-
-/// Clients of a stream: two that send anything, and one that waits for keys.
-pub(crate) const CLIENTS: usize = 3;
-/// The client that waits.
-pub(crate) const WAITER: usize = 2;
-
-/// Draws commands.
-pub(crate) struct Generator<'a> {
+/// A drawer of the commands of streams, by the grammar.
+pub(crate) struct Workload<'a> {
     grammar: &'a Grammar,
     total_weight: u64,
-    pub(super) rng: Rng,
+    generator: Generator,
     /// How many repetitions the last `numkeys` or `numfields` announced.
     announced: Option<usize>,
     /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired
@@ -110,18 +85,18 @@ const GUARDED_CHANCES: [u64; 2] = [20, 4];
 /// That keys of a stream expire; and in such a stream, that one does next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
-impl<'a> Generator<'a> {
-    /// A generator whose commands are a function of `seed`.
-    pub(crate) fn new(grammar: &'a Grammar, seed: u64) -> Generator<'a> {
+impl<'a> Workload<'a> {
+    /// A workload whose commands are a function of `seed`.
+    pub(crate) fn new(grammar: &'a Grammar, seed: u64) -> Workload<'a> {
         let total_weight = grammar.commands.iter().map(|entry| u64::from(entry.weight)).sum();
-        let mut rng = Rng::new(seed);
-        let mortal = rng.below(100) < MORTAL_CHANCES[0];
-        let social = !mortal && rng.below(100) < SOCIAL_CHANCE;
-        let guarded = rng.below(100) < GUARDED_CHANCES[0];
-        Generator {
+        let mut generator = Generator::new(seed);
+        let mortal = generator.chance(MORTAL_CHANCES[0]);
+        let social = !mortal && generator.chance(SOCIAL_CHANCE);
+        let guarded = generator.chance(GUARDED_CHANCES[0]);
+        Workload {
             grammar,
             total_weight,
-            rng,
+            generator,
             announced: None,
             mortal,
             social,
@@ -143,39 +118,43 @@ impl<'a> Generator<'a> {
                 commands.push(Command::of(vec![container.into(), b"FLUSH".to_vec()]));
             }
         }
-        if self.chance(NOTIFY_CHANCE) && self.grammar.has_own("publish") {
-            commands.push(special::notify(self));
+        if self.generator.chance(NOTIFY_CHANCE) && self.grammar.has_own("publish") {
+            commands.push(special::notify(&mut self.generator));
         }
         if self.guarded && self.grammar.has_own("acl|setuser") {
-            commands.extend(users::begin(self));
+            commands.extend(users::begin(&mut self.generator));
         }
         while commands.len() < count {
             let mut next = vec![self.command()];
-            if self.social && self.chance(SWITCH_CHANCE) {
+            if self.social && self.generator.chance(SWITCH_CHANCE) {
                 client = 1 - client;
             }
-            if self.social && self.chance(WAIT_CHANCE) && self.grammar.has_own("blpop") {
-                commands.push(special::wait(self));
+            if self.social && self.generator.chance(WAIT_CHANCE) && self.grammar.has_own("blpop") {
+                commands.push(special::wait(&mut self.generator));
                 continue;
             }
             if let Some(own) = self.listening(client) {
                 commands.extend(own.into_iter().map(|command| Command { client, ..command }));
                 continue;
             }
-            if self.chance(MANY_CHANCE) {
-                next = vec![if self.chance(50) { special::many(self) } else { zsets::many(self) }];
-            } else if self.chance(TRANSACTION_CHANCE) {
+            if self.generator.chance(MANY_CHANCE) {
+                next = vec![if self.generator.chance(50) {
+                    special::many(&mut self.generator)
+                } else {
+                    zsets::many(&mut self.generator)
+                }];
+            } else if self.generator.chance(TRANSACTION_CHANCE) {
                 next = self.transaction();
-            } else if self.mortal && self.chance(MORTAL_CHANCES[1]) {
-                next = special::expiry(self);
-            } else if self.guarded && self.chance(GUARDED_CHANCES[1]) {
-                next = vec![users::change(self)];
-            } else if self.chance(MOMENT_CHANCE) {
-                next = special::moment(self);
-            } else if self.chance(QUESTION_CHANCE)
+            } else if self.mortal && self.generator.chance(MORTAL_CHANCES[1]) {
+                next = self.expiry();
+            } else if self.guarded && self.generator.chance(GUARDED_CHANCES[1]) {
+                next = vec![users::change(&mut self.generator)];
+            } else if self.generator.chance(MOMENT_CHANCE) {
+                next = special::moment(&mut self.generator);
+            } else if self.generator.chance(QUESTION_CHANCE)
                 && let Some(key) = next[0].words.get(1).cloned()
             {
-                next.push(special::question(self, key));
+                next.push(special::question(&mut self.generator, key));
             }
             if next.iter().all(|command| self.may_be_sent(command)) {
                 // Inside a transaction the other one sends what is its own.
@@ -188,14 +167,20 @@ impl<'a> Generator<'a> {
         commands
     }
 
-    /// Whether the first client of the stream may be a user with less than all rights.
-    pub(super) fn is_guarded(&self) -> bool {
-        self.guarded
-    }
-
     /// Whether keys of the stream expire at any moment.
     pub(crate) fn is_mortal(&self) -> bool {
         self.mortal
+    }
+
+    /// A key that expires at once, and a sleep after which it has on both servers.
+    fn expiry(&mut self) -> Vec<Command> {
+        let [expires, sleep] = special::expiry(&mut self.generator);
+        if !self.guarded {
+            return vec![expires, sleep];
+        }
+        // The first client may be a user who is forbidden DEBUG: the second one, who is `default`, lets time
+        // pass. What the first has queued must not run later than that.
+        vec![Command::of(vec![b"DISCARD".to_vec()]), expires, Command { client: 1, ..sleep }]
     }
 
     /// Commands of a client that listens, or begins to now.
@@ -203,14 +188,18 @@ impl<'a> Generator<'a> {
         let left = self.listens[client];
         match left {
             0 if self.mortal || !self.grammar.has_own("subscribe") => None,
-            0 if !self.chance(LISTEN_CHANCE) => None,
+            0 if !self.generator.chance(LISTEN_CHANCE) => None,
             0 => {
-                self.listens[client] = 1 + self.below(LISTENING_COMMANDS_MAX);
-                Some(listening::begin(self))
+                self.listens[client] = 1 + self.generator.below(LISTENING_COMMANDS_MAX);
+                Some(listening::begin(&mut self.generator))
             }
             _ => {
                 self.listens[client] = left - 1;
-                if left == 1 { Some(listening::end()) } else { Some(vec![listening::command(self)]) }
+                if left == 1 {
+                    Some(listening::end())
+                } else {
+                    Some(vec![listening::command(&mut self.generator)])
+                }
             }
         }
     }
@@ -240,22 +229,22 @@ impl<'a> Generator<'a> {
     fn transaction(&mut self) -> Vec<Command> {
         let word = |text: &str| vec![text.as_bytes().to_vec()];
         let mut all = Vec::new();
-        if self.chance(60) {
-            let keys = (0..1 + self.below(3)).map(|_| values::watched_key(&mut self.rng));
+        if self.generator.chance(60) {
+            let keys = (0..1 + self.generator.below(3)).map(|_| values::watched_key(&mut self.generator.rng));
             all.push(Command::of([word("WATCH"), keys.collect()].concat()));
         }
         all.push(Command::of(word("MULTI")));
-        for _ in 0..self.below(7) {
+        for _ in 0..self.generator.below(7) {
             let command = self.command();
             // docs/compat.md: a user that is deleted in its own EXEC.
             if self.grammar.full_name(&command.words) != "acl|deluser" {
                 all.push(command);
             }
         }
-        all.push(Command::of(word(if self.chance(85) { "EXEC" } else { "DISCARD" })));
+        all.push(Command::of(word(if self.generator.chance(85) { "EXEC" } else { "DISCARD" })));
         if self.social {
-            for _ in 0..self.below(3) {
-                let at = self.below(all.len());
+            for _ in 0..self.generator.below(3) {
+                let at = self.generator.below(all.len());
                 let command = self.command();
                 all.insert(at, Command { client: 1, ..command });
             }
@@ -268,18 +257,18 @@ impl<'a> Generator<'a> {
         let grammar = self.grammar;
         let entry = self.draw(&grammar.commands);
         let mut words = self.call(entry);
-        if self.chance(HOSTILE_CHANCE) && !special::is_fixed(&entry.name) {
+        if self.generator.chance(HOSTILE_CHANCE) && !special::is_fixed(&entry.name) {
             self.spoil(&mut words);
         }
         special::tame(&entry.name, &mut words, self.mortal);
-        special::part_expiries(self, &entry.name, &mut words);
+        special::part_expiries(&mut self.generator, &entry.name, &mut words);
         let plain = |word: &Vec<u8>| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric());
-        let inline = self.chance(INLINE_CHANCE) && words.iter().all(plain);
+        let inline = self.generator.chance(INLINE_CHANCE) && words.iter().all(plain);
         Command { words, inline, client: 0, listens: false }
     }
 
     /// The words of a command for a script to call: one whose reply is compared byte by byte.
-    pub(super) fn command_for_script(&mut self) -> Vec<Vec<u8>> {
+    fn command_for_script(&mut self) -> Vec<Vec<u8>> {
         for _ in 0..TRIES {
             let command = self.command();
             let name = self.grammar.full_name(&command.words);
@@ -294,7 +283,7 @@ impl<'a> Generator<'a> {
 
     /// A command drawn by weight.
     fn draw(&mut self, entries: &'a [CommandEntry]) -> &'a CommandEntry {
-        let mut left = self.rng.below(self.total_weight);
+        let mut left = self.generator.rng.below(self.total_weight);
         for entry in entries {
             if left < u64::from(entry.weight) {
                 return entry;
@@ -306,16 +295,19 @@ impl<'a> Generator<'a> {
 
     /// A well-formed call, its words in any case.
     fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
-        let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.token(word)).collect();
-        if let Some(arguments) = scripts::arguments(self, &entry.name) {
+        let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.generator.token(word)).collect();
+        if let Some(arguments) = scripts::arguments(&mut self.generator, &entry.name) {
+            words.extend(arguments);
+            if scripts::is_call(&entry.name) {
+                words.extend(self.command_for_script());
+            }
+            return words;
+        }
+        if let Some(arguments) = users::arguments(&mut self.generator, &entry.name) {
             words.extend(arguments);
             return words;
         }
-        if let Some(arguments) = users::arguments(self, &entry.name) {
-            words.extend(arguments);
-            return words;
-        }
-        if let Some(arguments) = special::arguments(self, &entry.name) {
+        if let Some(arguments) = special::arguments(&mut self.generator, &entry.name) {
             words.extend(arguments);
             return words;
         }
@@ -344,11 +336,11 @@ impl<'a> Generator<'a> {
             let (now, later) = rest.split_at(run);
             rest = later;
             let mut order: Vec<&Argument> = now.iter().collect();
-            if first.optional && self.chance(50) {
-                self.shuffle(&mut order);
+            if first.optional && self.generator.chance(50) {
+                self.generator.shuffle(&mut order);
             }
             for argument in order {
-                if !argument.optional || self.chance(OPTION_CHANCE) {
+                if !argument.optional || self.generator.chance(OPTION_CHANCE) {
                     self.argument(argument, words);
                 }
             }
@@ -359,11 +351,11 @@ impl<'a> Generator<'a> {
     fn argument(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
         let mut count = 1;
         if argument.multiple {
-            count = self.announced.take().unwrap_or(1 + self.below(3));
+            count = self.announced.take().unwrap_or(1 + self.generator.below(3));
         }
         for index in 0..count {
             if let Some(token) = argument.token.as_ref().filter(|_| index == 0 || argument.multiple_token) {
-                words.push(self.token(token));
+                words.push(self.generator.token(token));
             }
             self.value(argument, words);
         }
@@ -375,36 +367,43 @@ impl<'a> Generator<'a> {
             "pure-token" => {}
             "block" => self.sequence(&argument.items, words),
             "oneof" if !argument.items.is_empty() => {
-                let times = if self.chance(CONFLICT_CHANCE) { 2 } else { 1 };
+                let times = if self.generator.chance(CONFLICT_CHANCE) { 2 } else { 1 };
                 for _ in 0..times {
-                    let chosen = self.below(argument.items.len());
+                    let chosen = self.generator.below(argument.items.len());
                     self.argument(&argument.items[chosen], words);
                 }
             }
             "integer" if matches!(argument.name.as_str(), "numkeys" | "numfields") => {
-                let count = 1 + self.below(3);
+                let count = 1 + self.generator.below(3);
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
             // Among members at one distance the order of the reference is any: points have keys to
             // themselves, where few are.
-            "key" if self.own_keys == Some("g") || self.own_keys.is_some() && self.chance(OWN_KEY_CHANCE) => {
-                let key = values::own_key(&mut self.rng, self.own_keys.unwrap_or_default());
+            "key"
+                if self.own_keys == Some("g")
+                    || self.own_keys.is_some() && self.generator.chance(OWN_KEY_CHANCE) =>
+            {
+                let key = values::own_key(&mut self.generator.rng, self.own_keys.unwrap_or_default());
                 words.push(key);
             }
             "integer" if argument.name == "num-vertices" => {
-                let count = 3 + self.below(2);
+                let count = 3 + self.generator.below(2);
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
             "integer" if self.of_lists => {
-                let index = values::list_index(&mut self.rng);
+                let index = values::list_index(&mut self.generator.rng);
                 words.push(index);
             }
             kind => {
-                let own =
-                    if self.of_zsets { zsets::value(&mut self.rng, &argument.name, kind) } else { None };
-                let value = own.unwrap_or_else(|| values::value(&mut self.rng, &argument.name, kind));
+                let own = if self.of_zsets {
+                    zsets::value(&mut self.generator.rng, &argument.name, kind)
+                } else {
+                    None
+                };
+                let value =
+                    own.unwrap_or_else(|| values::value(&mut self.generator.rng, &argument.name, kind));
                 words.push(value);
             }
         }
@@ -412,67 +411,30 @@ impl<'a> Generator<'a> {
 
     /// Makes a call wrong, or at least strange.
     fn spoil(&mut self, words: &mut Vec<Vec<u8>>) {
-        let at = if words.len() > 1 { 1 + self.below(words.len() - 1) } else { 0 };
-        match self.below(10) {
+        let at = if words.len() > 1 { 1 + self.generator.below(words.len() - 1) } else { 0 };
+        match self.generator.below(10) {
             0 => words.truncate(words.len().max(2) - 1),
             1 => {
-                let extra = values::hostile(&mut self.rng);
+                let extra = values::hostile(&mut self.generator.rng);
                 words.push(extra);
             }
-            2 | 3 if at > 0 => words[at] = values::hostile(&mut self.rng),
+            2 | 3 if at > 0 => words[at] = values::hostile(&mut self.generator.rng),
             4 if at > 0 => words.insert(at, words[at].clone()),
             5 if at > 0 => {
-                let other = 1 + self.below(words.len() - 1);
+                let other = 1 + self.generator.below(words.len() - 1);
                 words.swap(at, other);
             }
-            6 => words.push(values::option(&mut self.rng)),
+            6 => words.push(values::option(&mut self.generator.rng)),
             7 if at > 0 => words[at].clear(),
             // Some words end here for the reference, some do not.
             8 if at > 0 && !special::names_are_hashed(&words[0]) => {
-                words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.below(2)])
+                words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.generator.below(2)])
             }
             _ => {
-                let count = 1 + self.below(3);
-                words.extend((0..count).map(|_| values::hostile(&mut self.rng)));
+                let count = 1 + self.generator.below(3);
+                words.extend((0..count).map(|_| values::hostile(&mut self.generator.rng)));
             }
         }
         special::leave_newer_options_out(words);
-    }
-
-    /// A word of the grammar in upper, lower or mixed case.
-    pub(super) fn token(&mut self, word: &str) -> Vec<u8> {
-        let mut word = word.as_bytes().to_vec();
-        match self.below(4) {
-            0 => word.make_ascii_lowercase(),
-            1 => {
-                let at = self.below(word.len());
-                word[at] = word[at].to_ascii_lowercase();
-            }
-            _ => {}
-        }
-        word
-    }
-
-    /// Whether an event of `percent` happens.
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
-        self.rng.below(100) < percent
-    }
-
-    /// An index below `bound`.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.rng.below(bound as u64)).unwrap_or(0)
-    }
-
-    /// One of several texts.
-    pub(super) fn pick(&mut self, texts: &[&str]) -> Vec<u8> {
-        texts[self.below(texts.len())].as_bytes().to_vec()
-    }
-
-    /// Any order.
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = self.below(last + 1);
-            items.swap(last, other);
-        }
     }
 }

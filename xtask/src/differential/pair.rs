@@ -1,0 +1,20 @@
+//! What a client of a stream has on both servers: a connection to each, and the databases.
+
+use crate::error::Result;
+use crate::wire::Connection;
+
+/// A client's connections to both.
+pub(super) struct Pair {
+    pub(super) ours: Connection,
+    pub(super) peer: Connection,
+}
+
+impl Pair {
+    /// Connects to the ports of ours and of the reference.
+    pub(super) fn open([ours, peer]: [u16; 2]) -> Result<Pair> {
+        Ok(Pair { ours: Connection::open(ours)?, peer: Connection::open(peer)? })
+    }
+}
+
+/// Databases whose contents are compared at the end.
+pub(super) const DATABASES: usize = 16;
