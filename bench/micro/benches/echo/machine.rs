@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use sluice_clock::{Machine, System};
 
-use super::app::{HEADER, Kind, message};
+use super::wire::{HEADER, Kind, message};
 
 /// What a server says about itself; all but the last two count from its start.
 #[derive(Clone, Copy, Debug, Default)]

@@ -17,6 +17,7 @@ mod load;
 mod machine;
 mod report;
 mod scenarios;
+mod wire;
 
 use report::Report;
 

@@ -5,10 +5,10 @@ use std::net::{Shutdown, TcpStream};
 
 use super::ARMS;
 use crate::Args;
-use crate::app::{Kind, message};
 use crate::load::{Set, connect};
 use crate::machine::{Counters, Server, now_ns};
 use crate::report::{Column, Histogram, Report, Table};
+use crate::wire::{Kind, message};
 
 const AT_ONCE: usize = 64;
 const BYTES: usize = 64;

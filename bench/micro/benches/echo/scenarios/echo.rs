@@ -2,10 +2,10 @@
 
 use super::{ARMS, LOADED, loaded, measure};
 use crate::Args;
-use crate::app::{Kind, message};
 use crate::load::Load;
 use crate::machine::Server;
 use crate::report::{Report, Table};
+use crate::wire::{Kind, message};
 
 /// Bytes of a message, connections, requests in a batch.
 #[derive(Clone, Copy)]

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 
 use super::ARMS;
 use crate::Args;
-use crate::app::{HEADER, Kind, message};
 use crate::load::{Set, connect};
 use crate::machine::{Server, now_ns};
 use crate::report::{Column, Histogram, Report, Table};
+use crate::wire::{HEADER, Kind, message};
 
 const BYTES: usize = 64;
 

@@ -4,10 +4,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use crate::Args;
-use crate::app::{Kind, message};
 use crate::load::{Set, connect};
 use crate::machine::{Server, now_ns};
 use crate::report::{Column, Histogram, Report, Table, digits};
+use crate::wire::{Kind, message};
 
 const ARMS: [&str; 6] = ["epoll", "io_uring", "poll", "mio", "mio/drain", "polling"];
 const PINGERS: usize = 100;

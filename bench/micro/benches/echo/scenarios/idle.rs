@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::{ARMS, LOADED, loaded, measure};
 use crate::Args;
-use crate::app::{Kind, message};
 use crate::load::{Load, connect};
 use crate::machine::{Holder, Server, slab_bytes};
 use crate::report::{Column, Report, Table};
+use crate::wire::{Kind, message};
 
 const ACTIVE: usize = 64;
 const BYTES: usize = 64;

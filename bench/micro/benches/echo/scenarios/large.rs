@@ -2,10 +2,10 @@
 
 use super::measure;
 use crate::Args;
-use crate::app::{HEADER, Kind, message};
 use crate::load::Load;
 use crate::machine::Server;
 use crate::report::{Column, Report, Table};
+use crate::wire::{HEADER, Kind, message};
 
 const ARMS: [&str; 8] = [
     "io_uring",
