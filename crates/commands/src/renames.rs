@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn of(lines: &str) -> Result<Renames, LoadError> {
-        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()))
+        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_: &[u8]| Ok(Vec::new()))
             .expect("valid lines");
         renames(&config)
     }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_check_hears_of_every_wrong_line() {
         let lines = "rename-command nope x\nrename-command get fetch\nrename-command del set";
-        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()))
+        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_: &[u8]| Ok(Vec::new()))
             .expect("valid lines");
         let told: Vec<String> = rename_errors(&config).iter().map(ToString::to_string).collect();
         assert_eq!(

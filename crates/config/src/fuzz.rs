@@ -42,7 +42,7 @@ pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
     });
     let users: Vec<Vec<u8>> = plain.filter(|line| line.len() > "user a ".len()).collect();
     let text = rewrite(Some(old), config, &users, Force::Changed);
-    let again = parse_file(&text, "rewritten", b"", &mut |_| Ok(Vec::new()));
+    let again = parse_file(&text, "rewritten", b"", &mut |_: &[u8]| Ok(Vec::new()));
     let again = again.expect("what a rewrite wrote must load");
     // Renames of the command line are not in the file.
     assert_eq!(again.values, config.values, "what a rewrite wrote must mean the same");

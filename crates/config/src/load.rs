@@ -9,11 +9,29 @@ use crate::table::{RETIRED, param};
 use crate::user_line::UserLine;
 use crate::value::{Onto, Reason};
 
-/// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
-///
-/// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the
-/// system's.
-pub type Loader<'a> = dyn FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String> + 'a;
+/// What lines do where they are read, outside of the configuration: what follows them depends on it.
+pub trait Loader {
+    /// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
+    ///
+    /// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the
+    /// system's.
+    fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String>;
+
+    /// Changes to the folder of a `dir`: relative paths of later lines count from there. The error is the
+    /// system's text.
+    fn enter(&mut self, folder: &[u8]) -> Result<(), String>;
+}
+
+/// A function that knows included files, and no folders: every `dir` is one.
+impl<F: FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String>> Loader for F {
+    fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+        self(pattern)
+    }
+
+    fn enter(&mut self, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 /// The configuration that `text` describes, followed by `options`, the lines of [`crate::CommandLine`].
 ///
@@ -22,7 +40,7 @@ pub fn parse_file(
     text: &[u8],
     source: &str,
     options: &[u8],
-    loader: &mut Loader<'_>,
+    loader: &mut dyn Loader,
 ) -> Result<Config, LoadError> {
     let mut load = Load::new(1, loader);
     // The reference appends the options to the file and counts on.
@@ -37,7 +55,7 @@ pub fn parse_file(
 
 /// What `texts` describe, each with the name that errors give it, and all that is wrong with them: a wrong
 /// line leaves the configuration as it was. The list ends at a hundred errors.
-pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut Loader<'_>) -> (Config, Vec<LoadError>) {
+pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut dyn Loader) -> (Config, Vec<LoadError>) {
     let mut load = Load::new(ERRORS_MAX, loader);
     for (source, text) in texts {
         if load.text(text, source, 0).is_err() {
@@ -48,7 +66,7 @@ pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut Loader<'_>) -> (Config,
 }
 
 /// A load under way.
-struct Load<'a, 'b> {
+struct Load<'a> {
     config: Config,
     /// Whether a `save` line has replaced the default save points.
     save_seen: bool,
@@ -57,7 +75,7 @@ struct Load<'a, 'b> {
     /// What was wrong so far, `errors_max` at most.
     errors: Vec<LoadError>,
     errors_max: usize,
-    loader: &'a mut Loader<'b>,
+    loader: &'a mut dyn Loader,
 }
 
 /// There are as many errors as were asked for: nothing more is to be read.
@@ -78,8 +96,8 @@ impl<T: Into<Reason>> From<T> for Failed {
     }
 }
 
-impl<'a, 'b> Load<'a, 'b> {
-    fn new(errors_max: usize, loader: &'a mut Loader<'b>) -> Load<'a, 'b> {
+impl<'a> Load<'a> {
+    fn new(errors_max: usize, loader: &'a mut dyn Loader) -> Load<'a> {
         let config = Config::default();
         Load { config, save_seen: false, included: 0, errors: Vec::new(), errors_max, loader }
     }
@@ -130,7 +148,14 @@ impl<'a, 'b> Load<'a, 'b> {
         let Some((name, arguments)) = words.split_first() else { return Ok(()) };
         match ParamId::find(name) {
             Some(id) => {
+                let before = self.config.value(id).clone();
                 self.set(id, arguments)?;
+                if id == param::DIR.any()
+                    && let Err(reason) = self.loader.enter(self.config.bytes(param::DIR))
+                {
+                    self.config.values[usize::from(id.0)] = before;
+                    return Err(reason.into());
+                }
                 let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
                     // Nobody needs to be shown the value, and it may change.
@@ -206,7 +231,9 @@ impl<'a, 'b> Load<'a, 'b> {
         if depth >= INCLUDE_DEPTH_MAX {
             return Err("Included files are nested too deeply".into());
         }
-        let files = (self.loader)(path)
+        let files = self
+            .loader
+            .include(path)
             .map_err(|reason| Failed::Include(String::from_utf8_lossy(path).into_owned(), reason))?;
         for (source, text) in files {
             self.included += 1;

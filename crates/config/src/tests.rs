@@ -11,7 +11,7 @@ use crate::{Config, LoadError, Origin, Phase, Traits, Undo, parse_file};
 
 /// The configuration that a text describes; it includes nothing.
 fn load(text: &str) -> Result<Config, LoadError> {
-    parse_file(text.as_bytes(), "test.conf", b"", &mut |_| Ok(Vec::new()))
+    parse_file(text.as_bytes(), "test.conf", b"", &mut |_: &[u8]| Ok(Vec::new()))
 }
 
 /// The configuration of a text that must load.

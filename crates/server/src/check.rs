@@ -25,8 +25,9 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
-/// Checks the configuration that `texts` describe, each with its name. Changes to its `dir`, as a start does.
-pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) -> Findings {
+/// Checks the configuration that `texts` describe, each with its name. `loader` changes to its `dir`, as that
+/// of a start does.
+pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) -> Findings {
     let (config, errors) = sluice_config::check_texts(texts, loader);
     let errors = errors.into_iter().chain(sluice_commands::rename_errors(&config));
     let mut findings =
@@ -45,19 +46,9 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut sluice_config::Loader<'_>) ->
 impl Findings {
     /// `dir`, and the files that are written in it or elsewhere.
     fn folders(&mut self, config: &Config) {
-        let dir = Path::new(std::ffi::OsStr::from_bytes(config.bytes(param::DIR)));
-        let entered = if dir.as_os_str().is_empty() { Ok(()) } else { std::env::set_current_dir(dir) };
-        match entered {
-            Err(error) => self.error(config, param::DIR, &plain_error(&error)),
-            Ok(()) => {
-                if let Err(error) = can_write_into(Path::new(".")) {
-                    self.warning(
-                        config,
-                        param::DIR,
-                        &format!("nothing can be saved in it: {}", plain_error(&error)),
-                    );
-                }
-            }
+        if let Err(error) = can_write_into(Path::new(".")) {
+            let text = format!("nothing can be saved in it: {}", plain_error(&error));
+            self.warning(config, param::DIR, &text);
         }
         if let Some(Err(error)) = file_of(config.bytes(param::LOGFILE)).map(can_append) {
             self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain_error(&error)));

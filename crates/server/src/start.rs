@@ -18,7 +18,7 @@ use sluice_acl::Users;
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::SyslogFacility;
-use sluice_config::{Config, param};
+use sluice_config::{Config, Loader, param};
 use sluice_engine::{Engine, Seeds};
 use sluice_evloop::AnyLoop;
 use sluice_snapshot::NotLoaded;
@@ -62,7 +62,7 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
         ("standard input", texts.of_stdin.as_slice()),
         (sluice_config::COMMAND_LINE, texts.options.as_slice()),
     ];
-    let findings = crate::check::check(&parts, &mut include);
+    let findings = crate::check::check(&parts, &mut Surroundings);
     for text in findings.warnings {
         println!("warning: {text}");
     }
@@ -168,18 +168,33 @@ struct Loaded {
 
 fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     let texts = read(words)?;
+    // Ahead of the lines: a `dir` changes what a relative path means.
+    let file = texts.file.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
     let text = match texts.stdin {
         true => [&texts.of_file, b"\n".as_slice(), &texts.of_stdin].concat(),
         false => texts.of_file.clone(),
     };
     let fail = |error: sluice_config::LoadError| Failure::new(error.report(cli::COMPATIBLE));
     let mut config =
-        sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut include).map_err(fail)?;
+        sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut Surroundings).map_err(fail)?;
     let user_lines = users::take_lines(&mut config).map_err(fail)?;
     sluice_commands::renames(&config).map_err(fail)?;
     let source = texts.source();
-    let file = texts.file.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok(Loaded { config, user_lines, file, source })
+}
+
+/// The folders and files of the machine, as lines of a configuration use them.
+struct Surroundings;
+
+impl Loader for Surroundings {
+    fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+        include(pattern)
+    }
+
+    fn enter(&mut self, folder: &[u8]) -> Result<(), String> {
+        let entered = std::env::set_current_dir(std::ffi::OsStr::from_bytes(folder));
+        entered.map_err(|error| crate::os::plain_error(&error))
+    }
 }
 
 /// Reads the files that an `include` names; a pattern may name none.
@@ -213,7 +228,7 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
 
 fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let Loaded { mut config, user_lines, file, source } = loaded;
-    enter_directory(&mut config)?;
+    show_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
@@ -366,15 +381,12 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     host.note(LogLevel::Warning, &line);
 }
 
-/// Changes to `dir`, if one is configured; from then on it is shown as the kernel names it.
-fn enter_directory(config: &mut Config) -> Result<(), Failure> {
-    let dir = std::ffi::OsStr::from_bytes(config.bytes(param::DIR)).to_owned();
-    let entered = if dir.is_empty() { Ok(()) } else { std::env::set_current_dir(&dir) };
-    let entered = entered.and_then(|()| std::env::current_dir());
+/// From now on `dir` is shown as the kernel names it: its lines were followed where they stand.
+fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
     };
-    let path = entered.map_err(|error| fail(config, &crate::os::plain_error(&error)))?;
+    let path = std::env::current_dir().map_err(|error| fail(config, &crate::os::plain_error(&error)))?;
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(config, &reason))
 }
 
@@ -587,7 +599,8 @@ mod tests {
     #[test]
     fn seeds_are_random_unless_one_is_given() {
         let seed_of = |text: &str| {
-            let parsed = sluice_config::parse_file(text.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()));
+            let parsed =
+                sluice_config::parse_file(text.as_bytes(), "test", b"", &mut |_: &[u8]| Ok(Vec::new()));
             seeds(&parsed.expect("a configuration")).expect("randomness").hash
         };
         assert_eq!(seed_of("hash-seed a"), seed_of("hash-seed a"));

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn title(lines: &str) -> String {
-        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new()));
+        let config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_: &[u8]| Ok(Vec::new()));
         expand(&config.expect("valid lines"), "server", "/etc/a.conf")
     }
 

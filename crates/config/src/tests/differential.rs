@@ -388,7 +388,8 @@ fn bad_files_are_reported_as_the_reference_does() {
     for (line, _) in BAD_LINES {
         let text = format!("port 0\n# comment\n\n  {line}\t\nhz 10\n");
         std::fs::write(&file, &text).expect("a file");
-        let ours = parse_file(text.as_bytes(), path, b"", &mut |_| Ok(Vec::new())).expect_err("it is bad");
+        let ours =
+            parse_file(text.as_bytes(), path, b"", &mut |_: &[u8]| Ok(Vec::new())).expect_err("it is bad");
         assert_reported_alike(&ours, &complaint(&binary, &[path]), line);
     }
     std::fs::write(&file, "port 0\n").expect("a file");
@@ -425,7 +426,7 @@ fn options_are_reported_alike(binary: &str, path: &str) {
         let arguments: Vec<&str> = [path].iter().chain(options).copied().collect();
         let bytes: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
         let line = command_line(&bytes);
-        let ours = parse_file(b"port 0\n", path, &line.options, &mut |_| Ok(Vec::new()));
+        let ours = parse_file(b"port 0\n", path, &line.options, &mut |_: &[u8]| Ok(Vec::new()));
         match ours {
             Ok(_) => assert!(options.contains(&"--bind"), "we accept {options:?}"),
             Err(error) => assert_reported_alike(&error, &complaint(binary, &arguments), &options.join(" ")),
@@ -449,7 +450,7 @@ fn rewritten_files_have_the_lines_of_the_reference() {
     let mut peer = Peer::start(&binary, "rewrite", text);
     let file = peer.dir.join("peer.conf");
     let old = std::fs::read(&file).expect("the config file");
-    let mut config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
+    let mut config = parse_file(&old, "peer.conf", b"", &mut |_: &[u8]| Ok(Vec::new())).expect("it loads");
     for pairs in [
         ["maxmemory", "3mb"],
         ["maxmemory-clients", "5%"],
@@ -476,7 +477,7 @@ fn forced_rewrites_have_the_lines_of_the_reference() {
     let mut peer = Peer::start(&binary, "force", "enable-debug-command yes\n");
     let file = peer.dir.join("peer.conf");
     let old = std::fs::read(&file).expect("the config file");
-    let config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
+    let config = parse_file(&old, "peer.conf", b"", &mut |_: &[u8]| Ok(Vec::new())).expect("it loads");
     assert_eq!(peer.ask(&[b"DEBUG", b"CONFIG-REWRITE-FORCE-ALL"]), [b"+OK"]);
     let users = peer.ask(&[b"ACL", b"LIST"]);
     let mut ours = comparable(&rewrite(Some(&old), &config, &users, Force::All));
@@ -500,7 +501,7 @@ fn users_stand_where_the_reference_writes_them() {
         let mut peer = Peer::start(&binary, &format!("users-{name}"), text);
         let file = peer.dir.join("peer.conf");
         let old = std::fs::read(&file).expect("the config file");
-        let config = parse_file(&old, "peer.conf", b"", &mut |_| Ok(Vec::new())).expect("it loads");
+        let config = parse_file(&old, "peer.conf", b"", &mut |_: &[u8]| Ok(Vec::new())).expect("it loads");
         for request in setup {
             let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
             peer.ask(&words);

@@ -12,6 +12,43 @@ fn values_come_from_lines() {
     assert_eq!(shown(&config, "requirepass"), "a b\0");
 }
 
+/// `dir` takes effect where it stands: what an `include` names counts from there.
+#[test]
+fn a_folder_is_entered_where_its_line_stands() {
+    struct Folders {
+        at: String,
+        read: Vec<String>,
+    }
+    impl crate::Loader for Folders {
+        fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+            let path = format!("{}/{}", self.at, String::from_utf8_lossy(pattern));
+            self.read.push(path.clone());
+            let text = if pattern == b"deeper" { "dir c\ninclude x" } else { "" };
+            Ok(vec![(path, text.into())])
+        }
+        fn enter(&mut self, folder: &[u8]) -> Result<(), String> {
+            match folder {
+                b"none" => Err("No such file or directory".to_owned()),
+                _ => {
+                    self.at = format!("{}/{}", self.at, String::from_utf8_lossy(folder));
+                    Ok(())
+                }
+            }
+        }
+    }
+    let mut folders = Folders { at: String::new(), read: Vec::new() };
+    let text = b"include x\ndir a\ninclude x\ndir b\ninclude x\ninclude deeper\ninclude x";
+    let config = parse_file(text, "main", b"dir d\ninclude x", &mut folders).expect("it loads");
+    assert_eq!(folders.read, ["/x", "/a/x", "/a/b/x", "/a/b/deeper", "/a/b/c/x", "/a/b/c/x", "/a/b/c/d/x"]);
+    assert_eq!(shown(&config, "dir"), "d");
+    let error =
+        parse_file(b"port 1\ndir none\nport x", "main", b"", &mut folders).expect_err("there is none");
+    assert_eq!(error.to_string(), "main:2: No such file or directory: 'dir none'");
+    // A wrong line changes nothing.
+    let (config, errors) = check_texts(&[("main", b"dir a\ndir none")], &mut folders);
+    assert_eq!((shown(&config, "dir").as_str(), errors.len()), ("a", 1));
+}
+
 #[test]
 fn later_lines_win() {
     assert_eq!(shown(&loaded("port 1\nport 2"), "port"), "2");
@@ -172,7 +209,7 @@ fn an_error_is_reported_as_the_reference_does() {
 fn a_report_says_that_an_option_is_from_the_command_line() {
     for (file, line) in [("", 2), ("port 1", 2), ("port 1\n", 3)] {
         let options = b"hz 20\nport \"99999x\"";
-        let error = parse_file(file.as_bytes(), "main", options, &mut |_| Ok(Vec::new()));
+        let error = parse_file(file.as_bytes(), "main", options, &mut |_: &[u8]| Ok(Vec::new()));
         let report = error.expect_err("the port is no number").report("1");
         let line = line + 1;
         assert!(
@@ -340,7 +377,8 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
 
 #[test]
 fn a_missing_include_is_fatal() {
-    let error = parse_file(b"include x", "outer", b"", &mut |_| Err("No such file or directory".into()));
+    let error =
+        parse_file(b"include x", "outer", b"", &mut |_: &[u8]| Err("No such file or directory".into()));
     assert_eq!(
         error.expect_err("it is missing").report("1"),
         "Fatal error, can't open config file 'x': No such file or directory\nThe file is included by outer, line 1.\n\
@@ -413,13 +451,14 @@ fn a_dash_at_either_end_is_standard_input() {
 #[test]
 fn options_come_after_the_file() {
     let line = command_line(&[b"x", b"--port", b"2", b"--bind", b"127.0.0.1 ::1", b"--save", b"1 2"]);
-    let config =
-        parse_file(b"port 1\nsave 9 9", "x", &line.options, &mut |_| Ok(Vec::new())).expect("it loads");
+    let config = parse_file(b"port 1\nsave 9 9", "x", &line.options, &mut |_: &[u8]| Ok(Vec::new()))
+        .expect("it loads");
     assert_eq!(shown(&config, "port"), "2");
     assert_eq!(shown(&config, "bind"), "127.0.0.1 ::1");
     assert_eq!(shown(&config, "save"), "9 9 1 2");
     let bad = command_line(&[b"x", b"--foo", b"2"]);
-    let error = parse_file(b"port 1\n", "x", &bad.options, &mut |_| Ok(Vec::new())).expect_err("foo is none");
+    let error =
+        parse_file(b"port 1\n", "x", &bad.options, &mut |_: &[u8]| Ok(Vec::new())).expect_err("foo is none");
     assert!(error.report("1").contains("at line 3\n>>> 'foo \"2\"'"), "{}", error.report("1"));
 }
 

@@ -1,7 +1,8 @@
 use super::*;
 
 fn config(lines: &str) -> Config {
-    sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_| Ok(Vec::new())).expect("valid lines")
+    sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_: &[u8]| Ok(Vec::new()))
+        .expect("valid lines")
 }
 
 /// A port that is not in use.

@@ -163,9 +163,9 @@ fn a_check_names_all_errors_with_their_lines() {
         format!(
             "error: {file}:2: Bad directive or wrong number of arguments: 'portt 1'\n\
              error: {file}:3: argument couldn't be parsed into an integer: 'hz x'\n\
+             error: {file}:6: {missing}: 'dir {gone}'\n\
              error: command line:1: argument couldn't be parsed into an integer: 'timeout \"x\"'\n\
              error: {file}:7: No such command in rename-command: 'rename-command nope x'\n\
-             error: {file}:6: {missing}: 'dir {gone}'\n\
              error: {file}:4: Can't open the log file: {missing}: 'logfile {gone}/log'\n\
              error: {file}:5: {gone}/socket: {missing}: 'unixsocket {gone}/socket'\n\
              configuration has 7 errors: {file} and command-line options\n"
@@ -312,6 +312,33 @@ fn the_working_directory_has_an_absolute_name() {
         ),
     );
     assert_eq!(client.config("dir"), format!("{home}/sub"));
+}
+
+/// A relative path of an `include` counts from the `dir` before it, and from no later one.
+#[test]
+fn a_folder_is_entered_where_its_line_stands() {
+    let dir = Dir::new();
+    std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+    for (name, hz) in [("part.conf", 11), ("a/part.conf", 22), ("a/b/part.conf", 33)] {
+        dir.file(name, &format!("hz {hz}\n"));
+    }
+    for (text, options, hz) in [
+        ("include part.conf\ndir a\n", &[][..], "11"),
+        ("dir a\ninclude part.conf\n", &[], "22"),
+        ("dir a\ndir b\ninclude par*.conf\n", &[], "33"),
+        ("dir a\n", &["--dir", "b", "--include", "part.conf"], "33"),
+    ] {
+        let file = dir.file("main.conf", text);
+        let port = free_port();
+        let mut command = std::process::Command::new(common::BINARY);
+        command.current_dir(dir.path()).args(["main.conf", "--port", &port.to_string(), "--save", ""]);
+        command.args(options);
+        let server = Server::spawn(command, port, Dir::new());
+        server.log.wait("Ready to accept").unwrap();
+        let mut client = server.client();
+        assert_eq!(client.config("hz"), hz, "{text:?}");
+        assert_eq!(client.info("config_file"), file);
+    }
 }
 
 /// What CONFIG SET says of a number of clients beyond the system's limit.
