@@ -1,7 +1,8 @@
 //! Where a line of a configuration stands, and the error that ends the start. An error shows its line without
 //! the secrets in it.
 
-use crate::row::{ParamId, Traits};
+use crate::load::{Directive, directive};
+use crate::secret::{HIDDEN, names_secret, shown_part};
 use sluice_base::quote;
 use std::borrow::Cow;
 
@@ -78,9 +79,6 @@ impl LoadError {
     }
 }
 
-/// What stands for a secret.
-const HIDDEN: &str = "(redacted)";
-
 /// A word of a line, as far as others may see it: behind `>`, `<`, `#` or `!` stands a password or its
 /// digest. What begins with an escape may be any of these. Behind parentheses no password is allowed, which
 /// whoever writes one there learns by the error. `None`: there is no secret in it.
@@ -127,14 +125,19 @@ impl Location {
     fn shown(&self) -> Cow<'_, str> {
         let words = quoted_words(&self.text);
         let name = words.first().map_or("", |name| name.trim_matches(['"', '\'']));
-        if ParamId::find(name.as_bytes()).is_some_and(|id| id.param().traits.has(Traits::SENSITIVE)) {
-            return match words.len() {
-                0 | 1 => Cow::Borrowed(&self.text),
-                _ => Cow::Owned(format!("{} {HIDDEN}", words[0])),
-            };
-        }
-        if !["user", "role"].iter().any(|keyword| name.eq_ignore_ascii_case(keyword)) {
-            return Cow::Borrowed(&self.text);
+        let whole = Cow::Borrowed(self.text.as_str());
+        match directive(name.as_bytes()) {
+            Directive::Param if names_secret(name.as_bytes()) => {
+                return match words.len() {
+                    0 | 1 => whole,
+                    _ => Cow::Owned(format!("{} {HIDDEN}", words[0])),
+                };
+            }
+            Directive::Users => {}
+            Directive::Param | Directive::Plain => {
+                return shown_part(&self.text, true).map_or(whole, Cow::Owned);
+            }
+            Directive::Unknown => return shown_part(&self.text, false).map_or(whole, Cow::Owned),
         }
         let is_whole = quote::split_args(self.text.as_bytes(), quote::Dialect::Config).is_ok();
         let mut shown: Vec<Cow<'_, str>> = Vec::with_capacity(words.len());
@@ -155,7 +158,8 @@ impl Location {
     /// Lines for the operator beyond the reference's: none for most errors.
     fn hint(&self) -> String {
         if self.source == COMMAND_LINE {
-            let name = self.text.split_whitespace().next().unwrap_or_default();
+            let shown = self.shown();
+            let name = shown.split_whitespace().next().unwrap_or_default();
             return format!("This line is from the command line: option --{name}.\n");
         }
         if self.has_comment_behind_words() {

@@ -34,6 +34,7 @@ mod load;
 mod number;
 mod rewrite;
 pub mod row;
+mod secret;
 mod set;
 mod table;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use load::{Loader, check_texts, parse_file};
 pub use number::memory;
 pub use rewrite::{Force, rewrite};
 pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Storage, Traits, UnitOfMeasure};
+pub use secret::names_secret;
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use table::{PARAMS, param};
 pub use user_line::{OutsideUser, UserLine};

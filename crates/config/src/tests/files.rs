@@ -263,7 +263,34 @@ fn errors_show_lines_without_their_secrets() {
         ("user a on  ~k +get|x", "user a on  ~k +get|x"),
         ("requirepass hidden hidden", "requirepass (redacted)"),
         ("requirepass", "requirepass"),
+        ("RequirePass hid", "RequirePass (redacted)"),
         ("maxmemory >1", "maxmemory >1"),
+        // Directives of Sentinel, of others, and misspelt ones.
+        ("sentinel auth-pass m hidden", "sentinel auth-pass (redacted)"),
+        ("sentinel sentinel-pass hidden", "sentinel sentinel-pass (redacted)"),
+        ("SENTINEL  Auth-Pass m hidden", "SENTINEL  Auth-Pass (redacted)"),
+        ("sentinel monitor m 127.0.0.1 6379 2", "sentinel monitor m 127.0.0.1 6379 2"),
+        ("requirepas hidden", "requirepas (redacted)"),
+        ("requrepass \"hid den\" x", "requrepass (redacted)"),
+        ("mastreauth hidden", "mastreauth (redacted)"),
+        ("api-token hidden", "api-token (redacted)"),
+        ("vault.Secret hidden", "vault.Secret (redacted)"),
+        ("aws_access_key_id hidden", "aws_access_key_id (redacted)"),
+        ("requirepass=hidden", "requirepass (redacted)"),
+        ("requirepass:hidden", "requirepass (redacted)"),
+        ("requirepasshidden", "requirepass (redacted)"),
+        ("\"requirepass hidden\"", "\"requirepass (redacted)"),
+        ("requirepass\u{a0}hidden", "requirepass (redacted)"),
+        ("loadmodule /m.so password hidden", "loadmodule /m.so password (redacted)"),
+        ("loadmodule /m.so redis://u:hidden@h/", "loadmodule /m.so redis:(redacted)"),
+        ("usr a on >hidden ~*", "usr a on >(redacted)"),
+        ("usr a on #hidden ~*", "usr a on #(redacted)"),
+        ("maxmemry 100mb 5", "maxmemry 100mb 5"),
+        // Two lines that became one.
+        ("port 6379 requirepass hidden", "port 6379 requirepass (redacted)"),
+        ("logfile /var/keys/auth.log x", "logfile /var/keys/auth.log x"),
+        ("include /etc/secret/key.conf", "include /etc/secret/key.conf"),
+        ("tls-key-file /etc/key.pem", "tls-key-file /etc/key.pem"),
     ] {
         let location = Location { source: "a.conf".into(), line: 3, text: line.into(), depth: 0 };
         let error = LoadError::Line(BadLine { location, reason: "wrong".into() });
@@ -271,6 +298,10 @@ fn errors_show_lines_without_their_secrets() {
         assert!(error.report("1").contains(&format!("\n>>> '{shown}'\nwrong\n")), "{}", error.report("1"));
         assert!(!format!("{error}{}", error.report("1")).contains("hid"), "{line}");
     }
+    let options = b"requirepass=hidden";
+    let error =
+        parse_file(b"", "main", options, &mut |_: &[u8]| Ok(Vec::new())).expect_err("none").report("1");
+    assert!(error.contains("option --requirepass.\n") && !error.contains("hid"), "{error}");
     let config = load("user a >hidden on zzz").expect("judged later");
     let error = config.user_lines()[0].error(2, "Syntax error");
     assert!(error.to_string().contains("Error in user declaration '>(redacted)': Syntax error"), "{error}");

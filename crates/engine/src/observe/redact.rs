@@ -4,7 +4,7 @@
 use sluice_command::specs::{connection, generic, server};
 use sluice_command::{Named, Spec, is_word};
 use sluice_commands::{Args, Renames, resolve_renamed};
-use sluice_config::{ParamId, Traits};
+use sluice_config::{ParamId, names_secret};
 
 /// What stands for a secret.
 const HIDDEN: &[u8] = b"(redacted)";
@@ -73,17 +73,16 @@ fn hide_behind_words(words: &[(&str, usize)], first: usize, shown: &mut [&[u8]])
 }
 
 fn hide_in_config_set(shown: &mut [&[u8]]) {
-    let is_secret = |id: ParamId| id.param().traits.has(Traits::SENSITIVE);
     let pairs = shown.get_mut(2..).unwrap_or_default();
     let (whole, odd) = pairs.as_chunks_mut::<2>();
     let are_known = odd.is_empty() && whole.iter().all(|[name, _]| ParamId::find(name).is_some());
     if are_known {
         for [name, value] in whole {
-            if ParamId::find(name).is_some_and(is_secret) {
+            if names_secret(name) {
                 *value = HIDDEN;
             }
         }
-    } else if let Some(at) = pairs.iter().position(|name| ParamId::find(name).is_some_and(is_secret)) {
+    } else if let Some(at) = pairs.iter().position(|name| names_secret(name)) {
         // Which of what follows is the secret is anybody's guess.
         hide_from(at + 1, pairs);
     }

@@ -16,7 +16,7 @@ use super::facts::{
     Asked, ClientKind, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts, PayloadFact, SettingFact,
     SettingValue, Unknown, WhyUnknown, field,
 };
-use sluice_config::{ParamId, Traits};
+use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
 use std::io;
@@ -246,11 +246,7 @@ fn commands(text: &[u8]) -> Vec<CommandCalls> {
 fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     let one = |pair: &[Value]| {
         let (name, value) = (text(&pair[0])?.to_ascii_lowercase(), text(&pair[1])?);
-        let is_secret = match ParamId::find(&name) {
-            Some(id) => id.param().traits.has(Traits::SENSITIVE),
-            None => SECRET_WORDS.iter().any(|word| name.windows(word.len()).any(|part| part == *word)),
-        };
-        let value = match (is_secret, value) {
+        let value = match (names_secret(&name), value) {
             (false, value) => SettingValue::Plain(value.to_vec()),
             (true, b"") => SettingValue::NoSecret,
             (true, _) => SettingValue::Secret,
@@ -259,9 +255,6 @@ fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     };
     list.chunks_exact(2).filter_map(one).collect()
 }
-
-/// What names of secrets have in them.
-const SECRET_WORDS: [&[u8]; 5] = [b"pass", b"auth", b"secret", b"token", b"key"];
 
 /// A line of ACL LIST, with another digest in place of each, and another password.
 fn without_digests(line: &[u8]) -> Vec<u8> {

@@ -341,6 +341,30 @@ fn a_folder_is_entered_where_its_line_stands() {
     }
 }
 
+/// Neither a start nor a check shows a secret, whatever is wrong with its line.
+#[test]
+fn no_error_of_a_configuration_shows_a_secret() {
+    let dir = Dir::new();
+    for line in [
+        "sentinel auth-pass m hid3",
+        "sentinel sentinel-pass hid3",
+        "requirepas hid3",
+        "my-api-token hid3",
+        "requirepass=hid3",
+        "port 1 requirepass hid3",
+        "requirepass hid3 hid3",
+        "user a on >hid3 nonsense",
+        "usr a on >hid3",
+    ] {
+        let file = dir.file("a.conf", &format!("{line}\n"));
+        for arguments in [&["--check-config", file.as_str()][..], &[file.as_str()]] {
+            let (out, err, success) = run(arguments, "");
+            assert!(!success && err.contains("(redacted)"), "{line}: {out}{err}");
+            assert!(!out.contains("hid3") && !err.contains("hid3"), "{line}: {out}{err}");
+        }
+    }
+}
+
 /// What CONFIG SET says of a number of clients beyond the system's limit.
 fn unable(server: &Server) -> String {
     let mut client = server.client();
