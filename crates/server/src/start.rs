@@ -360,7 +360,7 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
         other.push(format!(".not-loaded-{number}"));
         PathBuf::from(other)
     };
-    let free = (1..u32::MAX).map(other).find(|path| storage.mode(path).is_err()).unwrap_or_default();
+    let free = (1..u32::MAX).map(other).find(|path| !storage.is_there(path)).unwrap_or_default();
     let kept = storage.link(Path::new(&name), &free).and_then(|()| storage.sync_folder(Path::new(".")));
     let name = name.display();
     let line = match kept {

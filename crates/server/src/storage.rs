@@ -63,8 +63,11 @@ pub trait Storage: Send + Sync {
     /// The names in a folder.
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
-    /// The permissions of what has this name.
-    fn mode(&self, path: &Path) -> io::Result<u32>;
+    /// Whether anything has this name: a symbolic link that leads nowhere, too.
+    fn is_there(&self, path: &Path) -> bool;
+
+    /// Who may do what with the file of this name.
+    fn access(&self, path: &Path) -> io::Result<FileAccess>;
 
     /// Bytes that may still be written to the disk of this folder.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
@@ -103,8 +106,42 @@ pub trait StorageFile: Send {
     /// too.
     fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Sets the permissions.
-    fn set_mode(&self, mode: u32) -> io::Result<()>;
+    /// Gives the file the owner, the group and the permissions of another. Where the system does not let it
+    /// have the owner or the group, its permissions are fewer: nobody may do more with it than with the
+    /// other.
+    fn set_access(&self, like: FileAccess) -> io::Result<()>;
+}
+
+/// Who may do what with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileAccess {
+    /// Permissions.
+    pub mode: u32,
+    /// The owner's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+}
+
+impl FileAccess {
+    /// The permissions of a file with this owner and group that let nobody do more than these here.
+    pub fn mode_for(self, uid: u32, gid: u32) -> u32 {
+        if (uid, gid) == (self.uid, self.gid) {
+            return self.mode;
+        }
+        let [owner, mut group, mut other] = [6, 3, 0].map(|shift| self.mode >> shift & 0o7);
+        if gid != self.gid {
+            // Members of the new group were others before, and those of the old group are now.
+            group &= other;
+            other = group;
+        }
+        if uid != self.uid {
+            // The old owner is in the group, or another.
+            group &= owner;
+            other &= owner;
+        }
+        owner << 6 | group << 3 | other
+    }
 }
 
 /// What keeps a file locked until the last share of it is dropped.
@@ -131,5 +168,41 @@ pub fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileAccess;
+
+    /// All permissions, and all ways in which somebody may stand to a file before and after.
+    #[test]
+    fn nobody_may_do_more_with_a_file_of_another_owner_or_group() {
+        let old = |mode| FileAccess { mode, uid: 1, gid: 1 };
+        // What somebody may do, of these groups.
+        let rights = |mode: u32, uid: u32, gid: u32, user: u32, groups: &[u32]| match () {
+            () if user == uid => mode >> 6 & 7,
+            () if groups.contains(&gid) => mode >> 3 & 7,
+            () => mode & 7,
+        };
+        for mode in 0..0o1000 {
+            for (uid, gid) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+                let new = old(mode).mode_for(uid, gid);
+                // The new owner is this process, which wrote the file.
+                for user in [1, 3] {
+                    for groups in [&[][..], &[1], &[2], &[1, 2]] {
+                        let (before, after) =
+                            (rights(mode, 1, 1, user, groups), rights(new, uid, gid, user, groups));
+                        let more = after & !before;
+                        assert_eq!(more, 0, "{mode:o} of 1:1, {new:o} of {uid}:{gid}: {user} in {groups:?}");
+                    }
+                }
+            }
+            assert_eq!(old(mode).mode_for(1, 1), mode);
+        }
+        // What is lost is no more than that.
+        assert_eq!(old(0o640).mode_for(1, 2), 0o600);
+        assert_eq!(old(0o644).mode_for(2, 2), 0o644);
+        assert_eq!(old(0o4755).mode_for(2, 1), 0o755);
     }
 }

@@ -142,7 +142,7 @@ impl Folder {
 
     /// Makes the folder, unless it is there. Errors: a line for the log.
     pub fn create(&self) -> Result<(), String> {
-        if self.storage.mode(&self.path).is_ok() {
+        if self.storage.is_there(&self.path) {
             return Ok(());
         }
         let made = self.storage.create_folder(&self.path);
@@ -279,7 +279,7 @@ impl Folder {
     /// Removes a file that this process has put there for a manifest that did not come about: the next
     /// attempt has the same names. That one cannot be removed hurts nobody: then it is moved aside.
     fn take_back(&self, path: &Path) {
-        if self.storage.mode(path).is_ok() {
+        if self.storage.is_there(path) {
             let _ = self.storage.remove(path);
         }
     }
@@ -298,7 +298,7 @@ impl Folder {
             Ok(_) | Err(_) => {}
         }
         let other = |n: u64| self.path_of(&[name, format!(".unnamed-{n}").as_bytes()].concat());
-        let free = (1..).map(other).find(|path| self.storage.mode(path).is_err());
+        let free = (1..).map(other).find(|path| !self.storage.is_there(path));
         let aside = free.expect("a folder has fewer files than there are numbers");
         let (from, to) = (path.display(), aside.display());
         let moved = self.storage.rename(&path, &aside).and_then(|()| self.storage.sync_folder(&self.path));

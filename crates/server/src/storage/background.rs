@@ -461,6 +461,7 @@ fn delay(number: usize, shared: &WriterState) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::FileAccess;
     use crate::storage::{LockRefused, Real, StorageFile, snapshot};
     use sluice_snapshot::SnapshotFile;
     use std::ffi::OsString;
@@ -513,8 +514,11 @@ mod tests {
         fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
             Real.list(folder)
         }
-        fn mode(&self, path: &Path) -> io::Result<u32> {
-            Real.mode(path)
+        fn is_there(&self, path: &Path) -> bool {
+            Real.is_there(path)
+        }
+        fn access(&self, path: &Path) -> io::Result<FileAccess> {
+            Real.access(path)
         }
         fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
             Real.free_bytes(folder)
@@ -551,8 +555,8 @@ mod tests {
         fn twin(&self) -> io::Result<Box<dyn StorageFile>> {
             self.file.twin()
         }
-        fn set_mode(&self, mode: u32) -> io::Result<()> {
-            self.file.set_mode(mode)
+        fn set_access(&self, like: FileAccess) -> io::Result<()> {
+            self.file.set_access(like)
         }
     }
 

@@ -8,7 +8,7 @@
 //! names up to one of their changes, the last of which may be half done.
 
 use super::replacement::folder_of;
-use super::{LockHold, LockRefused, Real, Storage, StorageFile};
+use super::{FileAccess, LockHold, LockRefused, Real, Storage, StorageFile};
 use nix::errno::Errno;
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -416,7 +416,7 @@ impl Storage for Faulty {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        if !state.crashed && self.real.mode(path).is_err() {
+        if !state.crashed && !self.real.is_there(path) {
             // Nothing changes: this is no step.
             return self.real.remove(path);
         }
@@ -446,8 +446,11 @@ impl Storage for Faulty {
         self.real.is_written(path)
     }
 
-    fn mode(&self, path: &Path) -> io::Result<u32> {
-        self.real.mode(path)
+    fn is_there(&self, path: &Path) -> bool {
+        self.real.is_there(path)
+    }
+    fn access(&self, path: &Path) -> io::Result<FileAccess> {
+        self.real.access(path)
     }
 
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
@@ -540,8 +543,8 @@ impl StorageFile for FaultyFile {
         Ok(Box::new(FaultyFile { file, number: self.number, state: self.state.clone() }))
     }
 
-    fn set_mode(&self, mode: u32) -> io::Result<()> {
-        self.file.set_mode(mode)
+    fn set_access(&self, like: FileAccess) -> io::Result<()> {
+        self.file.set_access(like)
     }
 }
 
@@ -602,7 +605,7 @@ impl StorageFile for FaultyReader {
         self.file.twin()
     }
 
-    fn set_mode(&self, mode: u32) -> io::Result<()> {
-        self.file.set_mode(mode)
+    fn set_access(&self, like: FileAccess) -> io::Result<()> {
+        self.file.set_access(like)
     }
 }

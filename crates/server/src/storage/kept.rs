@@ -33,7 +33,7 @@ fn keep(storage: &Arc<dyn Storage>, path: &Path, from: u64, kept: PathBuf) -> io
     let temporary = folder_of(path).join(format!("{TEMPORARY}{}.aof", std::process::id()));
     let begun = Replacement::begin(storage.clone(), temporary, kept, 0o600, None);
     let mut copy = begun.map_err(|failed| failed.error)?;
-    copy.set_mode(storage.mode(path)?).map_err(|failed| failed.error)?;
+    copy.resemble(path);
     let (mut at, mut piece) = (from, vec![0; PIECE_BYTES]);
     loop {
         let len = match read_at(source.as_mut(), at, &mut piece)? {
@@ -65,7 +65,7 @@ fn kept_path(storage: &dyn Storage, path: &Path, at_s: i64) -> PathBuf {
         }
         PathBuf::from(name)
     };
-    (1..).map(other).find(|path| storage.mode(path).is_err()).expect("a folder has fewer files")
+    (1..).map(other).find(|path| !storage.is_there(path)).expect("a folder has fewer files")
 }
 
 /// What the name of a copy begins with that is not whole.

@@ -1,11 +1,12 @@
 //! The files of the machine.
 
 use super::lock::lock_file;
-use super::{LockHold, LockRefused, Storage, StorageFile};
+use super::{FileAccess, LockHold, LockRefused, Storage, StorageFile};
+use nix::fcntl::OFlag;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// The files of the machine.
@@ -21,7 +22,10 @@ impl Storage for Real {
     }
 
     fn is_written(&self, path: &Path) -> bool {
-        let tried = File::open(path).map(|file| file.try_lock_shared());
+        // Nobody may have it wait, or look elsewhere, by a FIFO or a link of that name.
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let tried = opened.map(|file| file.try_lock_shared());
         matches!(tried, Ok(Err(TryLockError::WouldBlock)))
     }
 
@@ -60,8 +64,12 @@ impl Storage for Real {
         std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     }
 
-    fn mode(&self, path: &Path) -> io::Result<u32> {
-        Ok(std::fs::metadata(path)?.permissions().mode() & 0o7777)
+    fn is_there(&self, path: &Path) -> bool {
+        std::fs::symlink_metadata(path).is_ok()
+    }
+
+    fn access(&self, path: &Path) -> io::Result<FileAccess> {
+        std::fs::metadata(path).map(|file| access_of(&file))
     }
 
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
@@ -72,6 +80,10 @@ impl Storage for Real {
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused> {
         lock_file(path, text)
     }
+}
+
+fn access_of(file: &Metadata) -> FileAccess {
+    FileAccess { mode: file.mode() & 0o7777, uid: file.uid(), gid: file.gid() }
 }
 
 struct RealFile(File);
@@ -110,7 +122,15 @@ impl StorageFile for RealFile {
         Ok(Box::new(RealFile(self.0.try_clone()?)))
     }
 
-    fn set_mode(&self, mode: u32) -> io::Result<()> {
-        self.0.set_permissions(Permissions::from_mode(mode))
+    fn set_access(&self, like: FileAccess) -> io::Result<()> {
+        let own = access_of(&self.0.metadata()?);
+        if (own.uid, own.gid) != (like.uid, like.gid) {
+            // Another owner is root's to give, a group its members' too.
+            if fchown(&self.0, Some(like.uid), Some(like.gid)).is_err() {
+                let _ = fchown(&self.0, None, Some(like.gid));
+            }
+        }
+        let own = access_of(&self.0.metadata()?);
+        self.0.set_permissions(Permissions::from_mode(like.mode_for(own.uid, own.gid)))
     }
 }

@@ -71,8 +71,9 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Makes the temporary file. What has its name already, left by a process of the same number or put
-    /// there, is not written through.
+    /// Makes the temporary file, with the owner, the group and the permissions of the target; where there is
+    /// no target, with these permissions less those that the process masks out. What has its name already,
+    /// left by a process of the same number or put there, is not written through.
     pub fn begin(
         storage: Arc<dyn Storage>,
         temporary: PathBuf,
@@ -81,11 +82,25 @@ impl Replacement {
         sync_every: Option<u64>,
     ) -> Result<Replacement, Failed> {
         // What cannot be removed cannot be created either, and that fails below.
-        if storage.mode(&temporary).is_ok() {
+        if storage.is_there(&temporary) {
             let _ = storage.remove(&temporary);
         }
+        // Nobody else may read the new file before it is known who may.
+        let mode = if storage.is_there(&target) { 0o600 } else { mode };
         let file = storage.create(&temporary, mode).map_err(|error| Operation::Create.failed(error))?;
-        Ok(Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 })
+        let replacement =
+            Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 };
+        replacement.resemble(&replacement.target);
+        Ok(replacement)
+    }
+
+    /// Gives the new file the owner, the group and the permissions of another, if that is there, as far as
+    /// the system lets it.
+    pub fn resemble(&self, other: &Path) {
+        if let Ok(access) = self.storage.access(other) {
+            // A file system that has no permissions is no reason to lose data.
+            let _ = self.file.set_access(access);
+        }
     }
 
     /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its
@@ -95,7 +110,7 @@ impl Replacement {
         source: &Path,
         temporary: PathBuf,
     ) -> Result<Replacement, Failed> {
-        if storage.mode(&temporary).is_ok() {
+        if storage.is_there(&temporary) {
             let _ = storage.remove(&temporary);
         }
         storage.link(source, &temporary).map_err(|error| Operation::Create.failed(error))?;
@@ -110,11 +125,6 @@ impl Replacement {
     /// The file until it has its name.
     pub fn temporary(&self) -> &Path {
         &self.temporary
-    }
-
-    /// Sets the permissions of the new file.
-    pub fn set_mode(&self, mode: u32) -> Result<(), Failed> {
-        self.file.set_mode(mode).map_err(|error| Operation::Create.failed(error))
     }
 
     /// Gives the file another name at the end than was said at first, in the same folder.

@@ -271,17 +271,14 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents. It may hold a password: nobody else
-/// may read it before it has the old one's permissions, and where there was none, nor after.
+/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and permissions
+/// of the old one. It may hold a password: nobody else may read it before it has those, and where there was
+/// none, nor after.
 pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     debug_assert_eq!(folder_of(&temporary), folder_of(path));
-    let old = storage.mode(path).ok();
     let replaced = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o600, None).and_then(
         |mut replacement| {
-            if let Some(mode) = old {
-                replacement.set_mode(mode)?;
-            }
             replacement.write(contents)?;
             replacement.finish()
         },
@@ -369,7 +366,33 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("readable"), b"new");
         assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
         assert_eq!(names(&dir), ["a.conf"]);
+        // A snapshot, too, and a group that this process may give.
+        let group = if nix::unistd::geteuid().is_root() { 12345 } else { nix::unistd::getegid().as_raw() };
+        for (name, owner) in
+            [("a.conf", None), ("dump.rdb", nix::unistd::geteuid().is_root().then_some(54321))]
+        {
+            let path = dir.join(name);
+            std::fs::write(&path, "old").expect("writable");
+            std::os::unix::fs::chown(&path, owner, Some(group)).expect("ours to give");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o464)).expect("ours");
+            let access = storage.access(&path).expect("there");
+            replace_by(&storage, &path);
+            assert_eq!(storage.access(&path).expect("there"), access, "{name}");
+            assert_eq!(std::fs::read(&path).expect("readable"), b"new");
+        }
         std::fs::remove_dir_all(&dir).expect("removable");
+    }
+
+    fn replace_by(storage: &Arc<dyn Storage>, path: &Path) {
+        if path.ends_with("a.conf") {
+            return replace_file(storage, path, b"new").expect("replaced");
+        }
+        // As a snapshot does, whose temporary file is in the working directory.
+        let temporary = path.with_file_name("temp-1.rdb");
+        let begun = Replacement::begin(storage.clone(), temporary, path.to_owned(), MODE, None);
+        let mut replacement = begun.map_err(|failed| failed.error).expect("begun");
+        replacement.write(b"new").map_err(|failed| failed.error).expect("written");
+        replacement.finish().map_err(|failed| failed.error).expect("replaced");
     }
 
     #[test]
