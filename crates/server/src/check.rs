@@ -6,12 +6,12 @@
 
 use crate::listen::{self, BindProblem};
 use crate::metrics;
+use crate::named_file;
 use crate::net::tls;
 use crate::os::{can_create, can_write_into, plain_error};
 use crate::storage;
 use crate::users;
 use sluice_config::{Config, LoadError, ParamId, param};
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -54,7 +54,13 @@ impl Findings {
             self.error(config, param::LOGFILE, &format!("Can't open the log file: {}", plain_error(&error)));
         }
         let pid_file = config.bytes(param::PIDFILE);
-        if let Some(Err(error)) = file_of(pid_file).map(can_append) {
+        let can_write = |path: &Path| {
+            can_append(path).and_then(|()| match path.exists() {
+                true => named_file::try_pid(path),
+                false => Ok(()),
+            })
+        };
+        if let Some(Err(error)) = file_of(pid_file).map(can_write) {
             self.warning(
                 config,
                 param::PIDFILE,
@@ -157,8 +163,8 @@ fn file_of(bytes: &[u8]) -> Option<&Path> {
 
 /// Whether a file can be written, and made if it is missing. Makes and changes nothing.
 fn can_append(path: &Path) -> io::Result<()> {
-    match OpenOptions::new().append(true).open(path) {
+    match named_file::try_append(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_create(path),
-        opened => opened.map(drop),
+        tried => tried,
     }
 }

@@ -13,7 +13,7 @@ use crate::cli::VERSION;
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 use std::ffi::CStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::PanicHookInfo;
@@ -380,10 +380,7 @@ fn with_log(write: impl FnOnce(&File)) {
     // JUSTIFICATION: a handler can be given nothing but a static, and a lock could be held by the thread that
     // it interrupted.
     let Some(target) = (unsafe { TARGET.load(Relaxed).as_ref() }) else { return };
-    let opened = target
-        .log_file
-        .as_ref()
-        .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok());
+    let opened = target.log_file.as_ref().and_then(|path| crate::named_file::append(path).ok());
     write(opened.as_ref().unwrap_or(&target.stdout));
 }
 

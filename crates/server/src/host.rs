@@ -24,6 +24,7 @@ use crate::cli;
 use crate::lazyfree::Bio;
 use crate::log::Log;
 use crate::migrate::{KeptLinks, MigrationSource};
+use crate::named_file;
 use crate::os::{self, plain_error};
 use crate::progress::ServiceStatus;
 use crate::storage::lock::DataClaims;
@@ -177,7 +178,7 @@ impl Host {
             return;
         }
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
-        if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
+        if let Err(error) = named_file::write_pid(&path) {
             self.note(LogLevel::Warning, &format!("Failed to write PID file: {}", plain_error(&error)));
         }
         self.settings.pid_file = std::path::absolute(&path).ok();
@@ -197,10 +198,10 @@ impl Host {
     /// Removes the files where the last lines of the log say why there are no data: scripts look for them
     /// there.
     pub fn remove_files_silently(&mut self) {
-        let files = [self.settings.pid_file.take(), self.settings.listening.unix_file().map(PathBuf::from)];
-        for path in files.into_iter().flatten() {
-            let _ = std::fs::remove_file(path);
+        if let Some(path) = self.settings.pid_file.take() {
+            named_file::remove_pid(&path);
         }
+        self.settings.listening.remove_unix_file();
         self.claims.release();
     }
 

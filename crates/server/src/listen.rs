@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +76,8 @@ pub struct Listening {
     changed: bool,
     /// The unix socket's file, absolute: the working directory may change before it is to be removed.
     unix_file: Option<PathBuf>,
+    /// Device and number of that file: whoever takes its place is left alone.
+    unix_number: Option<(u64, u64)>,
     /// How often a port that is in use is tried again.
     attempts: u32,
 }
@@ -93,6 +95,7 @@ impl Default for Listening {
             retired: Vec::new(),
             changed: false,
             unix_file: None,
+            unix_number: None,
             attempts: 0,
         }
     }
@@ -202,6 +205,7 @@ impl Listening {
         match open_unix(path, config) {
             Ok(socket) => {
                 self.unix_file = std::path::absolute(path).ok();
+                self.unix_number = number_of(path);
                 let kind = ListenerKind::Unix(path.to_string_lossy().into_owned());
                 self.active.push(Listener { socket: Arc::new(socket.into()), kind });
                 self.changed = true;
@@ -211,6 +215,14 @@ impl Listening {
                 let text = format!("opening Unix socket: bind: {}", plain_error(&error));
                 Err(ListenError { text, port: String::new() })
             }
+        }
+    }
+
+    /// Removes the file of the unix socket, where it still is this server's.
+    pub fn remove_unix_file(&mut self) {
+        let Some(path) = self.unix_file.take() else { return };
+        if self.unix_number.is_some() && number_of(&path) == self.unix_number {
+            let _ = std::fs::remove_file(path);
         }
     }
 
@@ -449,7 +461,8 @@ pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let show = |error: std::io::Error| format!("{}: {}", path.display(), plain_error(&error));
     let address = SockAddr::unix(path).map_err(show)?;
-    if path.is_dir() {
+    let there = std::fs::symlink_metadata(path).map(|there| there.file_type());
+    if there.is_ok_and(|there| !there.is_socket() && !there.is_symlink()) {
         return Err(show(Errno::EADDRINUSE.into()));
     }
     can_create(path).map_err(show)?;
@@ -474,21 +487,36 @@ fn resolve(name: &str) -> std::io::Result<IpAddr> {
     found.next().map(|a| a.ip()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }
 
+/// Device and number of what has a name.
+fn number_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|there| (there.dev(), there.ino())).ok()
+}
+
+/// Removes what an earlier server has left where a socket shall be. Errors: a file or a folder is there, which
+/// stays.
+fn free_unix(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path).map(|there| there.file_type()) {
+        Ok(there) if there.is_socket() || there.is_symlink() => std::fs::remove_file(path),
+        Ok(_) => Err(Errno::EADDRINUSE.into()),
+        Err(_) => Ok(()),
+    }
+}
+
 fn open_unix(path: &Path, config: &Config) -> std::io::Result<Socket> {
     use nix::sys::stat::{Mode, umask};
-    let _ = std::fs::remove_file(path);
+    free_unix(path)?;
     let mode = config.int(param::UNIXSOCKETPERM) as u32;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-    // Nobody else may connect between bind and chmod: the file is born without permissions for others.
-    let old = umask(Mode::from_bits_truncate(0o177));
+    // The file is born with its permissions: behind the bind, others may have put a link there. Nobody
+    // connects before the socket listens.
+    let old = umask(Mode::empty());
+    umask(if mode == 0 { old } else { Mode::from_bits_truncate(0o777 & !mode) });
     let bound = SockAddr::unix(path).and_then(|address| socket.bind(&address));
     umask(old);
     bound?;
     if let Some(group) = config.text(param::UNIXSOCKETGROUP).filter(|group| !group.is_empty()) {
-        std::os::unix::fs::chown(path, None, Some(group_id(&String::from_utf8_lossy(group))?))?;
+        std::os::unix::fs::lchown(path, None, Some(group_id(&String::from_utf8_lossy(group))?))?;
     }
-    let mode = if mode == 0 { 0o777 & !old.bits() } else { mode };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(socket)
 }

@@ -3,6 +3,7 @@
 //! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary. `logfmt` and
 //! `json`: the same five facts with names. One line each whatever the text holds.
 
+use crate::named_file;
 use crate::syslog::Syslog;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sluice_base::LogLevel;
@@ -12,7 +13,7 @@ use sluice_config::choice::{LogFormat, LogTimestampFormat};
 use sluice_engine::LongWork;
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -65,7 +66,7 @@ impl Log {
             Target::Stdout
         } else {
             let path = std::path::absolute(path)?;
-            let file = append_to(&path)?;
+            let file = named_file::append(&path)?;
             Target::File(path, Some(file))
         };
         Ok(())
@@ -141,7 +142,7 @@ impl Log {
             Target::File(path, file) => {
                 // The file may have been rotated away: a line opens it again by name, as the reference does.
                 if !path.exists() {
-                    *file = append_to(path).ok();
+                    *file = named_file::append(path).ok();
                 }
                 file.as_mut().map_or(Ok(()), |f| f.write_all(bytes))
             }
@@ -263,10 +264,6 @@ fn stamp(format: LogTimestampFormat, now: Now) -> String {
         }
         _ => format!("{}.{ms:03}", local.strftime("%d %b %Y %H:%M:%S")),
     }
-}
-
-fn append_to(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod log;
 mod memory_parts;
 mod metrics;
 mod migrate;
+mod named_file;
 mod net;
 mod oom_score;
 mod os;

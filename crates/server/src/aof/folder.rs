@@ -17,6 +17,7 @@
 
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Operation, Replacement};
+use crate::storage::snapshot::is_of_server;
 use crate::storage::{Storage, StorageFile, kept};
 use sluice_config::{Config, param};
 use sluice_persist::aof::{AofFile, BaseFormat, Manifest, manifest_name};
@@ -427,6 +428,9 @@ impl Folder {
         let Ok(names) = self.storage.list(&self.path) else { return };
         let names = names.into_iter().map(OsString::into_vec);
         for name in names.filter(|name| is_temporary(name, &self.name)) {
+            if !is_of_server(self.storage.as_ref(), &self.path_of(&name)) {
+                continue;
+            }
             let shown = String::from_utf8_lossy(&name).into_owned();
             if self.storage.remove(&self.path_of(&name)).is_ok() {
                 say(format!("Removed {shown}, which a server has left that ended while it wrote"));

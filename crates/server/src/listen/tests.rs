@@ -1,4 +1,5 @@
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 
 fn config(lines: &str) -> Config {
     sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut |_: &[u8]| Ok(Vec::new()))
@@ -131,7 +132,7 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     let dir = std::env::temp_dir().join(format!("sluice-listen-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("temporary directory");
     let path = dir.join("socket");
-    std::fs::write(&path, "left by an earlier run").expect("writable");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("left by an earlier run"));
     let mut listening = Listening::default();
     let lines = format!("unixsocket {}\nunixsocketperm 720\nport 0", path.display());
     listening.listen_unix(&config(&lines)).expect("listening");
@@ -144,6 +145,20 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     listen(&mut listening, "port 0").expect("no tcp any more");
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     assert_eq!(listening.info_lines(), [(1, format!("name=unix,bind={}", path.display()))]);
+    // Another server has taken the name over: its file stays.
+    std::fs::remove_file(&path).expect("removable");
+    let other = std::os::unix::net::UnixListener::bind(&path).expect("free");
+    listening.remove_unix_file();
+    assert!(path.exists());
+    drop(other);
+    listening.listen_unix(&config(&lines)).expect("listening");
+    listening.remove_unix_file();
+    assert!(!path.exists());
+    // A file with data is no socket of an earlier run.
+    std::fs::write(&path, "data").expect("writable");
+    let error = listening.listen_unix(&config(&lines)).expect_err("a file is there").to_string();
+    assert_eq!(error, "opening Unix socket: bind: Address already in use");
+    assert_eq!(std::fs::read(&path).expect("there"), b"data");
     std::fs::remove_dir_all(&dir).expect("removable");
 }
 

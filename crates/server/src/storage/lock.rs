@@ -2,7 +2,8 @@
 //!
 //! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it,
 //! whatever ends the process. The file holds the number of the process, and goes when the server ends in
-//! order. What a crash leaves is not locked, and is used again.
+//! order. What a crash leaves is not locked, and is used again. A file of that name that holds something else
+//! than the number of a process is locked, too, and stays as it is; a symbolic link is not followed.
 //!
 //! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing
 //! by itself claims nothing: no save points, no append-only file. An append-only file that is open, or is
@@ -12,6 +13,7 @@
 //! claim until the file is done, whatever the configuration says meanwhile.
 
 use super::{LockHold, LockRefused, Storage};
+use crate::named_file;
 use crate::os::{can_write_into, plain_error};
 use sluice_config::{Config, param};
 use std::any::Any;
@@ -20,12 +22,12 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 
 /// The claims of a server.
 #[derive(Default)]
@@ -167,21 +169,31 @@ impl Wanted {
 /// A locked file of the machine.
 struct LockedFile {
     path: PathBuf,
-    _lock: Flock<File>,
+    lock: Flock<File>,
+    /// Whether it holds the number of this process, and nothing else.
+    is_ours: bool,
 }
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
         // Still locked: whoever opens it meanwhile sees that its name is gone or another's. A file that stays
         // hurts nobody.
-        let _ = std::fs::remove_file(&self.path);
+        if self.is_ours && is_at(&self.lock, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
 /// Locks a file, which is made if it is not there, and writes `text` into it.
 pub fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
     for _ in 0..TRIES {
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
+        let opened = options.open(path).and_then(|file| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is no file")),
+        });
         let mut file =
             match Flock::lock(opened.map_err(LockRefused::Failed)?, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => lock,
@@ -197,18 +209,22 @@ pub fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
         if !is_at(&file, path) {
             continue;
         }
-        let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-        // A full disk keeps the number out, and the lock holds.
-        drop(written);
-        return Ok(Arc::new(LockedFile { path: path.to_owned(), _lock: file }));
+        let mut before = Vec::new();
+        let read = Read::by_ref(&mut *file).take(named_file::PID_BYTES_MAX).read_to_end(&mut before);
+        let is_ours = read.is_ok() && named_file::is_pid(&before);
+        if is_ours {
+            // A full disk keeps the number out, and the lock holds.
+            let emptied = file.set_len(0).and_then(|()| file.rewind());
+            drop(emptied.and_then(|()| file.write_all(text.as_bytes())));
+        }
+        return Ok(Arc::new(LockedFile { path: path.to_owned(), lock: file, is_ours }));
     }
     Err(LockRefused::Failed(io::ErrorKind::ResourceBusy.into()))
 }
 
 /// Whether a name is that of this open file.
 fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
         _ => false,
     }
@@ -234,7 +250,7 @@ mod tests {
         let folder = folder("once");
         let path = folder.join("dump.rdb.lock");
         // What a crash has left is no obstacle.
-        std::fs::write(&path, "a longer text of somebody who is gone\n").expect("writable");
+        std::fs::write(&path, "1795324409 \n").expect("writable");
         let hold = lock_file(&path, "7\n").expect("free");
         match lock_file(&path, "8\n") {
             Err(LockRefused::Held(holder)) => assert_eq!(holder, "7\n"),
@@ -244,6 +260,38 @@ mod tests {
         drop(hold);
         assert!(!path.exists());
         drop(lock_file(&path, "8\n").expect("free again"));
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    /// What others have put where the lock shall be.
+    #[test]
+    fn what_is_no_lock_stays_as_it_is() {
+        let folder = folder("others");
+        let (path, victim) = (folder.join("dump.rdb.lock"), folder.join("victim"));
+        // A file with data is locked, and neither written nor removed.
+        std::fs::write(&path, "data of somebody\n").expect("writable");
+        let hold = lock_file(&path, "7\n").expect("free");
+        assert!(matches!(lock_file(&path, "8\n"), Err(LockRefused::Held(_))));
+        drop(hold);
+        assert_eq!(std::fs::read(&path).expect("there"), b"data of somebody\n");
+        std::fs::remove_file(&path).expect("removable");
+        // Links are not followed: to a file, to none, to a folder. Nothing else is opened.
+        for target in [&victim, &folder.join("none"), &folder] {
+            std::fs::write(&victim, "17\n").expect("writable");
+            std::os::unix::fs::symlink(target, &path).expect("linkable");
+            assert!(matches!(lock_file(&path, "7\n"), Err(LockRefused::Failed(_))), "{}", target.display());
+            assert_eq!(std::fs::read(&victim).expect("there"), b"17\n");
+            assert!(!folder.join("none").exists());
+            std::fs::remove_file(&path).expect("removable");
+        }
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert!(matches!(lock_file(&path, "7\n"), Err(LockRefused::Failed(_))));
+        // A name that has become another's is not removed with the lock.
+        std::fs::remove_file(&path).expect("removable");
+        let hold = lock_file(&path, "7\n").expect("free");
+        std::fs::rename(&victim, &path).expect("renamed");
+        drop(hold);
+        assert_eq!(std::fs::read(&path).expect("there"), b"17\n");
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 

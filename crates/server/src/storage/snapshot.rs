@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use sluice_engine::{SaveError, SnapshotSink};
+use sluice_persist::rdb::MAGICS;
 use sluice_snapshot::SnapshotSource;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -239,12 +240,34 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
             continue;
         }
         let name = name.display();
+        if !is_of_server(storage, &path) {
+            say(format!(
+                "Left {name} alone: it has the name of a server's temporary file, and holds something else"
+            ));
+            continue;
+        }
         say(match storage.remove(&path) {
             Ok(()) => format!("Removed {name}, which a server has left that ended while it saved"),
             Err(error) => format!("Could not remove the left-over file {name}: {}", plain_error(&error)),
         });
     }
 }
+
+/// Whether a file may be one that a server was writing: it begins as a snapshot, a log or a manifest does, or
+/// is empty.
+pub fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
+    let mut start = [0; 8];
+    let read = storage.open(path).and_then(|mut file| file.read(&mut start));
+    let begins = |magic: &&[u8]| {
+        let start = &start[..read.as_ref().copied().unwrap_or(0)];
+        start.starts_with(magic) || magic.starts_with(start)
+    };
+    // One that cannot be read cannot be judged, and is of no use to anybody here.
+    read.is_err() || MAGICS.iter().chain(BEGINNINGS).any(|magic| begins(&&magic[..]))
+}
+
+/// The first bytes of logs and manifests.
+const BEGINNINGS: &[&[u8]] = &[b"*", b"#", b"file "];
 
 /// The number of the process whose temporary file has this name. The names are ours and the reference's:
 /// `temp-PID.rdb`, `temp-TIME.PID.rdb` of a full synchronisation, `temp-rewriteaof-PID.aof`,
@@ -339,14 +362,20 @@ mod tests {
         let dir = directory("same-number");
         let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
         let open = storage.create(&dir.join(&written), MODE).expect("made");
-        std::fs::write(dir.join(&left), "a part").expect("writable");
+        std::fs::write(dir.join(&left), "REDIS0011 and a part").expect("writable");
+        // What somebody else has given such a name.
+        let foreign = temporary_name(std::process::id(), 9);
+        std::fs::write(dir.join(&foreign), "notes").expect("writable");
         let mut said = Vec::new();
         remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
-        assert_eq!(names(&dir), [written.as_str()], "{said:?}");
+        let mut left: Vec<_> = names(&dir);
+        left.sort();
+        assert_eq!(left, [written.as_str(), foreign.as_str()], "{said:?}");
         drop(open);
         remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
-        assert!(names(&dir).is_empty());
-        assert_eq!(said.len(), 2);
+        assert_eq!(names(&dir), [foreign.as_str()]);
+        assert_eq!(said.iter().filter(|line| line.starts_with("Removed ")).count(), 2);
+        assert_eq!(said.iter().filter(|line| line.starts_with("Left ")).count(), 2);
         std::fs::remove_dir_all(&dir).expect("removable");
     }
 

@@ -365,6 +365,18 @@ fn no_error_of_a_configuration_shows_a_secret() {
     }
 }
 
+/// A pid file that holds something else than a number is left alone, at the start and at the end.
+#[test]
+fn a_file_of_somebody_else_is_no_pid_file() {
+    let dir = Dir::new();
+    let file = dir.file("notes", "data\n");
+    let mut server = Server::start(&["--pidfile", &file]);
+    assert!(server.log.wait("Failed to write PID file: the file holds something else").is_some());
+    server.client().send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "data\n");
+}
+
 /// What CONFIG SET says of a number of clients beyond the system's limit.
 fn unable(server: &Server) -> String {
     let mut client = server.client();
@@ -451,7 +463,7 @@ fn several_addresses_of_both_families_are_served() {
 fn a_unix_socket_can_stand_alone() {
     let dir = Dir::new();
     let path = dir.join("socket");
-    std::fs::write(&path, "left by an earlier run").unwrap();
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("left by an earlier run"));
     let mut command = std::process::Command::new(common::BINARY);
     command.args([
         "--port",

@@ -517,9 +517,14 @@ fn what_another_process_saves_is_left_alone() {
     let alive = format!("temp-{}.rdb", std::process::id());
     let of_rewrite = format!("temp-rewriteaof-bg-{}.aof", ended.id());
     for name in [&left_over, &of_rewrite, &alive, "temp-x.rdb"] {
-        std::fs::write(dir.join(name), "a part").unwrap();
+        std::fs::write(dir.join(name), "REDIS0011 a part").unwrap();
     }
+    // Somebody has given that name to something else.
+    let foreign = format!("temp-1.{}.rdb", ended.id());
+    std::fs::write(dir.join(&foreign), "notes").unwrap();
     let server = server_in(&dir, &[]);
+    assert!(server.log.wait(&format!("Left {foreign} alone")).is_some());
+    std::fs::remove_file(dir.join(&foreign)).unwrap();
     assert!(server.log.wait(&format!("Removed {left_over}")).is_some());
     assert!(server.log.wait(&format!("Removed {of_rewrite}")).is_some());
     assert_eq!(names(&dir), [alive, "temp-x.rdb".to_owned()]);
