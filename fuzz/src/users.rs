@@ -40,7 +40,7 @@ pub(crate) fn rules(data: &[u8]) {
 /// The users of a start with the configuration file to which a user was written.
 fn rewritten(user: &User, all_channels: bool) -> Users {
     let text = rewrite(None, &Config::default(), &[user.line()], Force::Changed);
-    let config = parse_file(&text, "written", b"", &mut |_| Ok(Vec::new()));
+    let config = parse_file(&text, "written", b"", &mut |_: &[u8]| Ok(Vec::new()));
     let config = config.unwrap_or_else(|error| panic!("{}: {error}", text.escape_ascii()));
     let mut lines = ConfigUsers::default();
     for line in config.user_lines() {

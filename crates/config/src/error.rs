@@ -1,8 +1,7 @@
 //! Where a line of a configuration stands, and the error that ends the start. An error shows its line without
 //! the secrets in it.
 
-use crate::load::{Directive, directive};
-use crate::secret::{HIDDEN, names_secret, shown_part};
+use crate::secret::{Directive, HIDDEN, directive, names_secret, shown_part};
 use sluice_base::quote;
 use std::borrow::Cow;
 

@@ -246,29 +246,6 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What the first word of a line asks for.
-pub(crate) enum Directive {
-    /// A parameter.
-    Param,
-    /// A user or role.
-    Users,
-    /// Another directive without a secret.
-    Plain,
-    /// None of this server's.
-    Unknown,
-}
-
-/// What a line asks for whose first word this is.
-pub(crate) fn directive(name: &[u8]) -> Directive {
-    let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-    match ParamId::find(name) {
-        Some(_) => Directive::Param,
-        None if ["user", "role"].iter().any(is) => Directive::Users,
-        None if ["include", "rename-command"].iter().chain(RETIRED).any(is) => Directive::Plain,
-        None => Directive::Unknown,
-    }
-}
-
 /// `line` without blanks at its ends.
 pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');

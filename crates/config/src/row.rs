@@ -146,7 +146,7 @@ impl Traits {
     /// CONFIG SET needs `enable-protected-configs`.
     pub const PROTECTED: Traits = Traits(4);
     /// The value must not reach logs, MONITOR or the commandlog.
-    pub const SENSITIVE: Traits = Traits(8);
+    pub(crate) const SENSITIVE: Traits = Traits(8);
     /// CONFIG SET is refused while a dataset is loading.
     pub(crate) const DENY_LOADING: Traits = Traits(16);
     /// The value is several words.

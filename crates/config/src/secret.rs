@@ -6,6 +6,7 @@
 //! a line is not shown.
 
 use crate::row::{ParamId, Traits};
+use crate::table::RETIRED;
 
 /// What stands for a secret.
 pub(crate) const HIDDEN: &str = "(redacted)";
@@ -20,6 +21,29 @@ pub fn names_secret(name: &[u8]) -> bool {
     let has = |word: &str| name.windows(word.len()).any(|part| part == word.as_bytes());
     WORDS.iter().any(|word| has(word))
         || secrets().any(|known| is_close(&name, known.as_bytes(), MISSPELT_MAX))
+}
+
+/// What the first word of a line asks for.
+pub(crate) enum Directive {
+    /// A parameter.
+    Param,
+    /// A user or role.
+    Users,
+    /// Another directive without a secret.
+    Plain,
+    /// None of this server's.
+    Unknown,
+}
+
+/// What a line asks for whose first word this is.
+pub(crate) fn directive(name: &[u8]) -> Directive {
+    let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+    match ParamId::find(name) {
+        Some(_) => Directive::Param,
+        None if ["user", "role"].iter().any(is) => Directive::Users,
+        None if ["include", "rename-command"].iter().chain(RETIRED).any(is) => Directive::Plain,
+        None => Directive::Unknown,
+    }
 }
 
 /// The part of a line that others may see; `is_known`: whether the line's first word is a directive without

@@ -492,8 +492,8 @@ fn number_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|there| (there.dev(), there.ino())).ok()
 }
 
-/// Removes what an earlier server has left where a socket shall be. Errors: a file or a folder is there, which
-/// stays.
+/// Removes what an earlier server has left where a socket shall be. Errors: a file or a folder is there,
+/// which stays.
 fn free_unix(path: &Path) -> std::io::Result<()> {
     match std::fs::symlink_metadata(path).map(|there| there.file_type()) {
         Ok(there) if there.is_socket() || there.is_symlink() => std::fs::remove_file(path),
