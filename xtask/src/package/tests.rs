@@ -5,6 +5,7 @@ use super::{compat, configuration, deb, elf, rpm, server};
 use crate::shell;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -146,7 +147,8 @@ fn dpkg_lists_the_files() {
 fn the_configuration_of_the_package_is_one_that_the_server_takes() {
     let text = configuration().expect("a text");
     assert_eq!(text.lines().count(), sluice_config::example_conf().lines().count());
-    let config = sluice_config::parse_file(text.as_bytes(), "sluice.conf", b"", &mut |_| Ok(Vec::new()));
+    let config =
+        sluice_config::parse_file(text.as_bytes(), "sluice.conf", b"", &mut |_: &[u8]| Ok(Vec::new()));
     let config = config.expect("it loads");
     assert_eq!(config.str(sluice_config::param::DIR), "/var/lib/sluice");
     assert_eq!(config.str(sluice_config::param::LOGFILE), "/var/log/sluice/sluice-server.log");
@@ -176,4 +178,85 @@ fn the_unit_names_what_the_package_installs() {
         unit.lines().any(|line| line.starts_with("SystemCallFilter=") && line.contains("io_uring_setup"));
     assert!(calls, "io_uring is an event loop of the server");
     std::fs::remove_dir_all(PathBuf::from(&build.programs)).expect("removed");
+}
+
+/// What a container runs with arguments, as a user that is not root: the programs are others, which say so.
+#[test]
+fn a_container_turns_protected_mode_off_where_no_configuration_speaks() {
+    let folder = std::env::temp_dir().join(format!("sluice-entrypoint-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("bin")).expect("a temporary folder");
+    for (name, text) in
+        [("sluice-server", "echo server \"$@\""), ("id", "echo 5"), ("my-tool", "echo tool \"$@\"")]
+    {
+        let path = folder.join("bin").join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("writable");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    for name in ["my.conf", "my.cfg"] {
+        std::fs::write(folder.join(name), "").expect("writable");
+    }
+    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let run = |words: &str| {
+        let mut entry = std::process::Command::new("sh");
+        entry.arg(shell::root().join("packaging/container/entrypoint")).args(words.split_whitespace());
+        let output = entry.current_dir(&folder).env("PATH", &path).output().expect("a shell");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let off = "--protected-mode no";
+    for (words, wanted) in [
+        ("", format!("server {off}")),
+        ("sluice-server", format!("server {off}")),
+        ("--port 1", format!("server --port 1 {off}")),
+        ("sluice-server --port 1", format!("server --port 1 {off}")),
+        ("--Protected-Mode yes", "server --Protected-Mode yes".to_owned()),
+        ("my.conf --port 1", "server my.conf --port 1".to_owned()),
+        ("my.cfg --port 1", "server my.cfg --port 1".to_owned()),
+        ("sluice-server my.cfg", "server my.cfg".to_owned()),
+        ("sluice-server none.cfg", "server none.cfg".to_owned()),
+        ("-", "server -".to_owned()),
+        ("--port 1 -", "server --port 1 -".to_owned()),
+        ("--include my.cfg", "server --include my.cfg".to_owned()),
+        ("--check-move h:1", "server --check-move h:1".to_owned()),
+        ("sluice-server --check-config my.cfg", "server --check-config my.cfg".to_owned()),
+        ("--version", "server --version".to_owned()),
+        ("my-tool my.cfg", "tool my.cfg".to_owned()),
+    ] {
+        assert_eq!(run(words), wanted, "{words:?}");
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+/// A health check against servers of one connection each.
+#[test]
+fn a_container_is_well_when_anything_answers() {
+    use std::io::Write;
+    let is_well = |port: u16| {
+        let mut check = std::process::Command::new("bash");
+        check.arg(shell::root().join("packaging/container/healthcheck")).env("SLUICE_PORT", port.to_string());
+        check.output().expect("a shell").status.success()
+    };
+    // `None`: the connection is closed, as a port of TLS does.
+    for (answer, wanted) in [
+        (Some("+PONG\r\n"), true),
+        (Some("-NOAUTH Authentication required.\r\n"), true),
+        (Some("HTTP/1.1 400\r\n"), false),
+        (None, true),
+    ] {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let port = server.local_addr().expect("bound").port();
+        let thread = std::thread::spawn(move || {
+            let mut client = server.accept().expect("it asks").0;
+            let mut request = [0; 6];
+            client.read_exact(&mut request).expect("PING");
+            client.write_all(answer.unwrap_or_default().as_bytes()).expect("it listens");
+        });
+        assert_eq!(is_well(port), wanted, "{answer:?}");
+        thread.join().expect("it has asked");
+    }
+    // Nobody accepts, and nobody listens.
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = server.local_addr().expect("bound").port();
+    assert!(!is_well(port));
+    drop(server);
+    assert!(!is_well(port));
 }
