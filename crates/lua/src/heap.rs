@@ -350,6 +350,11 @@ impl Heap {
         Ok(string.into())
     }
 
+    /// Takes into account that the host has copied or looked through so many bytes for the program.
+    pub fn note_bytes(&self, bytes: usize) {
+        self.strings.handled(bytes);
+    }
+
     /// The bytes of a string.
     #[inline]
     pub fn bytes(&self, string: StrRef) -> &[u8] {

@@ -15,7 +15,7 @@ use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::object::{Frame, Protection, SLOT_BYTES};
-use crate::text::number::{parse_number, push_number};
+use crate::text::number::push_number;
 use crate::value::{StrRef, TableRef, Value};
 
 pub use crate::object::State;
@@ -233,13 +233,14 @@ impl Ctx<'_> {
 
     // The budget.
 
-    /// Takes `units` from the budget, one for about an instruction's work, and what long searches in tables
-    /// have cost since the last charge. False: nothing is left, pause.
+    /// Takes `units` from the budget, one for about an instruction's work, and what else was noted since the
+    /// last charge: long searches in tables, long texts. False: nothing is left, or the machine has something
+    /// to do first: pause.
     #[inline]
     pub fn charge(&mut self, units: u64) -> bool {
         let units = units.saturating_add(u64::from(self.heap.strings.take_work()));
         *self.budget = self.budget.saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
-        *self.budget > 0
+        *self.budget > 0 && !self.heap.is_due()
     }
 
     // Arguments.
@@ -256,7 +257,7 @@ impl Ctx<'_> {
         if value.is_number() {
             return Some(value.double());
         }
-        value.as_str().and_then(|string| parse_number(self.heap.bytes(string)))
+        value.as_str().and_then(|string| self.heap.strings.number(string))
     }
 
     /// The string that a value is or that a number prints as.
@@ -452,7 +453,7 @@ pub(crate) fn coerce(heap: &Heap, value: Value) -> Option<f64> {
     if value.is_number() {
         return Some(value.double());
     }
-    value.as_str().and_then(|string| parse_number(heap.bytes(string)))
+    value.as_str().and_then(|string| heap.strings.number(string))
 }
 
 /// Appends the text of a string or a number; false for other values.

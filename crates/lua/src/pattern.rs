@@ -27,6 +27,9 @@ const STRIDE: usize = 4096;
 /// Bytes of a pattern whose matcher may be kept.
 pub(crate) const KEPT_MAX: usize = 64;
 
+/// Bytes of a literal that are compared for nothing beyond the item.
+const RUN_FREE: usize = 64;
+
 /// Bytes that a simple loop reads for one unit of fuel.
 const BYTES_PER_UNIT: usize = 16;
 
@@ -235,6 +238,7 @@ impl Matcher {
                 let rest = &text[self.start.min(text.len())..];
                 let window = &rest[..rest.len().min(STRIDE)];
                 if let Some(found) = self.program.find(first, window) {
+                    *fuel = fuel.saturating_sub((found / BYTES_PER_UNIT) as u64);
                     self.start += found;
                     break;
                 }
@@ -300,7 +304,7 @@ impl Matcher {
                     self.at += usize::from(is_match);
                     Some(is_match)
                 }
-                PatternItem::Run { start, len } => Some(self.match_run(text, start, len)),
+                PatternItem::Run { start, len } => Some(self.match_run(text, (start, len), fuel)),
                 PatternItem::Many { single, min } => self.match_many(text, single, usize::from(min), fuel),
                 PatternItem::Balance(open, close) => self.match_balance(text, open, close, fuel),
                 PatternItem::Done => return Ok(ItemRun::Matched),
@@ -323,9 +327,14 @@ impl Matcher {
         }
     }
 
-    fn match_run(&mut self, text: &[u8], start: u32, len: u32) -> bool {
+    fn match_run(&mut self, text: &[u8], (start, len): (u32, u32), fuel: &mut u64) -> bool {
         let literal = &self.program.literals[start as usize..][..len as usize];
-        let is_match = text[self.at..].starts_with(literal);
+        let rest = &text[self.at..];
+        if literal.len() >= RUN_FREE {
+            // Where it differs, a text made for that differs late.
+            *fuel = fuel.saturating_sub((scan::common_prefix(rest, literal) / BYTES_PER_UNIT) as u64);
+        }
+        let is_match = rest.starts_with(literal);
         self.at += if is_match { literal.len() } else { 0 };
         is_match
     }
@@ -473,7 +482,9 @@ pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
 
 /// Whether `pattern` means more than its bytes.
 pub(crate) fn is_special(pattern: &[u8]) -> bool {
-    pattern.iter().take_while(|&&byte| byte != 0).any(|byte| b"^$*+?.([%-".contains(byte))
+    let is_special =
+        |byte: &u8| matches!(byte, b'^' | b'$' | b'*' | b'+' | b'?' | b'.' | b'(' | b'[' | b'%' | b'-');
+    pattern.iter().take_while(|&&byte| byte != 0).any(is_special)
 }
 
 /// Runs a pattern over a text, each separated by the first zero byte, once with all the fuel and once with

@@ -11,6 +11,7 @@ use sluice_base::Bytes;
 
 use crate::arena::{Arena, Colour, Dying, FREE, Object};
 use crate::murmur3::murmur3;
+use crate::text::number::parse_number;
 use crate::value::{StrRef, Value};
 
 /// Longest text that lies in its slot.
@@ -99,6 +100,9 @@ const WORK_DUE: u32 = 1000;
 
 /// Bytes of a text whose comparison costs nothing beyond the instruction.
 const COMPARED_FREE: usize = 512;
+
+/// Bytes that are handled for nothing beyond the instruction or the call.
+const HANDLED_FREE: usize = 256;
 
 impl Strings {
     /// Copies `bytes`; answers the index and the bytes outside of the slot.
@@ -196,8 +200,10 @@ impl Strings {
     pub(crate) fn hash(&self, string: StrRef) -> u32 {
         let text = self.texts.at(string.0);
         if !text.hashed.get() {
-            text.hash.set(murmur3(text.bytes()));
+            let bytes = text.bytes();
+            text.hash.set(murmur3(bytes));
             text.hashed.set(true);
+            self.handled(bytes.len());
         }
         text.hash.get()
     }
@@ -224,8 +230,33 @@ impl Strings {
     #[inline]
     pub(crate) fn compared(&self, bytes: usize) {
         if bytes > COMPARED_FREE {
-            self.worked(bytes / 64);
+            self.worked(bytes / 32);
         }
+    }
+
+    /// Takes into account that so many bytes were copied or looked through, once.
+    #[inline]
+    pub(crate) fn handled(&self, bytes: usize) {
+        if bytes > HANDLED_FREE {
+            self.worked(bytes / 16);
+        }
+    }
+
+    /// Takes into account that so many values were copied.
+    #[inline]
+    pub(crate) fn moved(&self, values: usize) {
+        if values > 32 {
+            self.worked(values / 8);
+        }
+    }
+
+    /// The number that a text says: see [`parse_number`].
+    #[inline]
+    pub(crate) fn number(&self, string: StrRef) -> Option<f64> {
+        let text = self.bytes(string);
+        // Several passes over the bytes.
+        self.handled(text.len().saturating_mul(4));
+        parse_number(text)
     }
 
     /// Raw equality of two values.

@@ -38,6 +38,8 @@ const DEPTH_MAX: usize = 64;
 /// `not enough memory`. Cost: O(bytes), without those that are shared.
 pub(crate) fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
     let (head, shared) = outbox.parts();
+    // Of small elements, four bytes are one.
+    heap.note_bytes(head.len().saturating_mul(4));
     let mut reader = ReplyReader { head, shared, at: 0 };
     let is_error = head.first() == Some(&b'-');
     Ok(ReplyValue { value: reader.value(heap, 0)?, is_error })

@@ -299,6 +299,8 @@ pub(crate) fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Faul
         let to = text.iter().rposition(|byte| !is_end(byte)).map_or(from, |last| last + 1);
         text[from..to].to_vec()
     };
+    // Looked through and copied several times.
+    heap.note_bytes(text.len().saturating_mul(4));
     let text = until_zero(text);
     let told = match text.strip_prefix(b"-") {
         Some(coded) => match coded.iter().position(|byte| *byte == b' ') {
@@ -381,6 +383,7 @@ fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         }
     }
     line.truncate(LOG_BYTES_MAX);
+    ctx.charge(ctx.count() as u64 / 4);
     let line = ctx.heap.new_string(&line)?;
     ctx.set(2, line);
     request_with(ctx, ScriptRequest::Log, level)
@@ -421,7 +424,7 @@ fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = text.map(|text| ctx.heap.bytes(text)).unwrap_or_default();
     // The digest of a long text takes time, which the budget has to know of.
     let (digest, len) = (sha1_hex(text), text.len());
-    ctx.charge(len as u64 / 16);
+    ctx.charge(len as u64 / 4);
     let digest = ctx.heap.new_string(&digest)?;
     ctx.one(digest)
 }

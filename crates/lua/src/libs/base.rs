@@ -122,6 +122,8 @@ fn tonumber(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         return ctx.one(number.map_or(Value::NIL, Value::number));
     }
     let text = ctx.check_str(1)?;
+    let len = ctx.heap.bytes(text).len();
+    ctx.charge(cost(len.saturating_mul(4)));
     if !(2..=36).contains(&base) {
         return Err(Fault::argument(2, "base out of range"));
     }
@@ -303,6 +305,7 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let source = ctx.check_str(1)?;
     let name = ctx.opt_str(2)?.unwrap_or(source);
     let (source, name) = (ctx.heap.bytes(source).to_vec(), ctx.heap.bytes(name).to_vec());
+    ctx.charge(cost(name.len()));
     chunk(ctx, &source, &name)
 }
 
@@ -346,6 +349,7 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
         Some(name) => ctx.heap.bytes(name).to_vec(),
         None => b"=(load)".to_vec(),
     };
+    ctx.charge(cost(name.len()));
     chunk(ctx, &pieces.0, &name)
 }
 
@@ -355,7 +359,11 @@ fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     const OPTIONS: [&[u8]; 7] =
         [b"stop", b"restart", b"collect", b"count", b"step", b"setpause", b"setstepmul"];
     let option = match ctx.opt_str(1)? {
-        Some(text) => ctx.heap.bytes(text).to_vec(),
+        Some(text) => {
+            let text = ctx.heap.bytes(text).to_vec();
+            ctx.charge(cost(text.len()));
+            text
+        }
         None => b"collect".to_vec(),
     };
     let Some(option) = OPTIONS.iter().position(|known| *known == option) else {

@@ -80,6 +80,11 @@ impl Format {
         Ok(Some(Field { letter, size, padding }))
     }
 
+    /// Bytes of the format that were read behind `before`: a number may have many zeros in front.
+    fn read_since(&self, before: usize) -> usize {
+        (self.at - before).saturating_mul(4)
+    }
+
     /// A number in the format, or `default`.
     fn number(&mut self, format: &[u8], default: i32) -> Result<i32, Fault> {
         let mut value = None;
@@ -162,7 +167,7 @@ fn pack_fields(ctx: &mut Ctx<'_>, mut state: StructPacking) -> Result<NativeStep
             }
             continue;
         }
-        let total = state.out.len();
+        let (total, before) = (state.out.len(), state.format.at);
         let Some(field) = state.format.next(ctx.heap.bytes(format), total)? else { break };
         reserve(ctx.heap, &mut state.out, field.padding + 64)?;
         state.out.resize(total + field.padding, 0);
@@ -193,7 +198,7 @@ fn pack_fields(ctx: &mut Ctx<'_>, mut state: StructPacking) -> Result<NativeStep
             b'c' | b's' => pack_text(ctx, &mut state, field)?,
             letter => state.format.control(ctx.heap.bytes(format), letter)?,
         }
-        if !ctx.charge(1 + ((state.out.len() - total) / 16) as u64) {
+        if !ctx.charge(cost(state.out.len() - total + state.format.read_since(before))) {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
@@ -279,6 +284,7 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
             }
             continue;
         }
+        let before = state.format.at;
         let Some(field) = state.format.next(ctx.heap.bytes(format), state.at)? else { break };
         state.at = state.at.wrapping_add(field.padding);
         let rest = ctx.heap.bytes(data).get(state.at..).ok_or_else(too_short)?;
@@ -320,7 +326,7 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
             letter => state.format.control(ctx.heap.bytes(format), letter)?,
         }
         state.at += used;
-        if !ctx.charge(cost(used)) {
+        if !ctx.charge(cost(used + state.format.read_since(before))) {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
@@ -415,7 +421,9 @@ fn size_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 
 fn size_fields(ctx: &mut Ctx<'_>, mut state: Sizing) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
-    while let Some(field) = state.format.next(ctx.heap.bytes(format), state.total)? {
+    loop {
+        let before = state.format.at;
+        let Some(field) = state.format.next(ctx.heap.bytes(format), state.total)? else { break };
         state.total = state.total.saturating_add(field.padding);
         match (field.letter, field.size) {
             (b's', _) => return Err(Fault::argument(1, "option 's' has no fixed size")),
@@ -426,7 +434,7 @@ fn size_fields(ctx: &mut Ctx<'_>, mut state: Sizing) -> Result<NativeStep, Fault
             _ => {}
         }
         state.total = state.total.saturating_add(field.size);
-        if !ctx.charge(1) {
+        if !ctx.charge(cost(state.format.read_since(before))) {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }

@@ -120,14 +120,20 @@ fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
 /// returned.
 fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
+    let mut moved = 0;
     while state.at != state.last {
         let value = ctx.heap.get_int(table, state.at + state.step);
         ctx.heap.set_int(table, state.at, value)?;
         state.at += state.step;
-        if (state.at as u64).is_multiple_of(BURST) && !ctx.charge(BURST) {
-            return Ok(NativeStep::Pause(Box::new(state)));
+        moved += 1;
+        if moved == BURST {
+            moved = 0;
+            if !ctx.charge(BURST) {
+                return Ok(NativeStep::Pause(Box::new(state)));
+            }
         }
     }
+    ctx.charge(moved);
     let value = ctx.arg(3);
     if state.step < 0 {
         ctx.heap.set_int(table, state.last, value)?;

@@ -97,7 +97,8 @@ fn find_pair(begins: &[u8], ends: &[u8], first: u8, last: u8) -> Option<usize> {
     Some(lanes.len() * LANE + inside)
 }
 
-fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+/// Bytes in which both begin alike, in whole lanes.
+pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     let (left, _) = left.as_chunks::<LANE>();
     let (right, _) = right.as_chunks::<LANE>();
     left.iter().zip(right).take_while(|(left, right)| left == right).count() * LANE

@@ -308,6 +308,7 @@ pub(super) fn switch(
     let Some(mut other) = heap.threads.at_mut(target.0).coroutine.take() else { return false };
     co.nested += 1;
     co.top = call.top as u32;
+    heap.strings.moved(count);
     let head = match wrapped {
         Some(wrapped) => {
             co.frames.push(call.frame(Work::Resume { wrapped }));

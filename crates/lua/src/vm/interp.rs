@@ -85,6 +85,15 @@ pub(super) fn execute<const EACH: bool>(
                 }
             };
         }
+        // Behind an instruction that may have worked much: leaves the loop, so that the work is paid.
+        macro_rules! pay {
+            () => {
+                if !EACH && heap.is_due() {
+                    save!();
+                    return Exit::Collect;
+                }
+            };
+        }
         macro_rules! trouble {
             ($trouble:expr, $first:expr, $second:expr) => {{
                 let fault = match $trouble {
@@ -151,7 +160,10 @@ pub(super) fn execute<const EACH: bool>(
         macro_rules! settle {
             ($outcome:expr, $i:expr) => {
                 match $outcome {
-                    Ok(Operated::Value(value)) => regs[$i.a as usize] = value,
+                    Ok(Operated::Value(value)) => {
+                        regs[$i.a as usize] = value;
+                        pay!();
+                    }
                     Ok(Operated::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
                     Err(trouble) => trouble!(trouble, $i.b, $i.c),
                 }
@@ -178,7 +190,10 @@ pub(super) fn execute<const EACH: bool>(
                     // The constant is no operand that can be wrong: both names are the register's.
                     let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
                     match operate::arithmetic(heap, $event, a, b) {
-                        Ok(Operated::Value(value)) => regs[$i.a as usize] = value,
+                        Ok(Operated::Value(value)) => {
+                            regs[$i.a as usize] = value;
+                            pay!();
+                        }
                         Ok(Operated::Call(handler, x, y)) => meta!(After::Register($i.a), handler, x, y),
                         Err(trouble) => trouble!(trouble, $i.b, $i.b),
                     }
@@ -205,6 +220,9 @@ pub(super) fn execute<const EACH: bool>(
                 };
                 if truth == ($i.c != 0) {
                     jump!($i.d);
+                }
+                if !a.is_number() {
+                    pay!();
                 }
             }};
         }
@@ -288,7 +306,14 @@ pub(super) fn execute<const EACH: bool>(
                         let value = if key.is_number() {
                             t.get_number(key.double(), &heap.strings)
                         } else if let Some(string) = key.as_str() {
-                            t.get_str(key, heap.strings.hash(string), &heap.strings)
+                            let value = t.get_str(key, heap.strings.hash(string), &heap.strings);
+                            if heap.is_due() && (!value.is_nil() || !t.has_meta()) {
+                                // A long key was hashed or compared, or a long chain walked.
+                                regs[i.a as usize] = value;
+                                pay!();
+                                continue;
+                            }
+                            value
                         } else {
                             t.get(key, &heap.strings)
                         };
@@ -341,11 +366,12 @@ pub(super) fn execute<const EACH: bool>(
                         }
                         if !has_meta {
                             attempt!(heap.set(table, key, value));
+                            pay!();
                             continue;
                         }
                     }
                     match operate::assign(heap, object, key, value) {
-                        Ok(Assign::Done) => {}
+                        Ok(Assign::Done) => pay!(),
                         Ok(Assign::Call(handler, object)) => {
                             meta!(After::Nothing, handler, object, key, value)
                         }
@@ -376,11 +402,12 @@ pub(super) fn execute<const EACH: bool>(
                                 Some(at) => heap.set_slot(table, TableSlot::Node(at), value),
                                 None => heap.set_new(table, key, value),
                             });
+                            pay!();
                             continue;
                         }
                     }
                     match operate::assign(heap, object, key, value) {
-                        Ok(Assign::Done) => {}
+                        Ok(Assign::Done) => pay!(),
                         Ok(Assign::Call(handler, object)) => {
                             meta!(After::Nothing, handler, object, key, value)
                         }
@@ -451,7 +478,10 @@ pub(super) fn execute<const EACH: bool>(
                         regs[i.a as usize] = Value::result(-value.double());
                     } else {
                         match operate::arithmetic(heap, Metamethod::Unm, value, value) {
-                            Ok(Operated::Value(value)) => regs[i.a as usize] = value,
+                            Ok(Operated::Value(value)) => {
+                                regs[i.a as usize] = value;
+                                pay!();
+                            }
                             Ok(Operated::Call(handler, x, y)) => meta!(After::Register(i.a), handler, x, y),
                             Err(trouble) => trouble!(trouble, i.b, i.b),
                         }
@@ -463,6 +493,7 @@ pub(super) fn execute<const EACH: bool>(
                     if let Some(table) = value.as_table() {
                         regs[i.a as usize] =
                             Value::result(heap.tables.at(table.0).border(&heap.strings) as f64);
+                        pay!();
                     } else if let Some(string) = value.as_str() {
                         regs[i.a as usize] = Value::result(heap.bytes(string).len() as f64);
                     } else {
@@ -478,7 +509,8 @@ pub(super) fn execute<const EACH: bool>(
                     match operate::concat(heap, &mut regs[..], first, last) {
                         Ok(Joined::Done) => {
                             regs[i.a as usize] = regs[first];
-                            *budget -= heap.strings.bytes_of(regs[first]) as i64 >> 4;
+                            heap.strings.handled(heap.strings.bytes_of(regs[first]));
+                            pay!();
                         }
                         Ok(Joined::Call(handler, at)) => {
                             let (x, y) = (regs[at], regs[at + 1]);
@@ -512,7 +544,12 @@ pub(super) fn execute<const EACH: bool>(
                     } else if a.same(b) {
                         true
                     } else if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
-                        heap.strings.same(x, y)
+                        let truth = heap.strings.same(x, y);
+                        if truth == (i.c != 0) {
+                            jump!(i.d);
+                        }
+                        pay!();
+                        continue;
                     } else if a.is_object() && b.is_object() {
                         let handler = operate::equality(heap, a, b);
                         if !handler.is_nil() {
@@ -647,6 +684,7 @@ pub(super) fn execute<const EACH: bool>(
                             After::Each { first, count } => Some((first, count)),
                             _ => None,
                         };
+                        heap.strings.moved(count);
                         if EACH || *budget <= 0 || heap.is_due() {
                             save!();
                             return Exit::Return { from, count };
@@ -672,6 +710,7 @@ pub(super) fn execute<const EACH: bool>(
                     if count == 1 && want == 1 {
                         co.stack[func] = co.stack[from];
                     } else {
+                        heap.strings.moved(count);
                         if want > count as i32
                             && let Err(fault) = ensure(heap, &mut co.stack, func + want as usize)
                         {
@@ -695,6 +734,7 @@ pub(super) fn execute<const EACH: bool>(
                     regs[i.a.wrapping_add(1) as usize] = Value::number(limit);
                     regs[i.a.wrapping_add(2) as usize] = Value::number(step);
                     pc = i.d as usize;
+                    pay!();
                 }
                 Op::ForLoop => {
                     let step = regs[i.a.wrapping_add(2) as usize].double();
@@ -774,7 +814,9 @@ pub(super) fn execute<const EACH: bool>(
                     let Some(table) = regs[i.a as usize].as_table() else { continue };
                     let before = (i.d as usize - 1) * crate::code::LIST_BATCH;
                     attempt!(operate::set_list(heap, table, before, &co.stack[from..from + count]));
+                    heap.strings.moved(count);
                     window!();
+                    pay!();
                 }
                 Op::Close => {
                     close_upvalues(heap, &mut co.open, &co.stack, (base + i.a as usize) as u32);
@@ -805,6 +847,7 @@ pub(super) fn execute<const EACH: bool>(
                     if let Err(fault) = ensure(heap, &mut co.stack, to + count) {
                         fault!(fault);
                     }
+                    heap.strings.moved(count);
                     let copied = count.min(extra);
                     co.stack.copy_within(from..from + copied, to);
                     empty(&mut co.stack[to + copied..to + count]);

@@ -466,7 +466,9 @@ impl Machine {
         let (from, to) = (base + usize::from(first), base + usize::from(last));
         match operate::concat(&mut self.heap, &mut self.co.stack, from, to)? {
             Joined::Done => {
-                self.co.stack[base + usize::from(into)] = self.co.stack[from];
+                let joined = self.co.stack[from];
+                self.co.stack[base + usize::from(into)] = joined;
+                self.heap.strings.handled(self.heap.strings.bytes_of(joined));
                 Ok(Onward::Go)
             }
             Joined::Call(handler, at) => {
@@ -498,6 +500,7 @@ impl Machine {
             return Ok(Onward::Halt(Halt::Done(count)));
         }
         self.co.status = Status::Dead;
+        self.heap.strings.moved(count);
         let values = Carried::new(&self.co.stack[..count]);
         self.drop_stack();
         Ok(self.back_to_resumer(values.as_slice(), None))

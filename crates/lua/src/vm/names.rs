@@ -22,7 +22,7 @@ pub(super) fn position(code: &Arena<Linked>, frame: &Frame) -> Vec<u8> {
 #[cold]
 #[inline(never)]
 pub(super) fn operand_error(
-    _heap: &Heap,
+    heap: &Heap,
     linked: &Linked,
     _function: u32,
     pc: usize,
@@ -30,6 +30,8 @@ pub(super) fn operand_error(
     value: Value,
     what: &str,
 ) -> Fault {
+    // The name is looked for in the whole function.
+    heap.strings.handled(pc.saturating_mul(4));
     let name = register.and_then(|register| variable(&linked.proto, pc - 1, register));
     let kind = value.type_name();
     let mut text = format!("attempt to {what} ").into_bytes();

@@ -18,6 +18,9 @@ impl Machine {
         let text = match cause {
             Cause::Text(text) => [self.where_at(1), text].concat(),
             Cause::Argument(index, text) => {
+                // The name is looked for in the whole function.
+                let pc = self.co.frames.last().map_or(0, |caller| caller.pc);
+                self.heap.strings.handled((pc as usize).saturating_mul(4));
                 let text = self.argument_text(index, &text, frame);
                 [self.where_at(1), text].concat()
             }
@@ -70,6 +73,7 @@ impl Machine {
         if level == 0 || !(value.is_str() || value.is_number()) {
             return Fault::value(value);
         }
+        self.heap.strings.moved(self.co.frames.len().min(level as usize));
         let mut text = self.where_at(level);
         push_text(&self.heap, &mut text, value);
         Fault::without_position(text)
@@ -116,6 +120,8 @@ impl Machine {
                 [position, text].concat()
             }
         };
+        // Copied and put together several times on its way here.
+        self.heap.strings.handled(text.len().saturating_mul(2));
         // The text of an error is made beyond the limit: a program must be able to see why it failed.
         let limit = self.heap.limit;
         self.heap.limit = limit.saturating_add(RESERVE);

@@ -122,6 +122,7 @@ fn place_varargs(
     let params = usize::from(proto.params);
     let base = func + 1 + args;
     ensure(heap, stack, base)?;
+    heap.strings.moved(args);
     for at in 0..params {
         stack[base + at] = if at < args { stack[func + 1 + at] } else { Value::NIL };
     }

@@ -183,6 +183,7 @@ impl Machine {
             let at = self.co.top as usize;
             return self.give(at, &[Value::FALSE, text], &[], frame);
         }
+        self.heap.strings.moved((self.co.top as usize).saturating_sub(from));
         let values = Carried::new(&self.co.stack[from..(self.co.top as usize).max(from)]);
         self.push(Frame { work: Work::Resume { wrapped }, ..frame })?;
         self.co.status = Status::Normal;
@@ -213,6 +214,7 @@ impl Machine {
             return Err(Fault::without_position("attempt to yield across metamethod/C-call boundary"));
         }
         let from = frame.base as usize;
+        self.heap.strings.moved((self.co.top as usize).saturating_sub(from));
         let values = Carried::new(&self.co.stack[from..(self.co.top as usize).max(from)]);
         self.push(Frame { work: Work::Yield, ..frame })?;
         self.co.status = Status::Suspended;

@@ -143,8 +143,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
                 }
             }
         }
-        ctx.charge(before - left);
-        if left == 0 {
+        if !ctx.charge(before - left) || left == 0 {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }

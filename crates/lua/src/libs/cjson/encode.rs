@@ -80,7 +80,9 @@ pub(super) fn encode(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     };
     let mut state = Encoding { out: Vec::new(), levels: Vec::new(), depth: 0, slots: 1, settings };
     let value = ctx.arg(1);
-    push_value(ctx, &mut state, value)?;
+    let (mut left, before) = (fuel(ctx), fuel(ctx));
+    push_value(ctx, &mut state, value, &mut left)?;
+    ctx.charge(before - left);
     run(ctx, state)
 }
 
@@ -107,8 +109,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Encoding) -> Result<NativeStep, Fault> {
             _ => close(ctx, &mut state),
         }
         left = left.saturating_sub(1);
-        ctx.charge(before - left);
-        if left == 0 {
+        if !ctx.charge(before - left) || left == 0 {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
@@ -120,10 +121,10 @@ fn fail(value: Value, reason: &str) -> Fault {
 
 /// Writes a value; opens a level for a table or a long text.
 #[inline]
-fn push_value(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value) -> Result<(), Fault> {
+fn push_value(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value, left: &mut u64) -> Result<(), Fault> {
     match value.kind() {
         Kind::String => match value.as_str() {
-            Some(text) => push_text(ctx, state, text),
+            Some(text) => push_text(ctx, state, text, left),
             None => Ok(()),
         },
         Kind::Number => push_json_number(ctx, state, value),
@@ -186,7 +187,7 @@ fn push_json_number(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value) -> Re
     Ok(())
 }
 
-fn push_text(ctx: &mut Ctx<'_>, state: &mut Encoding, text: StrRef) -> Result<(), Fault> {
+fn push_text(ctx: &mut Ctx<'_>, state: &mut Encoding, text: StrRef, left: &mut u64) -> Result<(), Fault> {
     let len = ctx.heap.bytes(text).len();
     if len > CHUNK {
         reserve(ctx.heap, &mut state.out, len + 2)?;
@@ -208,7 +209,7 @@ fn push_text(ctx: &mut Ctx<'_>, state: &mut Encoding, text: StrRef) -> Result<()
     }
     state.out.push(b'"');
     if len >= 16 {
-        ctx.charge(cost(len));
+        *left = left.saturating_sub(cost(len));
     }
     Ok(())
 }
@@ -316,7 +317,7 @@ fn measure(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
 fn elements(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut u64) -> Result<(), Fault> {
     let depth = state.levels.len();
     let Some(&Level::Array { mut at, len }) = state.levels.last() else { return Ok(()) };
-    while at < len && *left > 0 {
+    while at < len && *left > 0 && !ctx.heap.is_due() {
         reserve(ctx.heap, &mut state.out, 1)?;
         if at > 0 {
             state.out.push(b',');
@@ -325,7 +326,7 @@ fn elements(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut
         *left -= 1;
         state.levels[depth - 1] = Level::Array { at, len };
         let value = ctx.heap.get_int(table, i64::from(at));
-        push_value(ctx, state, value)?;
+        push_value(ctx, state, value, left)?;
         if state.levels.len() != depth {
             return Ok(());
         }
@@ -343,7 +344,7 @@ fn elements(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut
 fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut u64) -> Result<(), Fault> {
     let depth = state.levels.len();
     while let Some(&Level::Object { at, first, value: is_value }) = state.levels.last() {
-        if *left == 0 || state.levels.len() != depth {
+        if *left == 0 || ctx.heap.is_due() || state.levels.len() != depth {
             return Ok(());
         }
         *left -= 1;
@@ -361,7 +362,7 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
                 state.out.push(b',');
             }
             state.levels[depth - 1] = Level::Object { at: found, first: false, value: true };
-            push_key(ctx, state, key)?;
+            push_key(ctx, state, key, left)?;
             if state.levels.len() != depth {
                 return Ok(());
             }
@@ -369,14 +370,14 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
         reserve(ctx.heap, &mut state.out, 1)?;
         state.out.push(b':');
         state.levels[depth - 1] = Level::Object { at: found + 1, first: false, value: false };
-        push_value(ctx, state, value)?;
+        push_value(ctx, state, value, left)?;
     }
     Ok(())
 }
 
-fn push_key(ctx: &mut Ctx<'_>, state: &mut Encoding, key: Value) -> Result<(), Fault> {
+fn push_key(ctx: &mut Ctx<'_>, state: &mut Encoding, key: Value, left: &mut u64) -> Result<(), Fault> {
     if let Some(text) = key.as_str() {
-        return push_text(ctx, state, text);
+        return push_text(ctx, state, text, left);
     }
     if key.as_number().is_none() {
         return Err(fail(key, "table key must be a number or string"));

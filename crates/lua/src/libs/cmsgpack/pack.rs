@@ -62,7 +62,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
             None => {
                 state.done += 1;
                 let value = ctx.arg(state.done);
-                push_value(ctx, &mut state, value)?;
+                push_value(ctx, &mut state, value, &mut left)?;
             }
             Some(level) => {
                 let open = ctx.arg(state.count + state.levels.len());
@@ -80,8 +80,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
             }
         }
         left = left.saturating_sub(1);
-        ctx.charge(before - left);
-        if left == 0 {
+        if !ctx.charge(before - left) || left == 0 {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
@@ -89,14 +88,14 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
 
 /// Writes a value; opens a level for a table or a long text.
 #[inline]
-fn push_value(ctx: &mut Ctx<'_>, state: &mut Packing, value: Value) -> Result<(), Fault> {
+fn push_value(ctx: &mut Ctx<'_>, state: &mut Packing, value: Value, left: &mut u64) -> Result<(), Fault> {
     reserve(ctx.heap, &mut state.out, 9)?;
     match value.kind() {
         Kind::Number => push_number(&mut state.out, value.as_number().unwrap_or(0.0)),
         Kind::Boolean => state.out.push(if value.truthy() { 0xc3 } else { 0xc2 }),
         Kind::String => {
             if let Some(text) = value.as_str() {
-                return push_text(ctx, state, text);
+                return push_text(ctx, state, text, left);
             }
         }
         Kind::Table if state.levels.len() < DEPTH_MAX => {
@@ -170,7 +169,7 @@ fn push_len(out: &mut Vec<u8>, len: u64, short: (u8, u64), forms: [Option<u8>; 3
     }
 }
 
-fn push_text(ctx: &mut Ctx<'_>, state: &mut Packing, text: StrRef) -> Result<(), Fault> {
+fn push_text(ctx: &mut Ctx<'_>, state: &mut Packing, text: StrRef, left: &mut u64) -> Result<(), Fault> {
     let len = ctx.heap.bytes(text).len();
     reserve(ctx.heap, &mut state.out, len + 5)?;
     push_len(&mut state.out, len as u64, (0xa0, 32), [Some(0xd9), Some(0xda), Some(0xdb)]);
@@ -180,7 +179,7 @@ fn push_text(ctx: &mut Ctx<'_>, state: &mut Packing, text: StrRef) -> Result<(),
     }
     state.out.extend_from_slice(ctx.heap.bytes(text));
     if len >= 16 {
-        ctx.charge(cost(len));
+        *left = left.saturating_sub(cost(len));
     }
     Ok(())
 }
@@ -263,12 +262,12 @@ fn count(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u64
 fn elements(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u64) -> Result<(), Fault> {
     let depth = state.levels.len();
     let Some(&PackLevel::Array { mut at, len }) = state.levels.last() else { return Ok(()) };
-    while at < len && *left > 0 {
+    while at < len && *left > 0 && !ctx.heap.is_due() {
         at += 1;
         *left -= 1;
         state.levels[depth - 1] = PackLevel::Array { at, len };
         let value = ctx.heap.get_int(table, at);
-        push_value(ctx, state, value)?;
+        push_value(ctx, state, value, left)?;
         if state.levels.len() != depth {
             return Ok(());
         }
@@ -282,7 +281,7 @@ fn elements(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut 
 fn entries(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u64) -> Result<(), Fault> {
     let depth = state.levels.len();
     while let Some(&PackLevel::Map { at, value: is_value }) = state.levels.last() {
-        if *left == 0 || state.levels.len() != depth {
+        if *left == 0 || ctx.heap.is_due() || state.levels.len() != depth {
             return Ok(());
         }
         *left -= 1;
@@ -292,13 +291,13 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u
         };
         if !is_value {
             state.levels[depth - 1] = PackLevel::Map { at: found, value: true };
-            push_value(ctx, state, key)?;
+            push_value(ctx, state, key, left)?;
             if state.levels.len() != depth {
                 return Ok(());
             }
         }
         state.levels[depth - 1] = PackLevel::Map { at: found + 1, value: false };
-        push_value(ctx, state, value)?;
+        push_value(ctx, state, value, left)?;
     }
     Ok(())
 }

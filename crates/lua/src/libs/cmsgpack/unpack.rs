@@ -158,8 +158,8 @@ fn run(ctx: &mut Ctx<'_>, mut state: Unpacking) -> Result<NativeStep, Fault> {
             ctx.charge(charged - left);
             return finish(ctx, &state, len);
         }
-        if left == 0 {
-            ctx.charge(charged);
+        if left == 0 || ctx.heap.is_due() {
+            ctx.charge(charged - left);
             return Ok(NativeStep::Pause(Box::new(state)));
         }
         left -= 1;

@@ -87,7 +87,7 @@ fn matcher_of(ctx: &mut Ctx<'_>, pattern: StrRef, skipped: usize) -> Result<Box<
     }
     let len = heap.bytes(pattern).len();
     heap.room(Matcher::footprint(len))?;
-    ctx.charge(len as u64 / 4 + 4);
+    ctx.charge(len as u64 + 4);
     Ok(Box::new(Matcher::new(&ctx.heap.bytes(pattern)[skipped..])))
 }
 

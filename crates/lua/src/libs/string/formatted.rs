@@ -59,6 +59,9 @@ fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
             }
             let literal = rest[..rest.len().min(CHUNK)].iter().position(|&byte| byte == b'%');
             let literal = literal.unwrap_or(rest.len().min(CHUNK));
+            if literal >= 32 {
+                ctx.charge(cost(literal));
+            }
             if literal > 0 {
                 reserve(ctx.heap, &mut state.out, literal)?;
                 state.out.extend_from_slice(&ctx.heap.bytes(format)[state.at..state.at + literal]);
@@ -67,7 +70,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
                 directive(ctx, &mut state, format)?;
             }
         }
-        if !ctx.charge(1 + (state.out.len() / CHUNK) as u64) {
+        if !ctx.charge(1) {
             return Ok(NativeStep::Pause(Box::new(state)));
         }
     }
@@ -98,7 +101,10 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
         Conversion::Float(letter) => {
             let number = ctx.check_number(index)?;
             reserve(ctx.heap, &mut state.out, DIRECTIVE_MAX)?;
+            // The digits of the exact value, which may be hundreds.
+            let before = state.out.len();
             push_float(&mut state.out, layout, letter, number);
+            ctx.charge((state.out.len() - before) as u64 / 8 + 2);
         }
         Conversion::Quoted => {
             ctx.check_str(index)?;

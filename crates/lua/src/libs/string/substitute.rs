@@ -130,7 +130,7 @@ fn replace_byte(
         from += found + 1;
         count += 1;
     }
-    ctx.charge(cost(from + out.len()));
+    ctx.charge(cost(from + out.len()) + count.unsigned_abs() / 2);
     let value = if count == 0 {
         text.into()
     } else {

@@ -175,10 +175,16 @@ struct NumberSort {
     numbers: Vec<f64>,
 }
 
+/// Elements of a table that are copied and written back at most, in one go each.
+const COPIED_MAX: usize = 1 << 20;
+
 /// A copy of the elements, where all are numbers and none is NaN.
 fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f64>>, Fault> {
     let len = len.max(0) as usize;
-    if len < 2 || ctx.heap.get_int(table, 1).as_number().is_none() || ctx.heap.is_read_only(table) {
+    if !(2..=COPIED_MAX).contains(&len)
+        || ctx.heap.get_int(table, 1).as_number().is_none()
+        || ctx.heap.is_read_only(table)
+    {
         return Ok(None);
     }
     ctx.heap.room(len * size_of::<f64>())?;
