@@ -40,7 +40,7 @@ fn short_runs() {
                 let begin = Instant::now();
                 for _ in 0..RUNS {
                     let mut run = vm.start(chunk);
-                    let outcome = run.resume(1 << 30);
+                    let outcome = run.resume_unwatched(1 << 30);
                     assert!(matches!(outcome, RunOutcome::Done));
                     assert_eq!(run.results().len(), 1);
                     drop(run.end());
@@ -91,7 +91,7 @@ fn slices() {
         for _ in 0..COLLECTIONS {
             let (mut vm, chunk) = vm(source);
             let mut run = vm.start(chunk);
-            assert!(matches!(run.resume(u64::MAX >> 2), RunOutcome::Done));
+            assert!(matches!(run.resume_unwatched(u64::MAX >> 2), RunOutcome::Done));
             let value = run.results()[0];
             vm.end_and_keep();
             vm.pin(value);
@@ -133,7 +133,7 @@ fn table(what: &str, source: &str) {
     let (mut vm, chunk) = vm(source);
     let before = vm.bytes();
     let mut run = vm.start(chunk);
-    assert!(matches!(run.resume(u64::MAX >> 2), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(u64::MAX >> 2), RunOutcome::Done));
     let value = run.results()[0];
     vm.end_and_keep();
     vm.pin(value);
@@ -143,7 +143,7 @@ fn table(what: &str, source: &str) {
     let (mut vm, chunk) = self::vm(source);
     let begin = Instant::now();
     let mut run = vm.start(chunk);
-    assert!(matches!(run.resume(u64::MAX >> 2), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(u64::MAX >> 2), RunOutcome::Done));
     let ran = begin.elapsed();
     let begin = Instant::now();
     let garbage = vm.end();

@@ -54,10 +54,80 @@ pub enum RunOutcome {
     /// The host is asked for something: see [`Execution::request_args`]. Answer with [`Execution::answer`] or
     /// [`Execution::answer_error`].
     Call(u32),
-    /// The budget is used up.
+    /// The run's limit is reached: see [`RunLimit`].
     OutOfBudget,
     /// An error that nobody caught.
     Failed(Value),
+}
+
+/// Units of the budget between two looks at the host's clock: some tens of microseconds.
+pub const UNITS_PER_LOOK: u64 = 10_000;
+
+/// Units of a request to the host, whatever the host makes of the request: after 64 requests at the latest the
+/// clock is looked at.
+const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
+
+/// What a run may take until it stands still: a deadline, and the units until the host's clock is looked at.
+///
+/// A run cannot be resumed without one. The limit outlives each way out of the machine, so a program that does
+/// nothing but requests meets its deadline as one does that does none. Units come from readings of the clock
+/// alone: see [`RunLimit::note_time`].
+#[derive(Debug)]
+pub struct RunLimit {
+    /// When the run stands still, ns of the host's clock.
+    end_ns: u64,
+    /// The last reading, ns.
+    seen_ns: u64,
+    /// Units until the next look.
+    left: i64,
+    /// Units from one look to the next.
+    per_look: i64,
+}
+
+impl RunLimit {
+    /// From `now_ns`, which the host has read just now, until `end_ns`.
+    pub fn until(now_ns: u64, end_ns: u64) -> RunLimit {
+        let per_look = UNITS_PER_LOOK as i64;
+        RunLimit { end_ns, seen_ns: now_ns, left: per_look, per_look }
+    }
+
+    /// So many units in all, without a clock.
+    fn units(units: u64) -> RunLimit {
+        let left = i64::try_from(units).unwrap_or(i64::MAX);
+        RunLimit { end_ns: 0, seen_ns: 0, left, per_look: 0 }
+    }
+
+    /// The host has read its clock for something else. A reading that is later than the one before gives the
+    /// units until the next look anew; another gives none.
+    #[inline]
+    pub fn note_time(&mut self, now_ns: u64) {
+        if now_ns > self.seen_ns {
+            self.seen_ns = now_ns;
+            self.left = self.per_look;
+        }
+    }
+
+    /// The host has worked for the run: takes so many units, one for about an instruction's work.
+    #[inline]
+    pub fn charge(&mut self, units: u64) {
+        self.left = self.left.saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
+    }
+
+    /// Whether the deadline has come, as of the last reading.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.seen_ns >= self.end_ns
+    }
+
+    /// The last reading of the clock, ns.
+    pub fn seen_ns(&self) -> u64 {
+        self.seen_ns
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        self.seen_ns = self.seen_ns.max(now_ns);
+        self.left = self.per_look;
+    }
 }
 
 /// A chunk that is loaded, until [`Vm::unload`].
@@ -594,9 +664,63 @@ pub struct Execution<'v> {
 }
 
 impl Execution<'_> {
-    /// Runs about `budget` instructions more, or until something else comes up.
-    pub fn resume(&mut self, budget: u64) -> RunOutcome {
-        self.vm.machine.budget = i64::try_from(budget).unwrap_or(i64::MAX);
+    /// Runs on, until the program wants something or the limit is reached. `clock` answers the host's time in
+    /// nanoseconds, `u64::MAX` where the run is to stand still at once; it is asked each [`UNITS_PER_LOOK`]
+    /// units, and `os.clock` follows.
+    pub fn resume(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
+        self.resume_by(i64::MAX, limit, clock)
+    }
+
+    /// As [`Execution::resume`], for an instruction at most where the run is [`Execution::stepwise`].
+    /// [`RunOutcome::OutOfBudget`] says that the instruction is done, or that the limit is reached.
+    pub fn step(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
+        self.resume_by(1, limit, clock)
+    }
+
+    /// Runs about so many units more, without a clock: for programs of one's own, as tests and tools have.
+    /// Those of others are resumed by [`Execution::resume`].
+    pub fn resume_unwatched(&mut self, units: u64) -> RunOutcome {
+        self.resume_counted(units).0
+    }
+
+    /// As [`Execution::resume_unwatched`], and how many units that took.
+    pub fn count_units(&mut self, units: u64) -> (RunOutcome, u64) {
+        self.resume_counted(units)
+    }
+
+    fn resume_counted(&mut self, units: u64) -> (RunOutcome, u64) {
+        let mut limit = RunLimit::units(units);
+        let before = limit.left;
+        let outcome = self.resume(&mut limit, &mut || 0);
+        (outcome, before.saturating_sub(limit.left).unsigned_abs())
+    }
+
+    fn resume_by(&mut self, units: i64, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
+        loop {
+            if limit.left <= 0 {
+                if limit.per_look > 0 {
+                    limit.look(clock());
+                    self.vm.machine.heap.host.clock = limit.seen_ns as f64 / 1e9;
+                }
+                if limit.left <= 0 || limit.is_over() {
+                    return RunOutcome::OutOfBudget;
+                }
+            }
+            let given = limit.left.min(units);
+            self.vm.machine.budget = given;
+            let outcome = self.run_budget();
+            limit.left = limit.left.saturating_sub(given.saturating_sub(self.vm.machine.budget));
+            match outcome {
+                RunOutcome::Call(_) => limit.left = limit.left.saturating_sub(REQUEST_UNITS),
+                RunOutcome::OutOfBudget if units == i64::MAX => continue,
+                RunOutcome::OutOfBudget | RunOutcome::Done | RunOutcome::Failed(_) => {}
+            }
+            return outcome;
+        }
+    }
+
+    /// Runs until the machine's budget is used up, or something else comes up.
+    fn run_budget(&mut self) -> RunOutcome {
         loop {
             if !self.vm.machine.end_cycles() {
                 return RunOutcome::OutOfBudget;

@@ -181,12 +181,9 @@ impl Engine {
         codes: Vec<Arc<[u8]>>,
         process: &mut ReplayProcess<'_, '_>,
     ) -> Result<(), String> {
-        let (limits, mut lines) = (machine_limits(&self.control.config), Vec::new());
+        let limits = machine_limits(&self.control.config).of_accepted();
         for code in codes {
-            let look = &mut || if process.out.is_stopped() { Err(b"stopped".to_vec()) } else { Ok(()) };
-            let loaded =
-                self.control.functions.load(code, limits, look, &mut |level, line| lines.push((level, line)));
-            lines.drain(..).for_each(|(level, line): (LogLevel, String)| process.log(level, &line));
+            let loaded = self.control.functions.load(code, limits, process);
             loaded.map_err(|error| format!("Failed loading library, {}", String::from_utf8_lossy(&error)))?;
         }
         Ok(())

@@ -21,6 +21,11 @@ pub trait ProcessClock {
 
     /// Waits, the whole server with it: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
+
+    /// Whether what runs and cannot stand still is to end: a log is replayed whose load was stopped.
+    fn is_broken_off(&mut self) -> bool {
+        false
+    }
 }
 
 /// The memory of the process.

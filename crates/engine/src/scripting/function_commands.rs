@@ -7,19 +7,21 @@ use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::functions::Functions;
-use crate::scripting::library::{LOAD_TIMEOUT, Library, LibraryLoad, library_head};
+use crate::scripting::library::{Library, LibraryLoad, MachineLimits, library_head};
 use crate::scripting::machine::ScriptMachine;
 use crate::scripting::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
 use crate::scripting::shebang::ScriptFlags;
 use crate::scripting::state::{ScriptGarbage, machine_limits};
 use crate::session::Session;
-use sluice_base::{LogLevel, Now};
+use sluice_base::{Now, heap};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
 use sluice_resp::Reply;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Milliseconds that the program of a library may run which a client loads.
 const LOAD_MS_MAX: u64 = 500;
@@ -95,24 +97,12 @@ impl Engine {
         let code = args.at(args.len() - 1);
         let head = library_head(code).map_err(without_code)?;
         self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
-        let limits = machine_limits(&self.control.config);
-        let (mut load, mut machine) =
-            LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
-        machine.vm.heap().host.clock = process.recent().mono_ns as f64 / 1e9;
         let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
-        let rights = ScriptRights {
-            is_read_only: true,
-            is_obeyed,
-            may_stand_still: unit.standing != Standing::Replay && !self.control.persistence.saved_for_end,
-            ..ScriptRights::default()
-        };
-        let name = RunName::Of(load.name.clone());
-        let mut run = self.new_run(machine, ScriptKind::Library, name, rights, session, *now);
+        let limits = self.limits_of_load(is_obeyed);
+        let (mut load, machine) =
+            LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
         load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
-        run.library = Some(Box::new(load));
-        let ended = self.begin_run(run, unit, session, now, process);
-        self.note_running_command(args);
-        ended
+        self.begin_load_run((load, machine), None, is_obeyed, unit, session, args, now, process)
     }
 
     /// The program of a library has ended: the library's functions can be called.
@@ -123,6 +113,8 @@ impl Engine {
         let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;
         let library = load.finish(&mut run.machine).map_err(without_code)?;
+        // What was accepted before had no bound while it was loaded.
+        run.machine.set_limit(machine_limits(&self.control.config).bytes);
         let name = library.name.clone();
         let old = self.control.functions.add(library, replaces).map_err(without_code)?;
         // The end of the run gives the library its machine, as it does behind each call of a function.
@@ -252,11 +244,14 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
+    /// FUNCTION RESTORE: the program of one library runs behind the other, in slices as that of FUNCTION LOAD.
+    /// All together have the time of one, if a client sends them.
     fn function_restore(
         &mut self,
-        unit: &Unit,
+        unit: &mut Unit,
         session: &mut Session,
         args: Args<'_>,
+        now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
         if args.len() > 4 {
@@ -274,27 +269,55 @@ impl Engine {
             }
         };
         let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
-        let restored = self.libraries_of_payload(args.at(2), is_obeyed, process)?;
-        let old = match policy {
-            RestorePolicy::Flush => std::mem::replace(&mut self.control.functions, restored),
-            RestorePolicy::Append => self.control.functions.join(restored, false).map_err(without_code)?,
-            RestorePolicy::Replace => self.control.functions.join(restored, true).map_err(without_code)?,
+        let codes = self.codes_of_payload(args.at(2))?;
+        let limits = self.limits_of_load(is_obeyed);
+        let mut restore =
+            Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
+        let Some((mut load, machine)) = restore.begin_next()? else {
+            let name: Arc<[u8]> = Arc::default();
+            return self.end_restore(*restore, &name, session).map(|_| Outcome::Done);
         };
-        let is_async = self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
-        self.free_functions(old, is_async);
-        self.note_functions_changed();
-        Reply::new(&mut session.outbox, session.caller.proto).ok();
-        Ok(Outcome::Done)
+        load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
+        self.begin_load_run((load, machine), Some(restore), is_obeyed, unit, session, args, now, process)
     }
 
-    /// Loads the libraries of a payload of FUNCTION DUMP. All of them together have the time of one, if a
-    /// client sends them.
-    fn libraries_of_payload(
+    /// Runs the first slice of the program of a library.
+    #[allow(clippy::too_many_arguments)]
+    fn begin_load_run(
         &mut self,
-        payload: &[u8],
+        (load, mut machine): (LibraryLoad, Box<ScriptMachine>),
+        restore: Option<Box<RestoreRun>>,
         is_obeyed: bool,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        now: &mut Now,
         process: &mut dyn Process,
-    ) -> Result<Functions, CmdError> {
+    ) -> Run {
+        machine.vm.heap().host.clock = process.recent().mono_ns as f64 / 1e9;
+        let rights = ScriptRights {
+            is_read_only: true,
+            is_obeyed,
+            may_stand_still: unit.standing != Standing::Replay && !self.control.persistence.saved_for_end,
+            ..ScriptRights::default()
+        };
+        let name = RunName::Of(load.name.clone());
+        let mut run = self.new_run(machine, ScriptKind::Library, name, rights, session, *now);
+        run.library = Some(Box::new(load));
+        run.restore = restore;
+        let ended = self.begin_run(run, unit, session, now, process);
+        self.note_running_command(args);
+        ended
+    }
+
+    /// What the machine of a library may use while the library is loaded.
+    fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
+        let limits = machine_limits(&self.control.config);
+        if is_obeyed { limits.of_accepted() } else { limits }
+    }
+
+    /// The code of the libraries in a payload of FUNCTION DUMP, up to the first error.
+    fn codes_of_payload(&self, payload: &[u8]) -> Result<Vec<Result<Arc<[u8]>, CmdError>>, CmdError> {
         let is_relaxed = self.control.config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
             == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
@@ -304,28 +327,84 @@ impl Engine {
         };
         let records = restore_functions(payload, options)
             .map_err(|_| CmdError::text("ERR DUMP payload version or checksum are wrong"))?;
-        let limits = machine_limits(&self.control.config);
-        let end_ns = process.now().mono_ns.saturating_add(LOAD_MS_MAX * 1_000_000);
-        let (mut restored, mut lines) = (Functions::default(), Vec::new());
+        let mut codes = Vec::new();
         for record in records {
-            let code = record.map_err(|error| {
+            let code = record.map(|code| (&*code).into()).map_err(|error| {
                 CmdError::text(match error {
                     FunctionsError::Footer => "ERR DUMP payload version or checksum are wrong",
                     FunctionsError::Old => "ERR Pre-GA function format not supported",
                     FunctionsError::NotFunction => "ERR given type is not a function",
                     FunctionsError::Bad => "ERR Failed loading library payload",
                 })
-            })?;
-            let look = &mut || match process.now().mono_ns > end_ns && !is_obeyed {
-                true => Err(LOAD_TIMEOUT.to_vec()),
-                false => Ok(()),
-            };
-            let log = &mut |level, line| lines.push((level, line));
-            let loaded = restored.load((&*code).into(), limits, look, log);
-            lines.drain(..).for_each(|(level, line): (LogLevel, String)| process.log(level, &line));
-            loaded.map_err(without_code)?;
+            });
+            let is_last = code.is_err();
+            codes.push(code);
+            if is_last {
+                break;
+            }
         }
-        Ok(restored)
+        Ok(codes)
+    }
+
+    /// The program of one of the libraries of FUNCTION RESTORE has ended: the next begins. What the command
+    /// has come to, behind the last.
+    pub(crate) fn go_on_restoring(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
+        let (Some(load), Some(mut restore)) = (run.library.take(), run.restore.take()) else {
+            return Some(Ok(Outcome::Done));
+        };
+        let ns_left = load.ns_left;
+        let finished = load.finish(&mut run.machine).and_then(|library| {
+            let name = library.name.clone();
+            restore.restored.add(library, false).map(|_| name)
+        });
+        let name = match finished {
+            Ok(name) => name,
+            Err(error) => return Some(Err(without_code(error))),
+        };
+        match restore.begin_next() {
+            Ok(Some((mut next, mut machine))) => {
+                next.ns_left = ns_left;
+                machine.vm.heap().host.random = run.machine.vm.heap().host.random;
+                let machine = std::mem::replace(&mut run.machine, machine);
+                if let Some(library) =
+                    restore.restored.slot(&name).and_then(|slot| restore.restored.get_mut(slot))
+                {
+                    library.machine = Some(machine);
+                }
+                run.library = Some(Box::new(next));
+                run.restore = Some(restore);
+                None
+            }
+            Ok(None) => Some(self.end_restore(*restore, &name, session).map(|slot| {
+                // The end of the run gives the last library its machine.
+                run.what = slot.map_or(ScriptKind::Library, ScriptKind::Function);
+                Outcome::Done
+            })),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Puts the libraries of a payload beside or in the place of those that are there. The slot of the library
+    /// of this name, if there is one.
+    fn end_restore(
+        &mut self,
+        restore: RestoreRun,
+        name: &[u8],
+        session: &mut Session,
+    ) -> Result<Option<u32>, CmdError> {
+        let RestoreRun { restored, policy, .. } = restore;
+        let old = match policy {
+            RestorePolicy::Flush => std::mem::replace(&mut self.control.functions, restored),
+            RestorePolicy::Append => self.control.functions.join(restored, false).map_err(without_code)?,
+            RestorePolicy::Replace => self.control.functions.join(restored, true).map_err(without_code)?,
+        };
+        // What was accepted before had no bound while it was loaded.
+        self.control.functions.set_limit(machine_limits(&self.control.config).bytes);
+        let is_async = self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
+        self.free_functions(old, is_async);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(self.control.functions.slot(name))
     }
 
     /// The command has changed the libraries: it counts as a change, and replicas and the append-only file
@@ -371,7 +450,7 @@ impl Engine {
             ScriptCommand::FunctionKill => self.kill_script(false, session),
             ScriptCommand::FunctionList => self.function_list(session, args),
             ScriptCommand::FunctionLoad => self.function_load(unit, session, args, clock, process),
-            ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, process),
+            ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, clock, process),
             ScriptCommand::FunctionStats => self.function_stats(session, *clock),
             ScriptCommand::Eval
             | ScriptCommand::EvalRo
@@ -384,6 +463,33 @@ impl Engine {
             | ScriptCommand::ScriptLoad
             | ScriptCommand::ScriptShow => Err(CmdError::Syntax),
         }
+    }
+}
+
+/// FUNCTION RESTORE while the program of one of its libraries runs.
+#[derive(Debug)]
+pub(crate) struct RestoreRun {
+    /// The libraries behind that one, the last perhaps an error of the payload.
+    codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
+    /// Those before.
+    restored: Functions,
+    policy: RestorePolicy,
+    limits: MachineLimits,
+}
+
+impl RestoreRun {
+    /// Compiles the next library and starts its program; `None` behind the last.
+    fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
+        let Some(code) = self.codes.pop_front().transpose()? else { return Ok(None) };
+        let head = library_head(&code).map_err(without_code)?;
+        self.restored.may_load(&head.name, false).map_err(without_code)?;
+        LibraryLoad::begin(head, code, false, self.limits).map(Some).map_err(without_code)
+    }
+
+    /// Bytes that it takes, about, the machines of the libraries included.
+    pub(crate) fn footprint(&self) -> usize {
+        let codes: usize = self.codes.iter().flatten().map(|code| code.len()).sum();
+        heap::boxed::<RestoreRun>() + codes + self.restored.footprint() + self.restored.machine_bytes()
     }
 }
 

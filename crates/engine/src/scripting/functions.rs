@@ -3,8 +3,10 @@
 //! Invariant: every name in `functions` is that of a function in `libraries`; of two functions of a library
 //! whose names differ in case alone, it is the first.
 
-use crate::scripting::library::{Library, LibraryFunction, MachineLimits, library_head, load_library};
-use sluice_base::{LogLevel, glob, heap};
+use crate::scripting::library::{
+    Library, LibraryFunction, LoadWatch, MachineLimits, library_head, load_library,
+};
+use sluice_base::{glob, heap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -44,12 +46,11 @@ impl Functions {
     pub(crate) fn of_codes<'a>(
         codes: impl Iterator<Item = &'a Arc<[u8]>>,
         limits: MachineLimits,
-        look: &mut dyn FnMut() -> Result<(), Vec<u8>>,
-        log: &mut dyn FnMut(LogLevel, String),
+        watch: &mut dyn LoadWatch,
     ) -> Result<Functions, Vec<u8>> {
         let mut functions = Functions::default();
         for code in codes {
-            functions.load(code.clone(), limits, look, log)?;
+            functions.load(code.clone(), limits, watch)?;
         }
         Ok(functions)
     }
@@ -62,12 +63,11 @@ impl Functions {
         &mut self,
         code: Arc<[u8]>,
         limits: MachineLimits,
-        look: &mut dyn FnMut() -> Result<(), Vec<u8>>,
-        log: &mut dyn FnMut(LogLevel, String),
+        watch: &mut dyn LoadWatch,
     ) -> Result<(), Vec<u8>> {
         let head = library_head(&code)?;
         self.may_load(&head.name, false)?;
-        let library = load_library(head, code, limits, look, log)?;
+        let library = load_library(head, code, limits, watch)?;
         self.add(library, false).map(drop)
     }
 

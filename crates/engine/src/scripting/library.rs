@@ -9,11 +9,23 @@ use crate::scripting::shebang::ScriptFlags;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{LogLevel, heap};
 use sluice_commands::until_zero;
-use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunOutcome, TableRef, Value, compile};
+use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunLimit, RunOutcome, TableRef, Value, compile};
 use std::sync::Arc;
 
-/// Units of the machine's budget between two looks at the clock, where a library is loaded in one go.
-const BUDGET: u64 = 10_000;
+/// Functions that a library of a client registers at most: their names are sorted in one go.
+const FUNCTIONS_MAX: usize = 10_000;
+
+/// Flags, and named arguments, of a function of a client's library at most: they are read in one go.
+const WORDS_MAX: usize = 1000;
+
+/// Bytes of the longest word that an argument of `server.register_function` can be, and more.
+const WORD_BYTES_MAX: usize = 64;
+
+/// Lines that a library logs while it is loaded at most.
+const LINES_MAX: u32 = 100;
+
+/// Nanoseconds of the program of a library that is replayed, after which the log says that it still runs.
+const SAID_NS: u64 = 10_000_000_000;
 
 /// Bytes that the compiler takes for a byte of a program, at most about.
 const COMPILED_PER_BYTE: usize = 16;
@@ -29,6 +41,9 @@ pub(crate) struct LibraryHead {
     /// Bytes of the line, without its end: the program begins behind them.
     pub len: usize,
 }
+
+/// The error of a load that was broken off, which its log does not show.
+const BROKEN_OFF: &[u8] = b"The load was broken off";
 
 /// Reads the first line of a library.
 ///
@@ -123,6 +138,25 @@ pub(crate) struct MachineLimits {
     pub bytes: usize,
     /// `lua-enable-insecure-api`
     pub is_insecure: bool,
+    /// A client asks. What was accepted once, and is read from a file or comes from the primary, is bound by
+    /// no limit on what clients ask for.
+    pub is_wish: bool,
+}
+
+impl MachineLimits {
+    /// The same for what was accepted before: no bound on bytes while it is loaded.
+    pub(crate) fn of_accepted(self) -> MachineLimits {
+        MachineLimits { bytes: usize::MAX / 2, is_wish: false, ..self }
+    }
+}
+
+/// Who has a library loaded in one go.
+pub(crate) trait LoadWatch {
+    /// Nanoseconds of the monotonic clock; `u64::MAX`: the load is broken off.
+    fn now_ns(&mut self) -> u64;
+
+    /// Writes a line to the log.
+    fn log(&mut self, level: LogLevel, line: &str);
 }
 
 /// A library that is being loaded: its program runs, and registers functions.
@@ -141,6 +175,10 @@ pub(crate) struct LibraryLoad {
     pub replaces: bool,
     /// Nanoseconds that are left for its program.
     pub ns_left: u64,
+    /// Lines that the program has logged.
+    lines: u32,
+    /// See [`MachineLimits::is_wish`].
+    is_wish: bool,
 }
 
 impl LibraryLoad {
@@ -182,6 +220,8 @@ impl LibraryLoad {
             function_bytes: program.inner_bytes(),
             replaces,
             ns_left: u64::MAX,
+            lines: 0,
+            is_wish: limits.is_wish,
         };
         Ok((load, machine))
     }
@@ -189,9 +229,13 @@ impl LibraryLoad {
     /// Serves `server.register_function`, for which the program has stopped.
     pub(crate) fn register(&mut self, machine: &mut ScriptMachine) {
         let args = machine.vm.run().map(|run| run.request_args().to_vec()).unwrap_or_default();
-        let answered = match read_registration(machine.vm.heap(), &args) {
+        let words_max = if self.is_wish { WORDS_MAX } else { usize::MAX };
+        let answered = match read_registration(machine.vm.heap(), &args, words_max) {
             // Names and descriptions lie outside of the machine's account.
             Ok(_) if self.bytes > machine.limit / 8 => Err(Fault::memory()),
+            Ok(_) if self.is_wish && self.functions.len() >= FUNCTIONS_MAX => {
+                Err(thrown(machine.vm.heap(), b"a library registers at most 10000 functions"))
+            }
             Ok(Registration { name, description, flags, callback }) => {
                 let callback = machine.vm.pin(callback);
                 let function = LibraryFunction { name, description, flags, callback };
@@ -208,33 +252,55 @@ impl LibraryLoad {
         }
     }
 
-    /// Runs the program to its end. `look` is called now and then, and may break it off with the text of an
-    /// error; `log` gets what the program logs.
+    /// Serves `server.log`, for which the program has stopped. Lines beyond [`LINES_MAX`] are left out, and the
+    /// log says so once.
+    pub(crate) fn log(&mut self, machine: &mut ScriptMachine, write: &mut dyn FnMut(LogLevel, &str)) {
+        self.lines = self.lines.saturating_add(1);
+        if self.lines <= LINES_MAX {
+            let (level, line) = log_line(machine);
+            write(level, &line);
+        } else if self.lines == LINES_MAX + 1 {
+            let name = String::from_utf8_lossy(&self.name);
+            let text = format!(
+                "The library '{name}' has logged {LINES_MAX} lines while it is loaded: further lines are left out"
+            );
+            write(LogLevel::Warning, &text);
+        }
+        answer_nothing(machine);
+    }
+
+    /// Runs the program to its end, or until the watch breaks the load off.
     ///
     /// # Errors
     /// The text of the error, without a code.
     pub(crate) fn run(
         &mut self,
         machine: &mut ScriptMachine,
-        look: &mut dyn FnMut() -> Result<(), Vec<u8>>,
-        log: &mut dyn FnMut(LogLevel, String),
+        watch: &mut dyn LoadWatch,
     ) -> Result<(), Vec<u8>> {
+        let began_ns = watch.now_ns();
+        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SAID_NS));
         loop {
-            let outcome = machine.vm.run().map_or(RunOutcome::Done, |mut run| run.resume(BUDGET));
+            let outcome = match machine.vm.run() {
+                Some(mut run) => run.resume(&mut limit, &mut || watch.now_ns()),
+                None => RunOutcome::Done,
+            };
             match outcome {
                 RunOutcome::Done => return Ok(()),
                 RunOutcome::Failed(error) => return Err(failed(machine.vm.heap(), error)),
-                RunOutcome::OutOfBudget => look()?,
+                RunOutcome::OutOfBudget if limit.seen_ns() == u64::MAX => return Err(BROKEN_OFF.to_vec()),
+                RunOutcome::OutOfBudget => {
+                    let name = String::from_utf8_lossy(&self.name);
+                    let text = format!(
+                        "The library '{name}' has been running for 10 s while it is loaded. It was accepted before and has no \
+                         limit of time: where its program has no end, stop the server and load without that library"
+                    );
+                    watch.log(LogLevel::Warning, &text);
+                    limit = RunLimit::until(limit.seen_ns(), u64::MAX);
+                }
                 RunOutcome::Call(code) => match ScriptRequest::of(code) {
-                    Some(ScriptRequest::RegisterFunction) => {
-                        look()?;
-                        self.register(machine);
-                    }
-                    Some(ScriptRequest::Log) => {
-                        let (level, line) = log_line(machine);
-                        log(level, line);
-                        answer_nothing(machine);
-                    }
+                    Some(ScriptRequest::RegisterFunction) => self.register(machine),
+                    Some(ScriptRequest::Log) => self.log(machine, &mut |level, line| watch.log(level, line)),
                     // A library that is loaded sees none of the others.
                     _ => answer_nothing(machine),
                 },
@@ -281,11 +347,10 @@ pub(crate) fn load_library(
     head: LibraryHead,
     code: Arc<[u8]>,
     limits: MachineLimits,
-    look: &mut dyn FnMut() -> Result<(), Vec<u8>>,
-    log: &mut dyn FnMut(LogLevel, String),
+    watch: &mut dyn LoadWatch,
 ) -> Result<Library, Vec<u8>> {
     let (mut load, mut machine) = LibraryLoad::begin(head, code, false, limits)?;
-    load.run(&mut machine, look, log)?;
+    load.run(&mut machine, watch)?;
     let library = load.finish(&mut machine)?;
     Ok(Library { machine: Some(machine), ..library })
 }
@@ -322,16 +387,35 @@ fn text_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
         Some(number) => heap.number_string(number).ok()?.as_str(),
         None => value.as_str(),
     };
-    text.map(|text| heap.bytes(text).to_vec())
+    text.map(|text| {
+        heap.note_bytes(heap.bytes(text).len());
+        heap.bytes(text).to_vec()
+    })
+}
+
+/// A word that is looked up: up to its first zero byte, in lower case. What is longer than any word is cut.
+fn word_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
+    let text = match value.as_number() {
+        Some(number) => heap.number_string(number).ok()?.as_str(),
+        None => value.as_str(),
+    };
+    text.map(|text| {
+        let text = heap.bytes(text);
+        until_zero(&text[..text.len().min(WORD_BYTES_MAX)]).to_ascii_lowercase()
+    })
 }
 
 fn is_function(value: Value) -> bool {
     matches!(value.kind(), Kind::Closure | Kind::Native)
 }
 
-fn read_registration(heap: &mut Heap, args: &[Value]) -> Result<Registration, &'static str> {
+fn read_registration(
+    heap: &mut Heap,
+    args: &[Value],
+    words_max: usize,
+) -> Result<Registration, &'static str> {
     match *args {
-        [named] => read_named(heap, named),
+        [named] => read_named(heap, named, words_max),
         [name, callback] => {
             let name =
                 text_of(heap, name).ok_or("first argument to server.register_function must be a string")?;
@@ -345,18 +429,22 @@ fn read_registration(heap: &mut Heap, args: &[Value]) -> Result<Registration, &'
     }
 }
 
-fn read_named(heap: &mut Heap, named: Value) -> Result<Registration, &'static str> {
+fn read_named(heap: &mut Heap, named: Value, words_max: usize) -> Result<Registration, &'static str> {
     let table = named.as_table().ok_or(
         "calling server.register_function with a single argument is only applicable to Lua table (representing named \
          arguments).",
     )?;
     let (mut name, mut description, mut callback, mut flags) = (None, None, None, ScriptFlags::default());
-    let mut at = Value::NIL;
+    let (mut at, mut count) = (Value::NIL, 0);
     while let Ok(Some((key, value))) = heap.next(table, at) {
         at = key;
-        let key = text_of(heap, key)
+        count += 1;
+        if count > words_max {
+            return Err("too many arguments given to server.register_function");
+        }
+        let key = word_of(heap, key)
             .ok_or("named argument key given to server.register_function is not a string")?;
-        match &*until_zero(&key).to_ascii_lowercase() {
+        match &*key {
             b"function_name" => {
                 let text = text_of(heap, value)
                     .ok_or("function_name argument given to server.register_function must be a string")?;
@@ -375,7 +463,7 @@ fn read_named(heap: &mut Heap, named: Value) -> Result<Registration, &'static st
                 let list = value.as_table().ok_or(
                     "flags argument to server.register_function must be a table representing function flags",
                 )?;
-                flags = read_flags(heap, list).ok_or("unknown flag given")?;
+                flags = read_flags(heap, list, words_max)?;
             }
             _ => return Err("unknown argument given to server.register_function"),
         }
@@ -385,18 +473,21 @@ fn read_named(heap: &mut Heap, named: Value) -> Result<Registration, &'static st
     Ok(Registration { name: name.into(), description, flags, callback })
 }
 
-fn read_flags(heap: &mut Heap, list: TableRef) -> Option<ScriptFlags> {
+fn read_flags(heap: &mut Heap, list: TableRef, words_max: usize) -> Result<ScriptFlags, &'static str> {
     let mut flags = ScriptFlags::default();
     for index in 1.. {
         let value = heap.get_int(list, index);
         if value.is_nil() {
             break;
         }
-        let name = text_of(heap, value)?.to_ascii_lowercase();
-        flags = flags.or(ScriptFlags::named(until_zero(&name))?);
+        if index as usize > words_max {
+            return Err("too many flags given to server.register_function");
+        }
+        let flag = word_of(heap, value).and_then(|name| ScriptFlags::named(&name));
+        flags = flags.or(flag.ok_or("unknown flag given")?);
     }
-    Some(flags)
+    Ok(flags)
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::scripting) mod tests;

@@ -6,6 +6,7 @@ pub(crate) mod steps;
 
 use crate::scripting::cache::ScriptSha;
 use crate::scripting::debugger::Debugger;
+use crate::scripting::function_commands::RestoreRun;
 use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad};
 use crate::scripting::machine::{Receivers, ScriptMachine};
 use crate::scripting::state::RunBuffers;
@@ -48,6 +49,8 @@ pub(crate) struct ScriptRun {
     pub reply: Outbox,
     /// The library whose program runs.
     pub library: Option<Box<LibraryLoad>>,
+    /// FUNCTION RESTORE: the libraries before and behind that one.
+    pub restore: Option<Box<RestoreRun>>,
     /// Its client debugs it.
     pub debugger: Option<Box<Debugger>>,
 }

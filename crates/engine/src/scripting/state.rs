@@ -113,7 +113,7 @@ impl Scripting {
     /// The memory limit is too small for the libraries.
     pub(crate) fn machine(&mut self, config: &Config) -> Result<&mut ScriptMachine, Fault> {
         if self.machine.is_none() {
-            let MachineLimits { bytes, is_insecure } = machine_limits(config);
+            let MachineLimits { bytes, is_insecure, .. } = machine_limits(config);
             let machine = ScriptMachine::open(MachineKind::Eval, bytes, is_insecure)?;
             self.machine = Some(Box::new(machine));
         }
@@ -171,7 +171,8 @@ impl ScriptGarbage {
 
 /// What machines of libraries may use and have.
 pub(crate) fn machine_limits(config: &Config) -> MachineLimits {
-    MachineLimits { bytes: memory_limit(config), is_insecure: config.bool(param::LUA_ENABLE_INSECURE_API) }
+    let is_insecure = config.bool(param::LUA_ENABLE_INSECURE_API);
+    MachineLimits { bytes: memory_limit(config), is_insecure, is_wish: true }
 }
 
 /// Bytes that a machine may use: `script-memory-limit`, or 1 GiB, or where there is `maxmemory` an eighth of

@@ -231,3 +231,73 @@ fn a_native_function_may_be_the_function() {
         ],
     );
 }
+
+/// The payload of FUNCTION DUMP with libraries of these programs, which no server has accepted.
+fn payload_of(programs: &[&str]) -> Vec<u8> {
+    let codes: Vec<Vec<u8>> = programs
+        .iter()
+        .enumerate()
+        .map(|(at, program)| format!("#!lua name=l{at}\n{program}").into_bytes())
+        .collect();
+    sluice_persist::rdb::dump_functions(codes.iter().map(Vec::as_slice), false)
+}
+
+const SHORT: &str = "server.register_function('short', function() return 1 end)";
+
+/// Programs without an end, one for each way out of the machine that a library has.
+const ENDLESS: [&str; 4] = [
+    "while true do end",
+    "while true do server.log(server.LOG_NOTICE, 'x') end",
+    "local s = ('1'):rep(1000000) while true do local x = s + 1 end",
+    "while true do server.register_function{function_name='a', callback=server.log, flags={'no-writes'}} end",
+];
+
+#[test]
+fn a_library_without_an_end_is_restored_in_slices_and_ends_with_its_time() {
+    for program in ENDLESS {
+        let mut rig = with("kept", "f", "return 1");
+        let (client, other) = (rig.client, rig.connect());
+        let payload = payload_of(&[SHORT, program]);
+        rig.process.us_each_look = 100;
+        assert_eq!(
+            render(&rig.argv(client, &[b"FUNCTION", b"RESTORE", &payload, b"FLUSH"])),
+            "",
+            "{program}"
+        );
+        assert!(rig.engine.has_open_unit(), "{program}");
+        let mut slices = 0;
+        while rig.engine.has_open_unit() {
+            slices += 1;
+            assert!(slices < 1000, "{program}");
+            rig.engine.advance_unit(&mut rig.process);
+        }
+        let answer = render(&rig.output(client));
+        let is_bound = answer.contains("at most 10000 functions");
+        assert!(
+            answer == "-ERR Error registering functions: ERR FUNCTION LOAD timeout" || is_bound,
+            "{answer}"
+        );
+        assert!(rig.process.log.len() < 200, "{} lines: {program}", rig.process.log.len());
+        rig.process.us_each_look = 0;
+        rig.check_as(other, "FCALL f 0", ":1");
+        rig.check_as(other, "FCALL short 0", "-ERR Function not found");
+    }
+}
+
+#[test]
+fn a_restore_without_an_end_is_killed() {
+    let mut rig = Rig::new();
+    let (client, other) = (rig.client, rig.connect());
+    rig.check("CONFIG SET busy-reply-threshold 100", "+OK");
+    let payload = payload_of(&[SHORT, ENDLESS[1]]);
+    rig.process.us_each_look = 100;
+    assert_eq!(render(&rig.argv(client, &[b"FUNCTION", b"RESTORE", &payload])), "");
+    rig.pass_ms(150);
+    rig.engine.advance_unit(&mut rig.process);
+    rig.check_as(other, "FUNCTION KILL", "+OK");
+    rig.engine.advance_unit(&mut rig.process);
+    assert!(!rig.engine.has_open_unit());
+    let answer = render(&rig.output(client));
+    assert!(answer.contains("Script killed by user with FUNCTION KILL."), "{answer}");
+    rig.check_as(other, "FCALL short 0", "-ERR Function not found");
+}

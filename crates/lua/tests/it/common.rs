@@ -22,7 +22,7 @@ pub(crate) fn answer_of(vm: &mut Vm, source: &str) -> String {
     };
     let chunk = vm.load(&proto).expect("room for the chunk");
     let mut run = vm.start(chunk);
-    let outcome = run.resume(PLENTY);
+    let outcome = run.resume_unwatched(PLENTY);
     let values = run.results().to_vec();
     let text = match outcome {
         RunOutcome::Done => {

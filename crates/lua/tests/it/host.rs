@@ -27,7 +27,7 @@ fn run(source: &str, slice: u64) -> String {
         run.stepwise();
     }
     loop {
-        match run.resume(slice) {
+        match run.resume_unwatched(slice) {
             RunOutcome::Call(code) => {
                 assert_eq!(code, 7);
                 match run.request_args()[0].as_number() {
@@ -85,11 +85,11 @@ fn globals_of_the_host_last_for_a_run() {
     let table = run.heap().new_table(1, 0).expect("room");
     run.heap().set_int(table, 1, Value::number(5.0)).expect("room");
     run.set_global(keys, table.into()).expect("room");
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     assert_eq!(run.results()[0].as_number(), Some(5.0));
     drop(run.end());
     let mut run = vm.start(chunk);
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     assert_eq!(run.results()[0], Value::FALSE);
 }
 
@@ -106,7 +106,7 @@ fn globals_of_the_host_stay_where_they_are_however_many_follow() {
     for (at, global) in declared.iter().enumerate() {
         run.set_global(*global, Value::number(at as f64)).expect("room");
     }
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     let value = run.results()[0];
     assert_eq!(text(&mut vm, value), "all");
 }
@@ -122,11 +122,11 @@ fn globals_of_the_host_are_there_again_where_a_program_removed_them() {
     };
     let remove = load(&mut vm, b"KEYS = nil for i = 1, 300 do _G['other' .. i] = i end");
     let read = load(&mut vm, b"return KEYS");
-    assert!(matches!(vm.start(remove).resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(vm.start(remove).resume_unwatched(PLENTY), RunOutcome::Done));
     drop(vm.end());
     let mut run = vm.start(read);
     run.set_global(keys, Value::number(5.0)).expect("room");
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     assert_eq!(run.results()[0].as_number(), Some(5.0));
 }
 
@@ -136,11 +136,11 @@ fn a_run_that_fails_has_no_results() {
     let good = vm.load(&compile(b"return 1, 2", b"=test").expect("a program")).expect("room");
     let bad = vm.load(&compile(b"error('no')", b"=test").expect("a program")).expect("room");
     let mut run = vm.start(good);
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     assert_eq!(run.results().len(), 2);
     drop(run.end());
     let mut run = vm.start(bad);
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Failed(_)));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Failed(_)));
     assert_eq!(run.results().len(), 0);
 }
 
@@ -151,7 +151,7 @@ fn library(vm: &mut Vm, source: &[u8]) -> (LoadedChunk, Vec<Pinned>) {
     vm.start(chunk);
     loop {
         let mut run = vm.run().expect("an open run");
-        match run.resume(PLENTY) {
+        match run.resume_unwatched(PLENTY) {
             RunOutcome::Call(_) => {
                 let function = run.request_args()[0];
                 run.answer(&[]);
@@ -169,7 +169,7 @@ fn called(vm: &mut Vm, pin: Pinned) -> String {
     let function = vm.pinned(pin);
     let argument = vm.heap().new_string(b"an argument that is made between two runs").expect("room");
     let mut run = vm.start_call(function, &[argument]);
-    let outcome = run.resume(PLENTY);
+    let outcome = run.resume_unwatched(PLENTY);
     let value = match outcome {
         RunOutcome::Failed(value) => value,
         _ => run.results().first().copied().unwrap_or_default(),
@@ -250,18 +250,18 @@ fn a_native_function_can_be_what_is_run() {
         let mut vm = with_host();
         let chunk = vm.load(&compile(b"return host.call", b"=test").expect("a program")).expect("room");
         let mut run = vm.start(chunk);
-        assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+        assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
         let function = run.results()[0];
         let pin = vm.pin(function);
         vm.end_and_keep();
         let function = vm.pinned(pin);
         let mut run = vm.start_call(function, &[argument]);
-        assert!(matches!(run.resume(PLENTY), RunOutcome::Call(7)));
+        assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Call(7)));
         match run.request_args()[0].as_number() {
             Some(number) => run.answer(&[Value::number(number + 1.0)]),
             None => run.answer_error(Fault::text("refused")),
         }
-        let outcome = run.resume(PLENTY);
+        let outcome = run.resume_unwatched(PLENTY);
         let value = match outcome {
             RunOutcome::Failed(value) => value,
             _ => run.results()[0],

@@ -29,7 +29,7 @@ fn step(vm: &mut Vm, source: &str, mut look: impl FnMut(&mut Vm, u32)) {
             look(vm, line);
             run = vm.run().expect("a run");
         }
-        match run.resume(1) {
+        match run.resume_unwatched(1) {
             RunOutcome::OutOfBudget => {}
             RunOutcome::Call(_) => run.answer(&[Value::number(7.0)]),
             outcome => break assert!(matches!(outcome, RunOutcome::Done), "{outcome:?}"),
@@ -120,7 +120,7 @@ fn values_are_described_with_what_is_in_them() {
         let mut vm = machine(16 << 20);
         let chunk = vm.load(&compile(source.as_bytes(), b"@test").expect("a program")).expect("room");
         let mut run = vm.start(chunk);
-        assert!(matches!(run.resume(100_000), RunOutcome::Done));
+        assert!(matches!(run.resume_unwatched(100_000), RunOutcome::Done));
         let value = run.results()[0];
         let mut out = Vec::new();
         describe(run.objects(), value, &mut out, limit);

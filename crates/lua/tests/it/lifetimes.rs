@@ -20,7 +20,7 @@ fn with_library() -> (Vm, Value) {
     let proto = compile(LIBRARY.as_bytes(), b"=library").expect("a library");
     let chunk = vm.load(&proto).expect("room");
     let mut run = vm.start(chunk);
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     let table = run.results()[0];
     vm.end_and_keep();
     vm.pin(table);
@@ -36,7 +36,7 @@ fn function(vm: &mut Vm, table: Value, name: &str) -> Value {
 fn call(vm: &mut Vm, table: Value, name: &str, args: &[&str]) -> String {
     let function = function(vm, table, name);
     let mut run = vm.start_call(Value::NIL, &[]);
-    run.resume(1);
+    run.resume_unwatched(1);
     drop(run.end());
     let args: Vec<Value> = args
         .iter()
@@ -46,7 +46,7 @@ fn call(vm: &mut Vm, table: Value, name: &str, args: &[&str]) -> String {
         })
         .collect();
     let mut run = vm.start_call(function, &args);
-    let outcome = run.resume(PLENTY);
+    let outcome = run.resume_unwatched(PLENTY);
     assert!(matches!(outcome, RunOutcome::Done), "{outcome:?}");
     let result = run.results().first().copied().unwrap_or_default();
     let answer = text(vm, result);
@@ -89,7 +89,7 @@ fn a_run_that_ends_leaves_nothing() {
     for stop in [1, 10, 100, 1000, PLENTY] {
         let mut run = vm.start(chunk);
         run.stepwise();
-        run.resume(stop);
+        run.resume_unwatched(stop);
         drop(run.end());
         assert_eq!(vm.bytes(), base, "dropped after {stop} instructions");
     }
@@ -103,7 +103,7 @@ fn a_large_region_is_handed_out() {
     let chunk = vm.load(&proto).expect("room");
     let base = vm.bytes();
     let mut run = vm.start(chunk);
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     let garbage = run.end().expect("a large region is handed out");
     assert!(garbage.parts() > 0);
     assert_eq!(vm.bytes(), base);
@@ -151,7 +151,7 @@ fn collecting(source: &str, slice: u64, work: usize) -> String {
     let mut run = vm.start(chunk);
     run.stepwise();
     let outcome = loop {
-        match run.resume(slice) {
+        match run.resume_unwatched(slice) {
             RunOutcome::OutOfBudget => {
                 vm.collect(work);
                 run = vm.run().expect("the run is open");
@@ -216,7 +216,7 @@ fn a_collection_that_a_program_asks_for_stops_at_each_budget() {
     let mut run = vm.start(chunk);
     let (mut stops, mut done) = (0, false);
     while !done {
-        match run.resume(1000) {
+        match run.resume_unwatched(1000) {
             RunOutcome::OutOfBudget => stops += 1,
             outcome => done = matches!(outcome, RunOutcome::Done),
         }
@@ -251,7 +251,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
             // The newest one runs, and the oldest one of those that are kept.
             let (number, chunk) = if number % 2 == 0 { (number, chunk) } else { loaded[0] };
             let mut run = vm.start(chunk);
-            assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+            assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
             let result = run.results()[0];
             assert_eq!(text(&mut vm, result), format!("xthe text of chunk number {number}{number}"));
             drop(vm.end());
@@ -270,24 +270,24 @@ fn a_chunk_that_was_unloaded_does_not_run_and_one_that_runs_ends() {
     let chunk = vm.load(&proto).expect("room");
     let mut run = vm.start(chunk);
     run.stepwise();
-    assert!(matches!(run.resume(50), RunOutcome::OutOfBudget));
+    assert!(matches!(run.resume_unwatched(50), RunOutcome::OutOfBudget));
     assert!(vm.unload(chunk));
     for _ in 0..4 {
         while !vm.collect(1000) {}
     }
     let mut run = vm.run().expect("the run is open");
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     let result = run.results()[0];
     assert_eq!(text(&mut vm, result), "value 100end");
     drop(vm.end());
     // Its slot belongs to another chunk by now.
     let proto = compile(b"return 'other'", b"=test").expect("a program");
     let other = vm.load(&proto).expect("room");
-    let outcome = vm.start(chunk).resume(PLENTY);
+    let outcome = vm.start(chunk).resume_unwatched(PLENTY);
     assert!(matches!(outcome, RunOutcome::Failed(_)), "{outcome:?}");
     drop(vm.end());
     assert!(!vm.unload(chunk));
     let mut run = vm.start(other);
-    assert!(matches!(run.resume(PLENTY), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     drop(vm.end());
 }

@@ -57,7 +57,7 @@ fn the_collector_keeps_up_with_a_program() {
         let proto = compile(source.as_bytes(), b"=test").expect("a program");
         let chunk = vm.load(&proto).expect("room");
         let (mut most, mut run) = (0, vm.start(chunk));
-        while matches!(run.resume(20_000), RunOutcome::OutOfBudget) {
+        while matches!(run.resume_unwatched(20_000), RunOutcome::OutOfBudget) {
             most = most.max(run.heap().bytes_in_use());
         }
         drop(vm.end());
@@ -80,7 +80,7 @@ fn an_allocation_that_fails_anywhere_leaves_a_machine_that_works() {
     for extra in (0..40_000).step_by(61) {
         vm.set_limit(base + extra);
         let mut run = vm.start(chunk);
-        match run.resume(u64::MAX >> 2) {
+        match run.resume_unwatched(u64::MAX >> 2) {
             RunOutcome::Done => done += 1,
             RunOutcome::Failed(value) => {
                 failed += 1;
@@ -155,7 +155,7 @@ fn a_run_that_never_ends_stops_at_each_budget() {
         let base = vm.bytes();
         let mut run = vm.start(chunk);
         for _ in 0..300 {
-            assert!(matches!(run.resume(1000), RunOutcome::OutOfBudget), "{source}");
+            assert!(matches!(run.resume_unwatched(1000), RunOutcome::OutOfBudget), "{source}");
         }
         drop(run.end());
         assert_eq!(vm.bytes(), base, "{source}");
@@ -179,7 +179,7 @@ fn long_texts_are_copied_in_pieces() {
         let chunk = vm.load(&proto).expect("room");
         let mut run = vm.start(chunk);
         let mut stops = 0;
-        while matches!(run.resume(1000), RunOutcome::OutOfBudget) {
+        while matches!(run.resume_unwatched(1000), RunOutcome::OutOfBudget) {
             stops += 1;
         }
         let result = run.results()[0];
@@ -220,7 +220,7 @@ fn slices(source: &str, budget: u64) -> usize {
     let mut vm = machine(256 << 20);
     let chunk = vm.load(&compile(source.as_bytes(), b"=test").expect("a program")).expect("room");
     let (mut slices, mut run) = (1, vm.start(chunk));
-    while matches!(run.resume(budget), RunOutcome::OutOfBudget) {
+    while matches!(run.resume_unwatched(budget), RunOutcome::OutOfBudget) {
         slices += 1;
     }
     slices
@@ -280,16 +280,16 @@ fn the_stack_of_a_run_that_is_kept_is_not_counted_behind_it() {
     let chunk = vm.load(&program(keeper)).expect("room");
     let large = vm.load(&program("local t = {} for i = 1, 200000 do t[i] = {} end return #t")).expect("room");
     let mut run = vm.start(chunk);
-    assert!(matches!(run.resume(u64::MAX), RunOutcome::Done));
+    assert!(matches!(run.resume_unwatched(u64::MAX), RunOutcome::Done));
     let function = run.results()[0];
     let pin = vm.pin(function);
     drop(vm.end());
     let base = vm.bytes();
     for _ in 0..20 {
         let function = vm.pinned(pin);
-        assert!(matches!(vm.start_call(function, &[]).resume(u64::MAX), RunOutcome::Done));
+        assert!(matches!(vm.start_call(function, &[]).resume_unwatched(u64::MAX), RunOutcome::Done));
         drop(vm.end());
-        assert!(matches!(vm.start(large).resume(u64::MAX), RunOutcome::Done));
+        assert!(matches!(vm.start(large).resume_unwatched(u64::MAX), RunOutcome::Done));
         drop(vm.end());
     }
     for _ in 0..2 {

@@ -1,5 +1,8 @@
 //! The machine as its host uses it.
 
+#![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
+
+mod charges;
 mod common;
 mod host;
 mod inspect;

@@ -46,7 +46,7 @@ fn ours(source: &str) -> Vec<u8> {
     let chunk = vm.load(&proto).expect("room for the chunk");
     let mut run = vm.start(chunk);
     loop {
-        match run.resume(1_000_000) {
+        match run.resume_unwatched(1_000_000) {
             RunOutcome::OutOfBudget => {}
             RunOutcome::Done => break,
             other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ use super::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::control::Control;
 use crate::host::process::AofFiles;
 use crate::scripting::functions::{Functions, LoadedFunctions};
-use crate::scripting::library::MachineLimits;
+use crate::scripting::library::{LoadWatch, MachineLimits};
 use crate::scripting::state::machine_limits;
 use sluice_base::{LogLevel, Now};
 use sluice_config::choice::RdbVersionCheck;
@@ -66,7 +66,8 @@ impl LoadJob {
             }
             LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
         };
-        let (machines, functions) = (machine_limits(&control.config), LoadedFunctions::default());
+        let machines = machine_limits(&control.config).of_accepted();
+        let functions = LoadedFunctions::default();
         LoadJob { reader, keyspace, old: plan.old, progress, machines, functions }
     }
 
@@ -103,6 +104,19 @@ impl LoadJob {
     }
 }
 
+/// Who waits for the libraries of a file: the load's thread.
+struct FileWatch<'a, 'b>(&'a mut Reporter<'b>);
+
+impl LoadWatch for FileWatch<'_, '_> {
+    fn now_ns(&mut self) -> u64 {
+        if self.0.is_stopped() { u64::MAX } else { self.0.thread.now().mono_ns }
+    }
+
+    fn log(&mut self, level: LogLevel, line: &str) {
+        self.0.log(level, line);
+    }
+}
+
 /// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do,
 /// without limit.
 fn load_functions(
@@ -110,12 +124,7 @@ fn load_functions(
     machines: MachineLimits,
     out: &mut Reporter<'_>,
 ) -> Result<Functions, NotLoaded> {
-    let mut lines = Vec::new();
-    let loaded = {
-        let look = &mut || if out.is_stopped() { Err(Vec::new()) } else { Ok(()) };
-        Functions::of_codes(libraries.iter(), machines, look, &mut |level, line| lines.push((level, line)))
-    };
-    lines.into_iter().for_each(|(level, line)| out.log(level, line));
+    let loaded = Functions::of_codes(libraries.iter(), machines, &mut FileWatch(out));
     loaded.map_err(|error| {
         if out.is_stopped() {
             return NotLoaded::Stopped;

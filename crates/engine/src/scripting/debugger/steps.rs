@@ -14,7 +14,7 @@ use crate::session::{Closing, ScriptDebugging, Session};
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, CmdError};
-use sluice_lua::{Fault, RunOutcome, Value, compile, describe};
+use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile, describe};
 use sluice_resp::{ArgumentList, Requests};
 
 /// Instructions between two looks at the clock.
@@ -24,8 +24,6 @@ const INSTRUCTIONS: u32 = 500;
 pub(crate) const LOOK_NS: u64 = 100_000_000;
 /// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.
 const ASIDE_NS: u64 = 100_000_000;
-/// Units of the machine's budget between two looks at the clock.
-const ASIDE_BUDGET: u64 = 10_000;
 
 impl ScriptRun {
     /// Whether a debugger has stopped the run.
@@ -36,7 +34,11 @@ impl ScriptRun {
     /// Goes on instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]), it asks
     /// for something, or some instructions have gone.
     #[cold]
-    pub(crate) fn resume_by_lines(&mut self) -> RunOutcome {
+    pub(crate) fn resume_by_lines(
+        &mut self,
+        limit: &mut RunLimit,
+        clock: &mut dyn FnMut() -> u64,
+    ) -> RunOutcome {
         let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
         else {
             return RunOutcome::Done;
@@ -46,8 +48,8 @@ impl ScriptRun {
             if running.next_position().is_some_and(|position| debugger.arrives(&position)) {
                 return RunOutcome::OutOfBudget;
             }
-            match running.resume(1) {
-                RunOutcome::OutOfBudget => {}
+            match running.step(limit, clock) {
+                RunOutcome::OutOfBudget if !limit.is_over() => {}
                 outcome => return outcome,
             }
         }
@@ -295,30 +297,33 @@ impl Engine {
         session: &mut Session,
         process: &mut dyn Process,
     ) -> Vec<u8> {
-        let limit = run.debugger.as_ref().map_or(SHOWN_BYTES_MAX, |debugger| debugger.value_bytes());
+        let shown_max = run.debugger.as_ref().map_or(SHOWN_BYTES_MAX, |debugger| debugger.value_bytes());
         let mut now = process.now();
-        let end_ns = now.mono_ns.saturating_add(ASIDE_NS);
+        let mut limit = RunLimit::until(now.mono_ns, now.mono_ns.saturating_add(ASIDE_NS));
         let mut line;
         loop {
             let Some(mut running) = run.machine.vm.run() else { return b"<error> no program".to_vec() };
-            match running.resume(ASIDE_BUDGET) {
-                RunOutcome::Call(code) => self.serve_script(run, code, unit, session, &mut now, process),
-                RunOutcome::OutOfBudget => now = process.now(),
+            match running.resume(&mut limit, &mut || process.now().mono_ns) {
+                RunOutcome::Call(code) => {
+                    self.serve_script(run, code, unit, session, &mut now, process);
+                    limit.note_time(now.mono_ns);
+                }
+                RunOutcome::OutOfBudget => {}
                 RunOutcome::Done => {
                     line = b"<retval> ".to_vec();
                     let value = running.results().first().copied().unwrap_or(Value::NIL);
-                    describe(running.objects(), value, &mut line, limit.saturating_add(16));
+                    describe(running.objects(), value, &mut line, shown_max.saturating_add(16));
                     return line;
                 }
                 RunOutcome::Failed(error) => {
                     line = b"<error> ".to_vec();
                     let heap = running.objects();
                     let told = error.as_table().map_or(error, |table| heap.get_text(table, b"err"));
-                    describe(heap, told, &mut line, limit.saturating_add(16));
+                    describe(heap, told, &mut line, shown_max.saturating_add(16));
                     return line;
                 }
             }
-            if now.mono_ns >= end_ns {
+            if limit.is_over() {
                 return b"<error> evaluated for 100 ms, in which nobody else is served: given up".to_vec();
             }
         }

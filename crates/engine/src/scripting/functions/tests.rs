@@ -1,8 +1,9 @@
 //! Libraries come and go.
 
 use super::*;
+use crate::scripting::library::tests::CountedWatch;
 
-const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false };
+const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false, is_wish: true };
 
 fn code(library: &str, functions: &[&str]) -> Arc<[u8]> {
     let register = |name: &&str| format!("server.register_function('{name}', function() end)\n");
@@ -12,7 +13,7 @@ fn code(library: &str, functions: &[&str]) -> Arc<[u8]> {
 
 fn registry(libraries: &[(&str, &[&str])]) -> Functions {
     let codes: Vec<_> = libraries.iter().map(|(name, functions)| code(name, functions)).collect();
-    Functions::of_codes(codes.iter(), LIMITS, &mut || Ok(()), &mut |_, _| {}).unwrap()
+    Functions::of_codes(codes.iter(), LIMITS, &mut CountedWatch::until(u64::MAX)).unwrap()
 }
 
 fn shown(functions: &Functions) -> Vec<String> {
@@ -53,7 +54,7 @@ fn a_library_takes_the_place_of_one_of_its_name_only_where_that_is_wanted() {
     let mut functions = registry(&[("l", &["a", "b"]), ("m", &["c"])]);
     let load = |code: Arc<[u8]>| {
         let head = library_head(&code).unwrap();
-        load_library(head, code, LIMITS, &mut || Ok(()), &mut |_, _| {}).unwrap()
+        load_library(head, code, LIMITS, &mut CountedWatch::until(u64::MAX)).unwrap()
     };
     let error = functions.add(load(code("l", &["x"])), false).unwrap_err();
     assert_eq!(error, b"Library 'l' already exists");

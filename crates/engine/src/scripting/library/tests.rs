@@ -2,12 +2,36 @@
 
 use super::*;
 
-const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false };
+const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false, is_wish: true };
+
+/// A clock that goes on by a millisecond with each look, and breaks the load off behind some.
+pub(in crate::scripting) struct CountedWatch {
+    pub looks: u64,
+    pub looks_max: u64,
+    pub lines: Vec<String>,
+}
+
+impl CountedWatch {
+    pub(in crate::scripting) fn until(looks_max: u64) -> CountedWatch {
+        CountedWatch { looks: 0, looks_max, lines: Vec::new() }
+    }
+}
+
+impl LoadWatch for CountedWatch {
+    fn now_ns(&mut self) -> u64 {
+        self.looks += 1;
+        if self.looks > self.looks_max { u64::MAX } else { self.looks * 1_000_000 }
+    }
+
+    fn log(&mut self, _: LogLevel, line: &str) {
+        self.lines.push(line.to_owned());
+    }
+}
 
 fn loaded(code: &str) -> Result<Library, String> {
     let load = || {
         let head = library_head(code.as_bytes())?;
-        load_library(head, code.as_bytes().into(), LIMITS, &mut || Ok(()), &mut |_, _| {})
+        load_library(head, code.as_bytes().into(), LIMITS, &mut CountedWatch::until(u64::MAX))
     };
     load().map_err(|text| String::from_utf8(text).unwrap())
 }
@@ -72,23 +96,70 @@ fn what_a_program_does_wrong_is_told() {
     assert!(call.ends_with("Script attempted to access nonexistent global variable 'call'"), "{call}");
 }
 
+/// Programs without an end, by what they do in their loop: of each kind of way out of the machine one.
+const ENDLESS: [&str; 8] = [
+    "while true do end",
+    "while true do server.log(server.LOG_NOTICE, 'x') end",
+    "while true do pcall(server.log) end",
+    "while true do pcall(server.register_function, 'a', 1) end",
+    "while true do pcall(server.register_function, 'a', function() end) end",
+    "local f = function() while true do coroutine.yield() end end while true do f() end",
+    "server.log(server.LOG_NOTICE, 'x') while true do pcall(error) end",
+    "while true do local x = {} x[1] = x end",
+];
+
 #[test]
 fn a_load_ends_where_whoever_waits_for_it_says_so() {
     let head = library_head(b"#!lua name=l\n").unwrap();
-    let mut looks = 0;
-    let mut look = || {
-        looks += 1;
-        if looks > 3 { Err(b"enough".to_vec()) } else { Ok(()) }
-    };
-    for program in ["while true do end", "while true do server.register_function('a', function() end) end"] {
+    for (program, is_wish) in ENDLESS.iter().flat_map(|program| [(program, true), (program, false)]) {
         let code = format!("#!lua name=l\n{program}").into_bytes();
-        let result = load_library(head.clone(), code.into(), LIMITS, &mut look, &mut |_, _| {});
-        assert_eq!(result.unwrap_err(), b"enough");
+        let mut watch = CountedWatch::until(50);
+        let limits = MachineLimits { is_wish, ..LIMITS };
+        let result = load_library(head.clone(), code.into(), limits, &mut watch);
+        let error = String::from_utf8(result.unwrap_err()).unwrap();
+        let is_own = error.contains("not enough memory")
+            || error.contains("nil value")
+            || error.contains("nonexistent");
+        assert!(error.as_bytes() == BROKEN_OFF || is_own, "{error}: {program}");
+        assert!(watch.lines.len() <= LINES_MAX as usize + 2, "{} lines: {program}", watch.lines.len());
+    }
+}
+
+#[test]
+fn lists_that_a_library_fills_are_bounded() {
+    let rows = [
+        (
+            "for i = 1, 10001 do server.register_function('f' .. i, function() end) end",
+            "at most 10000 functions",
+        ),
+        (
+            "local t = {} for i = 1, 1001 do t[i] = 'no-writes' end \
+             server.register_function{function_name='a', callback=function() end, flags=t}",
+            "too many flags given to server.register_function",
+        ),
+        (
+            "local t = {function_name='a', callback=function() end} for i = 1, 1001 do t['flags\\0' .. i] = {} end \
+             server.register_function(t)",
+            "too many arguments given to server.register_function",
+        ),
+    ];
+    for (program, wanted) in rows {
+        // The library that is loaded has no `for` over strings of its own: `..` needs none.
+        let error = loaded(&format!("#!lua name=l\n{program}")).unwrap_err();
+        assert!(error.contains(wanted), "{error}");
+        let code: Arc<[u8]> = format!("#!lua name=l\n{program}").into_bytes().into();
+        let head = library_head(&code).unwrap();
+        // What was accepted elsewhere is taken as it is.
+        let accepted = load_library(head, code, LIMITS.of_accepted(), &mut CountedWatch::until(u64::MAX));
+        assert!(accepted.is_ok(), "{accepted:?}");
     }
 }
 
 #[test]
 fn names_outside_of_the_machine_are_bounded() {
-    let error = loaded("#!lua name=l\nwhile true do server.register_function('a', function() end) end");
+    let error = loaded(
+        "#!lua name=l\nlocal text = ('x'):rep(1000000) while true do \
+         server.register_function{function_name='a', callback=function() end, description=text} end",
+    );
     assert_eq!(error.unwrap_err(), "Error registering functions: ERR not enough memory");
 }

@@ -62,6 +62,9 @@ impl Engine {
                 answer_nothing(run);
             }
             ScriptRequest::Log => {
+                if let Some(load) = run.library.as_deref_mut() {
+                    return load.log(&mut run.machine, &mut |level, line| process.log(level, line));
+                }
                 let (level, line) = log_line(&mut run.machine);
                 process.log(level, &line);
                 answer_nothing(run);

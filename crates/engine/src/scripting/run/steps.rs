@@ -24,7 +24,7 @@ use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
-use sluice_lua::{Fault, RunOutcome, Value, compile};
+use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
 use std::sync::Arc;
 
@@ -35,17 +35,15 @@ pub(crate) const SHARE_NS: u64 = 20_000_000;
 /// Nanoseconds of a slice.
 pub(crate) const SLICE_NS: u64 = 2_000_000;
 
-/// Units of the machine's budget between two looks at the clock: some tens of microseconds.
-const BUDGET: u64 = 10_000;
-
 /// Digits of a script's name.
 const SHA_LEN: usize = 40;
 
-/// Requests of a script between two looks at the clock.
-const REQUESTS: u32 = 64;
+/// Bytes of large arguments that are copied for a unit of the machine's budget.
+const COPIED_PER_UNIT: usize = 128;
 
-/// Bytes of large arguments between two looks at the clock.
-const COPIED_BYTES: usize = 1 << 20;
+/// A script that cannot stand still, and has changed nothing, has had its slice.
+const ENDS_WITH_SERVER: &str =
+    "ERR The script was ended: the server is about to end, or its load was stopped";
 
 /// Elements of a result between two looks at the clock.
 const ELEMENTS: i64 = 10_000;
@@ -150,6 +148,7 @@ impl Engine {
             result: None,
             reply: Outbox::new(),
             library: None,
+            restore: None,
             debugger: None,
         }
     }
@@ -246,7 +245,7 @@ impl Engine {
 
     /// INFO shows what the run takes that stands still.
     fn note_running_bytes(&mut self, run: &ScriptRun) {
-        let bytes = run.machine.bytes();
+        let bytes = run.machine.bytes() + run.restore.as_ref().map_or(0, |restore| restore.footprint());
         match run.what {
             ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
             ScriptKind::Function(_) | ScriptKind::Library => self.control.functions.note_lent(bytes),
@@ -566,20 +565,21 @@ impl Engine {
         process: &mut dyn Process,
     ) -> ScriptProgress {
         let began_ns = now.mono_ns;
-        let end_ns = began_ns.saturating_add(SLICE_NS);
-        let mut requests = 0u32;
+        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SLICE_NS));
         loop {
-            let is_over = if let Some(result) = run.result.as_mut() {
+            if let Some(result) = run.result.as_mut() {
                 if let Some(ended) = self.write_result(result, &mut run.machine, mark, session) {
                     return ScriptProgress::Ended(ended);
                 }
-                process.now().mono_ns >= end_ns
+                limit.note_time(process.now().mono_ns);
             } else {
+                let clock = &mut || process.now().mono_ns;
                 let outcome = match run.machine.vm.run() {
-                    Some(_) if run.debugger.is_some() => run.resume_by_lines(),
-                    Some(mut running) => running.resume(BUDGET),
+                    Some(_) if run.debugger.is_some() => run.resume_by_lines(&mut limit, clock),
+                    Some(mut running) => running.resume(&mut limit, clock),
                     None => RunOutcome::Done,
                 };
+                self.show_time_to_debugger(run, limit.seen_ns());
                 match outcome {
                     _ if run.is_stopped() => {
                         run.reply = session.outbox.split_off(mark);
@@ -587,12 +587,16 @@ impl Engine {
                     }
                     RunOutcome::Call(code) => {
                         self.serve_script(run, code, unit, session, now, process);
-                        requests = requests.wrapping_add(1);
-                        // The end of the command that was called, if one was. What calls none is asked for
-                        // the time now and then.
-                        let is_long =
-                            requests.is_multiple_of(REQUESTS) || run.buffers.copied_bytes >= COPIED_BYTES;
-                        now.mono_ns >= end_ns || is_long && self.look_at_clock(run, process) >= end_ns
+                        // The end of the command that was called, if one was.
+                        limit.note_time(now.mono_ns);
+                        let copied = std::mem::take(&mut run.buffers.copied_bytes);
+                        limit.charge((copied / COPIED_PER_UNIT) as u64);
+                    }
+                    RunOutcome::Done if run.restore.is_some() => {
+                        if let Some(ended) = self.go_on_restoring(run, session) {
+                            return ScriptProgress::Ended(ended);
+                        }
+                        limit.note_time(process.now().mono_ns);
                     }
                     RunOutcome::Done if run.library.is_some() => {
                         return ScriptProgress::Ended(self.finish_function_load(run, session));
@@ -601,38 +605,37 @@ impl Engine {
                         let results =
                             run.machine.vm.run().and_then(|running| running.results().first().copied());
                         run.result = Some(ReplyConversion::new(results.unwrap_or(Value::NIL), run.is_resp3));
-                        false
                     }
                     RunOutcome::Failed(error) => {
                         return ScriptProgress::Ended(self.failed(run, error, session));
                     }
-                    RunOutcome::OutOfBudget => self.look_at_clock(run, process) >= end_ns,
-                }
-            };
-            if is_over && run.library.is_some() {
-                let spent_ns = process.recent().mono_ns.saturating_sub(began_ns);
-                if let Err(error) = run.count_load_time(spent_ns) {
-                    return ScriptProgress::Ended(Err(error));
+                    RunOutcome::OutOfBudget => {}
                 }
             }
-            if is_over && run.rights.may_stand_still {
+            if !limit.is_over() {
+                continue;
+            }
+            if let Err(error) = run.count_load_time(limit.seen_ns().saturating_sub(began_ns)) {
+                return ScriptProgress::Ended(Err(error));
+            }
+            if run.rights.may_stand_still {
                 run.reply = session.outbox.split_off(mark);
                 return ScriptProgress::StandsStill;
             }
+            if process.is_broken_off() || unit.standing != Standing::Replay && !run.has_written {
+                session.outbox.rewind(mark);
+                return ScriptProgress::Ended(Err(CmdError::text(ENDS_WITH_SERVER)));
+            }
+            limit = RunLimit::until(limit.seen_ns(), limit.seen_ns().saturating_add(SLICE_NS));
         }
     }
 
-    /// Takes the time of a run that has asked for nothing for a while, ns of the monotonic clock.
-    fn look_at_clock(&mut self, run: &mut ScriptRun, process: &mut dyn Process) -> u64 {
-        let mono_ns = process.now().mono_ns;
-        run.buffers.copied_bytes = 0;
-        // `os.clock` goes on within a run, though keys expire by the time at its start.
-        run.machine.vm.heap().host.clock = mono_ns as f64 / 1e9;
+    /// A debugger says where its run has gone on for long.
+    fn show_time_to_debugger(&mut self, run: &mut ScriptRun, mono_ns: u64) {
         if let Some(debugger) = run.debugger.as_deref_mut() {
             let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
             debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0));
         }
-        mono_ns
     }
 
     /// Writes the next part of a run's result. What the run has come to, when all of it is written.

@@ -13,6 +13,7 @@ use crate::host::process::{
     SnapshotSink, UserFile,
 };
 use crate::persistence::loading::aof::AofEnd;
+use crate::scripting::library::LoadWatch;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -186,6 +187,21 @@ impl ProcessClock for ReplayProcess<'_, '_> {
 
     fn sleep(&mut self, microseconds: u64) {
         self.out.thread.sleep(microseconds);
+    }
+
+    fn is_broken_off(&mut self) -> bool {
+        self.out.is_stopped()
+    }
+}
+
+/// A library of a base is loaded.
+impl LoadWatch for ReplayProcess<'_, '_> {
+    fn now_ns(&mut self) -> u64 {
+        if self.out.is_stopped() { u64::MAX } else { self.now().mono_ns }
+    }
+
+    fn log(&mut self, level: LogLevel, line: &str) {
+        self.out.log(level, line);
     }
 }
 

@@ -113,7 +113,7 @@ impl Control {
     fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
         let brought = load.functions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let brought = brought.unwrap_or_default();
-        match load.plan.old {
+        let joined = match load.plan.old {
             OldData::Freed | OldData::Kept => {
                 self.functions = brought;
                 Ok(())
@@ -122,7 +122,10 @@ impl Control {
                 let replaces = load.plan.duplicates == Duplicates::Replace;
                 self.functions.join(brought, replaces).map(drop)
             }
-        }
+        };
+        // What was accepted before had no bound while it was loaded.
+        self.functions.set_limit(crate::scripting::state::memory_limit(&self.config));
+        joined
     }
 
     /// The data stand where the file says, in a history of replication: at the start that may be of use.
