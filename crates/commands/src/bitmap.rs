@@ -25,7 +25,7 @@ pub(crate) const ROUTES: &[DataRoute] = &[
 ];
 
 fn setbit(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let offset = bit_offset(args.at(2), ctx.limits)?;
+    let offset = bit_offset(args.at(2), ctx.string_bytes_max())?;
     let on = match parse_i64(args.at(3)) {
         Some(0) => false,
         Some(1) => true,
@@ -50,7 +50,7 @@ fn setbit(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn getbit(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let offset = bit_offset(args.at(2), ctx.limits)?;
+    let offset = bit_offset(args.at(2), ctx.limits.proto_max_bulk_len)?;
     let mut byte = [0];
     if let Some(entry) = ctx.db.get(args.key(1)) {
         entry.as_str()?.copy_at(offset / 8, &mut byte);

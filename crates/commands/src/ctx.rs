@@ -59,6 +59,13 @@ pub struct WriteCtx<'a> {
     pub reads_any_key: bool,
 }
 
+impl WriteCtx<'_> {
+    /// Bytes of the largest string that the command may make.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        if self.db.access.obeys() { usize::MAX } else { self.limits.proto_max_bulk_len }
+    }
+}
+
 /// A handler of one kind: the kind is what its code may touch.
 #[derive(Clone, Copy)]
 pub enum DataHandler {

@@ -80,6 +80,15 @@ pub struct Access {
     pub expiry: ExpiryMode,
 }
 
+impl Access {
+    /// The command was accepted before: by this server's primary, or by whoever wrote the log that is loaded.
+    /// No limit on what clients ask for is asked again.
+    #[inline]
+    pub fn obeys(&self) -> bool {
+        self.expiry == ExpiryMode::Ignore
+    }
+}
+
 /// What a look-up writes into an entry's access clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessUpdate {

@@ -4,7 +4,6 @@ use crate::args::Args;
 use crate::bitmap::common::{BAD_OFFSET, checked_offset};
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
-use crate::limits::Limits;
 use crate::outcome::{Outcome, Run};
 use sluice_base::num::parse_i64;
 use sluice_collections::bits;
@@ -46,7 +45,7 @@ struct FieldOperation {
 const FIELD_BYTES_MAX: usize = 9;
 
 impl BitField {
-    fn parse(kind: &[u8], offset: &[u8], limits: &Limits) -> Result<BitField, CmdError> {
+    fn parse(kind: &[u8], offset: &[u8], bytes_max: usize) -> Result<BitField, CmdError> {
         let (is_signed, width) = match kind.split_first() {
             Some((b'i', width)) => (true, width),
             Some((b'u', width)) => (false, width),
@@ -59,7 +58,7 @@ impl BitField {
             None => parse_i64(offset),
         };
         // An index whose product is too large is no offset either.
-        let offset = checked_offset(offset, limits).map_err(|_| BAD_OFFSET)?;
+        let offset = checked_offset(offset, bytes_max).map_err(|_| BAD_OFFSET)?;
         Ok(BitField { is_signed, width, offset })
     }
 
@@ -111,7 +110,7 @@ const BAD_TYPE: CmdError = CmdError::text(
 );
 
 /// The operations of a call.
-fn parse(args: Args<'_>, limits: &Limits) -> Result<Vec<FieldOperation>, CmdError> {
+fn parse(args: Args<'_>, bytes_max: usize) -> Result<Vec<FieldOperation>, CmdError> {
     let mut operations = Vec::with_capacity(args.len() / 3);
     let mut overflow = Overflow::Wrap;
     let mut at = 2;
@@ -132,7 +131,7 @@ fn parse(args: Args<'_>, limits: &Limits) -> Result<Vec<FieldOperation>, CmdErro
             () if (args.is(at, "SET") || args.is(at, "INCRBY")) && behind >= 3 => 4,
             () => return Err(CmdError::Syntax),
         };
-        let field = BitField::parse(args.at(at + 1), args.at(at + 2), limits)?;
+        let field = BitField::parse(args.at(at + 1), args.at(at + 2), bytes_max)?;
         let action = match len {
             3 => FieldAction::Get,
             _ if args.is(at, "SET") => FieldAction::Set(args.int(at + 3)?, overflow),
@@ -149,7 +148,7 @@ fn is_read(operation: &FieldOperation) -> bool {
 }
 
 pub(super) fn bitfield_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let operations = parse(args, ctx.limits)?;
+    let operations = parse(args, ctx.limits.proto_max_bulk_len)?;
     if !operations.iter().all(is_read) {
         return Err(CmdError::text("ERR BITFIELD_RO only supports the GET subcommand"));
     }
@@ -167,7 +166,7 @@ fn reply_fields(reply: &mut Reply<'_>, operations: &[FieldOperation], text: Str<
 }
 
 pub(super) fn bitfield(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let operations = parse(args, ctx.limits)?;
+    let operations = parse(args, ctx.string_bytes_max())?;
     let written = operations.iter().filter(|operation| !is_read(operation));
     let Some(len_min) = written.map(|operation| operation.field.end()).max() else {
         let text = match ctx.db.get(args.key(1)) {

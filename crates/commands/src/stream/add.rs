@@ -6,7 +6,7 @@ use crate::error::{CmdError, until_zero};
 use crate::outcome::{Outcome, Run};
 use crate::stream::common::{INVALID_ID, id_at, reply_id};
 use sluice_base::num::parse_i64;
-use sluice_keyspace::{Argv, Event, ExpiryMode};
+use sluice_keyspace::{Argv, Event};
 use sluice_value::stream::{NODE_BYTES_MAX, Stream, StreamContext, StreamId, TrimExtent, TrimTo};
 
 /// The id that XADD asks for.
@@ -130,7 +130,7 @@ impl TrimWords {
             return Ok(None);
         };
         // A primary and a log have decided what is trimmed.
-        let obeys = ctx.db.access.expiry == ExpiryMode::Ignore;
+        let obeys = ctx.db.access.obeys();
         if self.limit.is_some() && !self.is_approximate && !obeys {
             return Err(LIMIT_WITHOUT_APPROXIMATION);
         }

@@ -55,7 +55,7 @@ pub(super) fn setrange(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 /// Refuses `more` bytes at `offset` when they would end above the largest string.
 fn check_size(ctx: &WriteCtx<'_>, offset: usize, more: &[u8]) -> Result<(), CmdError> {
     match offset.checked_add(more.len()) {
-        Some(end) if end <= ctx.limits.proto_max_bulk_len => Ok(()),
+        Some(end) if end <= ctx.string_bytes_max() => Ok(()),
         _ => Err(CmdError::StringTooLong),
     }
 }

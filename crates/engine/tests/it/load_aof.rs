@@ -604,3 +604,48 @@ fn a_file_with_more_databases_than_there_are_is_not_loaded() {
         assert!(said(&rig).contains(found) && said(&rig).contains(remedy), "{lines:?}: {}", said(&rig));
     }
 }
+
+/// Limits on what clients ask for, lower than what was accepted before, and what each of them would refuse: a
+/// command of the log, and a question with its answer.
+const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
+    ("proto-max-bulk-len", "1mb", "SETRANGE k 2000000 x", "STRLEN k", ":2000001"),
+    ("proto-max-bulk-len", "1mb", "SETBIT k 16000000 1", "STRLEN k", ":2000001"),
+    ("proto-max-bulk-len", "1mb", "BITFIELD k SET u8 16000000 1", "STRLEN k", ":2000001"),
+    (
+        "script-memory-limit",
+        "500kb",
+        "EVAL redis.call('SET',KEYS[1],('x'):rep(2000000)) 1 k",
+        "STRLEN k",
+        ":2000000",
+    ),
+    (
+        "script-memory-limit",
+        "500kb",
+        "FUNCTION LOAD #!lua\tname=l\nlocal\ts=('x'):rep(2000000)server.register_function('f',function()return(#s)end)",
+        "FUNCTION STATS",
+        "[\"running_script\", nil, \"engines\", [\"LUA\", [\"libraries_count\", :1, \"functions_count\", :1]]]",
+    ),
+    ("maxmemory", "1", "SET k x", "STRLEN k", ":1"),
+    ("maxmemory", "1", "EVAL redis.call('SET',KEYS[1],'x') 1 k", "STRLEN k", ":1"),
+];
+
+#[test]
+fn limits_that_were_lowered_lose_nothing_of_what_was_accepted() {
+    for (directive, value, line, question, answer) in LOWERED {
+        // At a start from a log.
+        let mut rig = starting(&[(directive, value)], &[log_of(&["SELECT 0", line])]);
+        rig.loads.pop().expect("it was begun").run(&mut Nothing);
+        assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))), "{directive}: {}", said(&rig));
+        rig.check(question, answer);
+        rig.holds_loads = false;
+        // From a snapshot: written by the server that has accepted it.
+        assert_eq!(
+            rig.run(&format!("CONFIG SET {directive} 0")).starts_with("+OK"),
+            directive != "proto-max-bulk-len"
+        );
+        rig.check("DEBUG RELOAD", "+OK");
+        assert_eq!(rig.run(&format!("CONFIG SET {directive} {value}")), "+OK");
+        rig.check("DEBUG RELOAD NOSAVE", "+OK");
+        rig.check(question, answer);
+    }
+}
