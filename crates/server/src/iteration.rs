@@ -459,7 +459,7 @@ impl Server {
         if !self.timing.cron_is_due() {
             return;
         }
-        if let Some(signal) = self.waiting_end.take_if(|_| !self.engine.end_waits_for_cron()) {
+        if let Some(signal) = self.waiting_end.take_if(|_| !self.engine.end_waits_for_cron(&mut self.host)) {
             self.end_by(signal);
         }
         let wait_ms = self.engine.cron(&mut self.host);
@@ -775,7 +775,7 @@ impl Server {
             return;
         }
         self.host.note(LogLevel::Warning, &format!("Received {} scheduling shutdown...", signal.name()));
-        match self.engine.end_waits_for_cron() {
+        match self.engine.end_waits_for_cron(&mut self.host) {
             true => self.waiting_end = Some(signal),
             false => self.end_by(signal),
         }

@@ -13,7 +13,8 @@
 //!
 //! Invariants: (1) what the debugger says comes ahead of the reply of EVAL, as arrays of simple strings; (2)
 //! while a run is stopped, the others' requests are held, and behind `busy-reply-threshold` answered BUSY;
-//! (3) a stopped run goes on without its debugger when the client is gone or the server ends.
+//! (3) a stopped run goes on without its debugger when the client is gone or the server
+//! ends, and ends instead where it has written nothing.
 
 mod human;
 mod steps;

@@ -1,10 +1,11 @@
 //! What the engine keeps of scripts between their runs, and what others see of the run that stands still.
 
+use crate::host::process::Process;
 use crate::scripting::cache::ScriptCache;
 use crate::scripting::functions::Functions;
 use crate::scripting::library::MachineLimits;
 use crate::scripting::machine::{MachineKind, ScriptMachine};
-use sluice_base::{Watched, heap};
+use sluice_base::{LogLevel, Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
 use sluice_lua::{Fault, Garbage};
@@ -193,6 +194,8 @@ pub(crate) enum EarlyEnd {
     Killed,
     /// Its client has gone, and it has changed nothing.
     Unneeded,
+    /// A signal ends the server, and it has changed nothing.
+    ServerEnds,
 }
 
 /// What everybody may know of the script that runs: it stands still, or nobody could ask.
@@ -212,6 +215,8 @@ pub(crate) struct RunningScript {
     pub ending: Option<EarlyEnd>,
     /// When it began, ns of the monotonic clock.
     pub began_ns: u64,
+    /// The log has said that the end of the server waits for it.
+    pub delays_end: bool,
 }
 
 impl RunningScript {
@@ -247,6 +252,22 @@ pub(crate) fn is_machine_setting(id: sluice_config::ParamId) -> bool {
 }
 
 impl ScriptWatch {
+    /// A signal ends the server. A script that has changed nothing is ended. One that has written is waited
+    /// for: half of its changes would be in the data that are saved.
+    pub(crate) fn end_for_server(&mut self, process: &mut dyn Process) {
+        let Some(running) = self.running.as_deref_mut() else { return };
+        if !running.has_written && !running.is_obeyed {
+            running.ending.get_or_insert(EarlyEnd::ServerEnds);
+        } else if !std::mem::replace(&mut running.delays_end, true) {
+            let text = format!(
+                "The end of the server waits for a script that has written: {}. To end the server without the changes of that \
+                 script, and without saving: SHUTDOWN NOSAVE FORCE NOW",
+                String::from_utf8_lossy(&running.name)
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+
     pub(crate) fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
         ScriptWatch { running: None, is_busy: Watched::new(false, epoch), settings_changed: false }
     }

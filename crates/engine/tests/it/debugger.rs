@@ -185,18 +185,22 @@ fn a_run_goes_on_without_its_client() {
 }
 
 #[test]
-fn a_run_goes_on_without_its_debugger_where_the_server_ends() {
+fn a_stopped_run_that_has_written_nothing_ends_with_the_server() {
     let mut rig = Rig::new();
     let client = begin(&mut rig);
     rig.pass_ms(1000);
     rig.engine.advance_unit(&mut rig.process);
     assert!(rig.engine.has_open_unit(), "it waits for its client, however long");
-    assert!(rig.engine.end_waits_for_cron(), "a signal has come");
+    assert!(rig.engine.end_waits_for_cron(&mut rig.process), "a signal has come");
     rig.pass_ms(200);
     rig.engine.advance_unit(&mut rig.process);
     assert!(!rig.engine.has_open_unit());
-    assert_eq!(render(&rig.output(client)), "[:45, +OK]");
-    assert!(!rig.engine.end_waits_for_cron());
+    let answer = render(&rig.output(client));
+    assert!(
+        answer.starts_with("-ERR A script that had changed nothing was ended: the server ends"),
+        "{answer}"
+    );
+    assert!(!rig.engine.end_waits_for_cron(&mut rig.process));
 }
 
 #[test]

@@ -301,3 +301,27 @@ fn a_restore_without_an_end_is_killed() {
     assert!(answer.contains("Script killed by user with FUNCTION KILL."), "{answer}");
     rig.check_as(other, "FCALL short 0", "-ERR Function not found");
 }
+
+#[test]
+fn the_end_of_the_server_ends_a_script_that_has_written_nothing() {
+    let (mut rig, _) = endless("");
+    assert!(rig.engine.end_waits_for_cron(&mut rig.process));
+    rig.engine.advance_unit(&mut rig.process);
+    assert!(!rig.engine.has_open_unit());
+    let client = rig.client;
+    let answer = render(&rig.output(client));
+    assert!(
+        answer.starts_with("-ERR A script that had changed nothing was ended: the server ends"),
+        "{answer}"
+    );
+    assert!(!rig.engine.end_waits_for_cron(&mut rig.process));
+    // One that has written is waited for, and the log says what can be done.
+    let (mut rig, _) = endless("server.call('SET',keys[1],1)");
+    for _ in 0..3 {
+        assert!(rig.engine.end_waits_for_cron(&mut rig.process));
+        rig.engine.advance_unit(&mut rig.process);
+    }
+    assert!(rig.engine.has_open_unit());
+    let lines = rig.process.log.iter().filter(|(_, line)| line.contains("SHUTDOWN NOSAVE FORCE NOW")).count();
+    assert_eq!(lines, 1);
+}

@@ -285,9 +285,9 @@ fn a_wait_may_end_by_its_time() {
 fn the_end_of_the_server_waits_for_it() {
     let mut rig = Rig::new();
     open(&mut rig, "SET a 1", "SET b 2");
-    assert!(rig.engine.end_waits_for_cron(), "a signal is looked at again by the cron");
+    assert!(rig.engine.end_waits_for_cron(&mut rig.process), "a signal is looked at again by the cron");
     close(&mut rig);
-    assert!(!rig.engine.end_waits_for_cron());
+    assert!(!rig.engine.end_waits_for_cron(&mut rig.process));
     assert!(rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
     assert!(!rig.process.snapshots.borrow().is_empty());
 }
@@ -488,7 +488,7 @@ fn a_signal_that_waits_for_it_can_be_aborted() {
     let mut rig = Rig::new();
     let other = rig.connect();
     open(&mut rig, "SET a 1", "SET b 2");
-    assert!(rig.engine.end_waits_for_cron());
+    assert!(rig.engine.end_waits_for_cron(&mut rig.process));
     rig.run_as(other, "SHUTDOWN ABORT");
     close(&mut rig);
     assert_eq!(answer(&mut rig, other), "+OK");
@@ -550,7 +550,7 @@ fn what_the_clock_brings_is_refused_meanwhile() {
     rig.end_iteration();
     rig.pass_ms(2000);
     rig.cron();
-    assert!(rig.engine.end_waits_for_cron());
+    assert!(rig.engine.end_waits_for_cron(&mut rig.process));
     let refused = rig.engine.take_refused_between_units().join(" ");
     for what in ["Save", "Rewrite", "History", "Expiry", "Eviction", "Service", "End"] {
         assert!(refused.contains(what), "{what} of {refused}");

@@ -189,6 +189,7 @@ impl Engine {
                 has_written: run.has_written,
                 ending: None,
                 began_ns: run.began_ns,
+                delays_end: false,
             })
         });
         running.has_written = run.has_written;
@@ -210,6 +211,9 @@ impl Engine {
             let command = if matches!(run.what, ScriptKind::Eval(_)) { "SCRIPT" } else { "FUNCTION" };
             let text = match early {
                 EarlyEnd::Killed => format!("Script killed by user with {command} KILL."),
+                EarlyEnd::ServerEnds => {
+                    "A script that had changed nothing was ended: the server ends".to_owned()
+                }
                 EarlyEnd::Unneeded => {
                     "A script that had changed nothing was ended: its client has gone".to_owned()
                 }
