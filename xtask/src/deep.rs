@@ -122,6 +122,13 @@ const RUNS: [LongRun; 28] = [
         run: |_| lua::programs(),
     },
     LongRun {
+        name: "lua-charges",
+        about: "what a unit of the budget takes in time, with operands of one byte to 96 MiB, from --seed on",
+        takes: &[SEED],
+        commands: 0,
+        run: |chosen| lua::charges(chosen.seed),
+    },
+    LongRun {
         name: "valgrind",
         about: "unit tests of the crates that manage memory themselves, under valgrind",
         takes: &[],

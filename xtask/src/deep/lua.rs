@@ -39,6 +39,17 @@ pub(super) fn random(seed: u64) -> Result<Ran> {
     shell::pass(test.args(words))
 }
 
+/// Rounds of drawn operands for each row of the table of charges.
+const ROUNDS: u64 = 12;
+
+/// Instructions and functions whose time for a unit of the budget is held against a plain loop's.
+pub(super) fn charges(seed: u64) -> Result<Ran> {
+    let (seed, rounds) = (seed.to_string(), ROUNDS.to_string());
+    let words =
+        ["run", "--release", "--quiet", "--package", "sluice-lua", "--example", "charges", &seed, &rounds];
+    shell::pass(shell::cargo().args(words))
+}
+
 /// PUC's interpreter, if the path has one.
 fn stock_interpreter() -> Option<&'static str> {
     let runs =

@@ -1,0 +1,76 @@
+//! What a unit of the budget takes in time, for instructions and functions with operands of lengths that are
+//! drawn: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`; `cargo xtask deep lua-charges`.
+//!
+//! Time is the thread's processor time, so that a busy machine changes little. A program's time for a unit is
+//! held against that of a loop over a sum, which is measured anew for each row; the status is 1 where one takes
+//! more than [`FACTOR`] times as much in each of several tries.
+
+#![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
+
+#[path = "../tests/charges/programs.rs"]
+mod programs;
+
+mod clock;
+
+use programs::{ROWS, Row};
+use sluice_base::Rng;
+use sluice_lua::{RunOutcome, Vm, compile};
+
+/// How much more time than a unit of a plain loop a unit may take: ten thousand of such units are 4 ms.
+const FACTOR: f64 = 256.0;
+/// Tries before a row is reported: what disturbs one is not there in all.
+const TRIES: usize = 3;
+/// Bits of the longest text: 64 MiB; and of the longest list.
+const BITS_MAX: [u64; 2] = [26, 20];
+/// Units below which the time of one says nothing.
+const UNITS_MIN: f64 = 200.0;
+
+/// Nanoseconds and units that a program takes.
+fn cost(source: &str) -> Option<(f64, f64)> {
+    let mut vm = Vm::new(4 << 30).ok()?;
+    vm.seal(true);
+    let chunk = vm.load(&compile(source.as_bytes(), b"=charges").ok()?).ok()?;
+    let mut run = vm.start(chunk);
+    let before = clock::now();
+    let (outcome, units) = run.count_units(u64::MAX);
+    let spent = clock::now().saturating_sub(before);
+    matches!(outcome, RunOutcome::Done).then_some((spent.as_secs_f64() * 1e9, units as f64))
+}
+
+/// Nanoseconds of a unit of a row's work with an operand of this length; `None` where that takes few units.
+fn unit_ns(row: &Row, len: u64) -> Option<f64> {
+    let ready = format!("local N = {len} {}", row.ready);
+    let (base_ns, base) = cost(&ready)?;
+    // Short operands are handled many times over: a loop has its own units, which are ordinary ones.
+    let times = (4096 / len).max(1);
+    let (ns, units) = cost(&format!("{ready} for n = 1, {times} do {} end", row.work))?;
+    (units - base >= UNITS_MIN).then(|| (ns - base_ns).max(0.0) / (units - base))
+}
+
+fn main() -> std::process::ExitCode {
+    let mut numbers = std::env::args().skip(1).map(|word| word.parse::<u64>().unwrap_or(1));
+    let (seed, rounds) = (numbers.next().unwrap_or(1), numbers.next().unwrap_or(4));
+    let mut rng = Rng::new(seed);
+    let (mut dear, mut judged, mut worst) = (0, 0, 0.0_f64);
+    for row in ROWS {
+        for _ in 0..rounds {
+            let bits = rng.below(BITS_MAX[usize::from(!row.is_text)] + 1);
+            let len = (1 << bits) + rng.below(1 << bits) / 2;
+            let factor = (0..TRIES)
+                .map_while(|_| {
+                    let (ns, units) = cost("local x = 0 for i = 1, 1000000 do x = x + i end")?;
+                    Some(unit_ns(row, len)? / (ns / units))
+                })
+                .reduce(f64::min);
+            let Some(factor) = factor else { continue };
+            judged += 1;
+            worst = worst.max(factor);
+            if factor > FACTOR {
+                dear += 1;
+                println!("{factor:.0} times a plain unit, with {len}: {} {}", row.ready, row.work);
+            }
+        }
+    }
+    println!("seed {seed}: {judged} judged, {dear} beyond {FACTOR} times, {worst:.0} times at worst");
+    u8::from(dear > 0 || judged == 0).into()
+}
