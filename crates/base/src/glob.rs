@@ -5,17 +5,109 @@
 //! matches the empty pattern only, not even `*`: callers for which `*` means everything (KEYS, SCAN) look for
 //! it themselves.
 //!
-//! Invariants: (1) the cost is O(pattern × text) whatever the pattern: a mismatch goes back to the last `*`
-//! only, since an earlier one can reach nothing that the last cannot; (2) no recursion.
+//! Invariants: (1) a mismatch goes back to the last `*` only, since an earlier one can reach nothing that the
+//! last cannot; (2) no recursion; (3) beyond steps that are linear in pattern and text, the elements between
+//! two stars are looked for 256 at a time (`blocks.rs`), so a match costs O(pattern + text) and
+//! elements × text ÷ 256 steps of a few nanoseconds at most; (4) a [`Pattern`] that is matched with many
+//! texts reads each class of more than [`CLASS_BYTES_MAX`] bytes once: a byte of a text never costs more
+//! than that many steps.
 
-/// Whether all of `text` matches `pattern`. Cost: O(pattern × text).
+mod blocks;
+mod class;
+
+use blocks::Found;
+use class::{ByteSet, Case};
+use std::marker::PhantomData;
+
+/// Whether all of `text` matches `pattern`. For many texts, make a [`Pattern`].
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    run::<Exact>(pattern, text)
+    run(Raw::<Exact>::new(pattern), text, &mut Unbounded).unwrap_or(false)
 }
 
 /// As [`matches()`], with ASCII letters equal in both cases, but for a byte escaped within a class.
 pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
-    run::<NoCase>(pattern, text)
+    run(Raw::<NoCase>::new(pattern), text, &mut Unbounded).unwrap_or(false)
+}
+
+/// A pattern for many texts.
+#[derive(Clone, Debug)]
+pub struct Pattern<'a> {
+    text: &'a [u8],
+    is_nocase: bool,
+    /// Where the pattern has long classes.
+    compiled: Option<Box<Compiled>>,
+}
+
+impl<'a> Pattern<'a> {
+    /// A pattern that [`matches()`] what the function of that name does. O(pattern).
+    pub fn new(text: &'a [u8]) -> Pattern<'a> {
+        Pattern { text, is_nocase: false, compiled: Compiled::where_needed::<Exact>(text) }
+    }
+
+    /// A pattern for what [`matches_nocase`] matches. O(pattern).
+    pub fn nocase(text: &'a [u8]) -> Pattern<'a> {
+        Pattern { text, is_nocase: true, compiled: Compiled::where_needed::<NoCase>(text) }
+    }
+
+    /// Whether all of `text` matches.
+    #[inline]
+    pub fn matches(&self, text: &[u8]) -> bool {
+        self.run(text, &mut Unbounded).unwrap_or(false)
+    }
+
+    /// Whether all of `text` matches, or `None` where the answer would take more than the allowance has left.
+    #[inline]
+    pub fn matches_within(&self, text: &[u8], allowance: &mut Allowance) -> Option<bool> {
+        self.run(text, allowance)
+    }
+
+    #[inline]
+    fn run(&self, text: &[u8], work: &mut impl Work) -> Option<bool> {
+        match (&self.compiled, self.is_nocase) {
+            (None, false) => run(Raw::<Exact>::new(self.text), text, work),
+            (None, true) => run(Raw::<NoCase>::new(self.text), text, work),
+            (Some(compiled), false) => run(Prepared::<Exact>::new(compiled), text, work),
+            (Some(compiled), true) => run(Prepared::<NoCase>::new(compiled), text, work),
+        }
+    }
+}
+
+/// A pattern that is kept beside its text, for [`Pattern`]s of that text.
+#[derive(Debug)]
+pub struct LongClasses(Box<Compiled>);
+
+impl LongClasses {
+    /// What has to be kept for a pattern: nothing where its classes are short.
+    pub fn of(pattern: &[u8]) -> Option<LongClasses> {
+        Compiled::where_needed::<Exact>(pattern).map(LongClasses)
+    }
+
+    /// Whether all of `text` matches the pattern.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        run(Prepared::<Exact>::new(&self.0), text, &mut Unbounded).unwrap_or(false)
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        crate::heap::boxed::<Compiled>() + crate::heap::vec(&self.0.pattern) + crate::heap::vec(&self.0.sets)
+    }
+}
+
+/// Patterns of so many bytes at most have no class that is worth being read once: [`LongClasses::of`] returns
+/// `None` for them.
+pub const SHORT_BYTES_MAX: usize = CLASS_BYTES_MAX;
+
+/// Steps that matches may take together beyond the linear ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    left: usize,
+}
+
+impl Allowance {
+    /// So many steps of a nanosecond or two.
+    pub fn of_steps(steps: usize) -> Allowance {
+        Allowance { left: steps }
+    }
 }
 
 /// What the fuzzer calls: `data` is a length byte, a pattern of that length and a text.
@@ -27,16 +119,21 @@ pub fn fuzz_glob(data: &[u8]) {
     if !pattern.contains(&b'[') {
         assert!(nocase || !exact, "a match stays one without case");
     }
+    assert_eq!(Pattern::new(pattern).matches(text), exact);
+    assert_eq!(Pattern::nocase(pattern).matches(text), nocase);
     assert_eq!(matches(b"*", text), !text.is_empty());
 }
 
-fn run<F: Fold>(pattern: &[u8], text: &[u8]) -> bool {
+/// Whether the text matches; `None` where the allowance did not suffice.
+fn run<S: Source, W: Work>(source: S, text: &[u8], work: &mut W) -> Option<bool> {
+    let pattern = source.pattern();
     if text.is_empty() {
-        return pattern.is_empty();
+        return Some(pattern.is_empty());
     }
     let mut p = 0;
     let mut t = 0;
     let mut retry: Option<(usize, usize)> = None;
+    let mut credit = 0;
     let mut stars = 0;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -44,105 +141,285 @@ fn run<F: Fold>(pattern: &[u8], text: &[u8]) -> bool {
                 p += 1;
             }
             if p == pattern.len() {
-                return true;
+                return Some(true);
+            }
+            if stars == 0 {
+                credit = W::CREDIT * (pattern.len() + text.len());
             }
             stars += 1;
             if stars > STARS_MAX {
-                return false;
+                return Some(false);
             }
             retry = Some((p, t));
             continue;
         }
-        if let Some(next) = step::<F>(pattern, p, text[t]) {
+        let (matched, next) = source.step(p, text[t]);
+        if matched {
             p = next;
             t += 1;
             continue;
         }
-        let Some((star, from)) = &mut retry else { return false };
-        *from += 1;
+        let Some((star, from)) = retry else { return Some(false) };
+        let mut from = from + 1;
+        let spent = next - star;
+        work.count(spent);
+        if spent > credit {
+            match blocks::find(source, star, text, from, work) {
+                Found::At { pattern: after, text: end } => {
+                    // What a search has cost by itself is paid; the next one has the credit of what it passed.
+                    credit = W::CREDIT * (after - star + end - from);
+                    (p, t) = (after, end);
+                    continue;
+                }
+                Found::Nowhere => return Some(false),
+                Found::GaveUp => return None,
+            }
+        }
+        credit -= spent;
         // Where the star's next element is a plain byte, the positions without that byte are passed over.
-        if let Some(&byte) = pattern.get(*star)
-            && F::EXACT
-            && !matches!(byte, b'?' | b'[' | b'\\')
-        {
-            match text[*from..].iter().position(|&other| other == byte) {
-                Some(distance) => *from += distance,
-                None => return false,
+        let byte = pattern[star];
+        if S::IS_EXACT && !matches!(byte, b'?' | b'[' | b'\\') {
+            match text[from..].iter().position(|&other| other == byte) {
+                Some(distance) => from += distance,
+                None => return Some(false),
             }
         }
-        p = *star;
-        t = *from;
+        retry = Some((star, from));
+        p = star;
+        t = from;
     }
-    pattern[p..].iter().all(|&byte| byte == b'*')
+    Some(pattern[p..].iter().all(|&byte| byte == b'*'))
 }
 
-/// The position after the element at `p` if it matches `byte`; the element is not a star.
-#[inline]
-fn step<F: Fold>(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
-    let (matched, next) = match *pattern.get(p)? {
-        b'?' => (true, p + 1),
-        b'[' => class::<F>(pattern, p + 1, byte),
-        b'\\' if p + 1 < pattern.len() => (F::fold(pattern[p + 1]) == F::fold(byte), p + 2),
-        literal => (F::fold(literal) == F::fold(byte), p + 1),
-    };
-    matched.then_some(next)
-}
-
-/// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
-fn class<F: Fold>(pattern: &[u8], mut p: usize, byte: u8) -> (bool, usize) {
-    let negated = pattern.get(p) == Some(&b'^');
-    if negated {
-        p += 1;
-    }
-    let mut found = false;
-    loop {
-        match pattern[p..] {
-            [] => return (found != negated, p),
-            [b'\\', escaped, ..] => {
-                found |= escaped == byte;
-                p += 2;
-            }
-            [b']', ..] => return (found != negated, p + 1),
-            [a, b'-', b, ..] => {
-                let (low, high) = (F::fold(a.min(b)), F::fold(a.max(b)));
-                found |= (low..=high).contains(&F::fold(byte));
-                p += 3;
-            }
-            [one, ..] => {
-                found |= F::fold(one) == F::fold(byte);
-                p += 1;
-            }
-        }
-    }
-}
-
-/// How two bytes are brought together before they are compared.
-trait Fold {
+/// A pattern as it is walked: positions are of its bytes.
+trait Source: Copy {
     /// Every byte equals itself alone.
-    const EXACT: bool;
-    fn fold(byte: u8) -> u8;
+    const IS_EXACT: bool;
+    type Case: Case;
+
+    fn pattern(&self) -> &[u8];
+
+    /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
+    fn class(self, p: usize, byte: u8) -> (bool, usize);
+
+    /// The bytes that the class at `p` holds, and the position after it.
+    fn class_set(self, p: usize) -> (ByteSet, usize);
+
+    /// Whether the element at `p` matches `byte`, and the position after it; the element is not a star. Where
+    /// the pattern has ended, nothing matches.
+    #[inline(always)]
+    fn step(self, p: usize, byte: u8) -> (bool, usize) {
+        let pattern = self.pattern();
+        match pattern.get(p) {
+            None => (false, p),
+            Some(b'?') => (true, p + 1),
+            Some(b'[') => self.class(p + 1, byte),
+            Some(b'\\') if p + 1 < pattern.len() => {
+                (Self::Case::fold(pattern[p + 1]) == Self::Case::fold(byte), p + 2)
+            }
+            Some(&literal) => (Self::Case::fold(literal) == Self::Case::fold(byte), p + 1),
+        }
+    }
+
+    /// The bytes that the element at `p` matches, and the position after it; the pattern has not ended.
+    fn element_set(self, p: usize) -> (ByteSet, usize) {
+        let pattern = self.pattern();
+        match pattern[p] {
+            b'?' => (ByteSet::ALL, p + 1),
+            b'[' => self.class_set(p + 1),
+            b'\\' if p + 1 < pattern.len() => (ByteSet::folded::<Self::Case>(pattern[p + 1]), p + 2),
+            literal => (ByteSet::folded::<Self::Case>(literal), p + 1),
+        }
+    }
+
+    /// The position after the element at `p`.
+    fn after(self, p: usize) -> usize {
+        let pattern = self.pattern();
+        match pattern[p] {
+            b'[' => self.class(p + 1, 0).1,
+            b'\\' if p + 1 < pattern.len() => p + 2,
+            _ => p + 1,
+        }
+    }
 }
 
+/// A pattern as it was given.
+#[derive(Clone, Copy)]
+struct Raw<'a, C> {
+    pattern: &'a [u8],
+    case: PhantomData<C>,
+}
+
+impl<'a, C> Raw<'a, C> {
+    #[inline(always)]
+    fn new(pattern: &'a [u8]) -> Raw<'a, C> {
+        Raw { pattern, case: PhantomData }
+    }
+}
+
+impl<C: Case> Source for Raw<'_, C> {
+    const IS_EXACT: bool = C::IS_EXACT;
+    type Case = C;
+
+    #[inline(always)]
+    fn pattern(&self) -> &[u8] {
+        self.pattern
+    }
+
+    #[inline(always)]
+    fn class(self, p: usize, byte: u8) -> (bool, usize) {
+        class::holds::<C>(self.pattern, p, byte)
+    }
+
+    fn class_set(self, p: usize) -> (ByteSet, usize) {
+        class::set::<C>(self.pattern, p)
+    }
+}
+
+/// A pattern whose long classes have been read. Behind each bracket stands a byte: [`SHORT_CLASS`], and the
+/// class as it was given follows, or [`LONG_CLASS`] and four bytes that say which set it is.
+#[derive(Clone, Debug)]
+struct Compiled {
+    pattern: Vec<u8>,
+    sets: Vec<ByteSet>,
+}
+
+impl Compiled {
+    fn where_needed<C: Case>(pattern: &[u8]) -> Option<Box<Compiled>> {
+        if pattern.len() <= SHORT_BYTES_MAX || !pattern.contains(&b'[') {
+            return None;
+        }
+        Compiled::with_long_classes::<C>(pattern, CLASS_BYTES_MAX).map(Box::new)
+    }
+
+    /// The pattern with its classes of more than so many bytes read, or nothing where there is none.
+    fn with_long_classes<C: Case>(pattern: &[u8], class_bytes_max: usize) -> Option<Compiled> {
+        let source = Raw::<C>::new(pattern);
+        let mut compiled = Compiled { pattern: Vec::with_capacity(pattern.len()), sets: Vec::new() };
+        let mut p = 0;
+        while p < pattern.len() {
+            let next = source.after(p);
+            if pattern[p] != b'[' {
+                compiled.pattern.extend_from_slice(&pattern[p..next]);
+            } else if next - p <= class_bytes_max {
+                compiled.pattern.extend_from_slice(&[b'[', SHORT_CLASS]);
+                compiled.pattern.extend_from_slice(&pattern[p + 1..next]);
+            } else {
+                let index = compiled.sets.len() as u32;
+                compiled.pattern.extend_from_slice(&[b'[', LONG_CLASS]);
+                compiled.pattern.extend_from_slice(&index.to_le_bytes());
+                compiled.sets.push(source.class_set(p + 1).0);
+            }
+            p = next;
+        }
+        compiled.pattern.shrink_to_fit();
+        compiled.sets.shrink_to_fit();
+        (!compiled.sets.is_empty()).then_some(compiled)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Prepared<'a, C> {
+    compiled: &'a Compiled,
+    case: PhantomData<C>,
+}
+
+impl<'a, C> Prepared<'a, C> {
+    fn new(compiled: &'a Compiled) -> Prepared<'a, C> {
+        Prepared { compiled, case: PhantomData }
+    }
+
+    /// The set of the long class at `p`, after its bracket, and the position after the class.
+    fn long_class(&self, p: usize) -> Option<(&ByteSet, usize)> {
+        let [LONG_CLASS, index @ ..] = &self.compiled.pattern[p..] else { return None };
+        let index = u32::from_le_bytes(*index.first_chunk()?);
+        Some((self.compiled.sets.get(index as usize)?, p + 5))
+    }
+}
+
+impl<C: Case> Source for Prepared<'_, C> {
+    const IS_EXACT: bool = C::IS_EXACT;
+    type Case = C;
+
+    #[inline(always)]
+    fn pattern(&self) -> &[u8] {
+        &self.compiled.pattern
+    }
+
+    fn class(self, p: usize, byte: u8) -> (bool, usize) {
+        match self.long_class(p) {
+            Some((set, after)) => (set.contains(byte), after),
+            None => class::holds::<C>(&self.compiled.pattern, p + 1, byte),
+        }
+    }
+
+    fn class_set(self, p: usize) -> (ByteSet, usize) {
+        match self.long_class(p) {
+            Some((set, after)) => (*set, after),
+            None => class::set::<C>(&self.compiled.pattern, p + 1),
+        }
+    }
+}
+
+/// Bytes as they are.
+#[derive(Clone, Copy)]
 struct Exact;
-impl Fold for Exact {
-    const EXACT: bool = true;
+impl Case for Exact {
+    const IS_EXACT: bool = true;
     #[inline]
     fn fold(byte: u8) -> u8 {
         byte
     }
 }
 
+/// ASCII letters in lower case.
+#[derive(Clone, Copy)]
 struct NoCase;
-impl Fold for NoCase {
-    const EXACT: bool = false;
+impl Case for NoCase {
+    const IS_EXACT: bool = false;
     #[inline]
     fn fold(byte: u8) -> u8 {
         byte.to_ascii_lowercase()
     }
 }
 
+/// What limits or counts the steps of a match.
+trait Work {
+    /// Steps for each byte of pattern and text before elements are looked for in blocks.
+    const CREDIT: usize = 8;
+
+    /// Counts steps of the plain walk.
+    #[inline(always)]
+    fn count(&mut self, _steps: usize) {}
+
+    /// Takes steps of a search in blocks; `false` where they are too many.
+    fn take(&mut self, steps: usize) -> bool;
+}
+
+/// A match that is finished whatever it takes.
+struct Unbounded;
+impl Work for Unbounded {
+    #[inline]
+    fn take(&mut self, _steps: usize) -> bool {
+        true
+    }
+}
+
+impl Work for Allowance {
+    #[inline]
+    fn take(&mut self, steps: usize) -> bool {
+        let left = self.left.checked_sub(steps);
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
 /// Beyond this many stars with something after them nothing matches: the reference bounds its recursion so.
 const STARS_MAX: usize = 1000;
+/// Bytes of a class that are read anew for each byte of a text.
+const CLASS_BYTES_MAX: usize = 40;
+const SHORT_CLASS: u8 = 0;
+const LONG_CLASS: u8 = 1;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ mod object;
 mod sort;
 pub(crate) mod walk;
 
-pub(crate) use walk::{parse_cursor, reply_cursor};
+pub(crate) use walk::{parse_cursor, reply_scan_cursor};
 
 use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, ReadCtx, WriteCtx, route};

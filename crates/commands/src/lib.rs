@@ -26,6 +26,7 @@ mod item_commands;
 mod limits;
 mod list;
 mod migration;
+mod name_filter;
 mod outcome;
 mod payload;
 mod prepare;

@@ -31,6 +31,7 @@ pub(crate) fn found_by(patterns: &[&[u8]]) -> Vec<(Vec<u8>, ParamId)> {
             continue;
         }
         let pattern = crate::number::until_zero(pattern);
+        let compiled = glob::Pattern::nocase(pattern);
         let left_out = |traits: Traits| match pattern {
             b"*" => traits.has(Traits::HIDDEN) || traits.has(Traits::NOT_IN_STAR),
             _ => traits.has(Traits::HIDDEN),
@@ -38,7 +39,7 @@ pub(crate) fn found_by(patterns: &[&[u8]]) -> Vec<(Vec<u8>, ParamId)> {
         for id in ParamId::all().filter(|id| !left_out(id.param().traits)) {
             let names = [Some(id.param().name), id.param().alias];
             for name in names.into_iter().flatten().map(str::as_bytes) {
-                if glob::matches_nocase(pattern, name) {
+                if compiled.matches(name) {
                     add(name, id, &mut found);
                 }
             }

@@ -68,10 +68,160 @@ fn agrees_with_the_definition_on_random_patterns() {
         matched += u32::from(expected);
         let shown = (String::from_utf8_lossy(&pattern), String::from_utf8_lossy(&text));
         assert_eq!(matches(&pattern, &text), expected, "{shown:?}");
+        every_way_agrees(&pattern, &text);
         assert!(matches_nocase(&pattern, &text) || !expected || pattern.contains(&b'['), "{shown:?}");
     }
     assert!(matched > 10_000, "the patterns must match now and then, not {matched} times");
 }
+
+/// The plain walk, the search in blocks and classes that were read ahead, with and without case.
+fn every_way_agrees(pattern: &[u8], text: &[u8]) {
+    fn ways<C: Case>(pattern: &[u8], text: &[u8]) -> [Option<bool>; 3] {
+        let compiled = Compiled::with_long_classes::<C>(pattern, 0);
+        let prepared = compiled.as_ref().map(Prepared::<C>::new);
+        let blocks = run(Raw::<C>::new(pattern), text, &mut AlwaysInBlocks);
+        let compiled = prepared.map_or(blocks, |prepared| run(prepared, text, &mut Unbounded));
+        [blocks, compiled, prepared.map_or(blocks, |prepared| run(prepared, text, &mut AlwaysInBlocks))]
+    }
+    let shown = (String::from_utf8_lossy(pattern), String::from_utf8_lossy(text));
+    assert_eq!(ways::<Exact>(pattern, text), [Some(matches(pattern, text)); 3], "{shown:?}");
+    assert_eq!(ways::<NoCase>(pattern, text), [Some(matches_nocase(pattern, text)); 3], "{shown:?}");
+    assert_eq!(Pattern::new(pattern).matches(text), matches(pattern, text), "{shown:?}");
+    assert_eq!(Pattern::nocase(pattern).matches(text), matches_nocase(pattern, text), "{shown:?}");
+}
+
+struct AlwaysInBlocks;
+impl Work for AlwaysInBlocks {
+    const CREDIT: usize = 0;
+    fn take(&mut self, _steps: usize) -> bool {
+        true
+    }
+}
+
+#[derive(Default)]
+struct Counted {
+    steps: usize,
+}
+
+impl Work for Counted {
+    fn count(&mut self, steps: usize) {
+        self.steps += steps;
+    }
+    fn take(&mut self, _steps: usize) -> bool {
+        true
+    }
+}
+
+/// Elements of several kinds between stars, and a text that is nearly one that matches: runs longer than a
+/// part, a word and a run of positions.
+#[test]
+fn long_elements_between_stars_are_found_wherever_they_stand() {
+    let mut rng = Rng::new(16);
+    let (mut matched, mut missed) = (0, 0);
+    for round in 0..3000 {
+        let (mut pattern, mut text) = (Vec::new(), Vec::new());
+        for _ in 0..=rng.below(3) {
+            let around = rng.below([4, 300, 20_000][round % 3]);
+            text.extend(random(&mut rng, b"ab", around));
+            for _ in 0..rng.below([5, 70, 600][round / 3 % 3]) {
+                let byte = b"aabc"[rng.below(4) as usize];
+                text.push(byte);
+                match rng.below(6) {
+                    0 => pattern.push(b'?'),
+                    1 => pattern.extend_from_slice(b"[a-c]"),
+                    2 => pattern.extend_from_slice(b"[^x]"),
+                    3 => pattern.extend_from_slice(&[b'[', byte, b'Q', b']']),
+                    4 => pattern.extend_from_slice(&[b'\\', byte]),
+                    _ => pattern.push(byte),
+                }
+            }
+            pattern.push(b'*');
+        }
+        pattern.truncate(pattern.len() - usize::from(rng.below(2) == 0));
+        if rng.below(2) == 0 && !text.is_empty() {
+            let at = rng.below(text.len() as u64) as usize;
+            text[at] = b"abcx"[rng.below(4) as usize];
+        }
+        pattern.insert(0, b'*');
+        let expected = matches(&pattern, &text);
+        (matched, missed) = (matched + usize::from(expected), missed + usize::from(!expected));
+        every_way_agrees(&pattern, &text);
+    }
+    assert!(matched > 500 && missed > 200, "{matched} {missed}");
+}
+
+/// Steps of any pair stay below [`STEPS_PER_BYTE`] for each byte and the product divided by 250.
+#[test]
+fn hostile_pairs_take_steps_that_are_nearly_linear() {
+    for bytes in [16 << 10, 60_000] {
+        for (pattern, text) in hostile_pairs(bytes) {
+            for pattern in [pattern.clone(), [&pattern[..], b"*"].concat()] {
+                let bound = (pattern.len() + text.len()) * STEPS_PER_BYTE + pattern.len() * text.len() / 250;
+                let mut counted = Counted::default();
+                run(Raw::<Exact>::new(&pattern), &text, &mut counted);
+                let start = String::from_utf8_lossy(&pattern[..20]);
+                assert!(counted.steps < bound, "{start}: {} of {bound}", counted.steps);
+                let Some(compiled) = Compiled::where_needed::<Exact>(&pattern) else { continue };
+                let mut counted = Counted::default();
+                run(Prepared::<Exact>::new(&compiled), &text, &mut counted);
+                assert!(counted.steps < bound, "{start}, compiled: {} of {bound}", counted.steps);
+            }
+        }
+    }
+}
+
+/// Many short texts and one long class: read once.
+#[test]
+fn a_long_class_is_read_once_for_many_texts() {
+    for pattern in [b"[".to_vec(), b"*[".to_vec(), b"a*[^".to_vec()] {
+        let pattern = [&pattern[..], &b"bc".repeat(30_000), b"]x*"].concat();
+        let compiled = Compiled::where_needed::<Exact>(&pattern).expect("the class is long");
+        let mut counted = Counted::default();
+        for _ in 0..1000 {
+            run(Prepared::<Exact>::new(&compiled), b"aaaaaaaaaa", &mut counted);
+        }
+        assert!(counted.steps < 1000 * 10 * 50, "{}", counted.steps);
+        assert!(compiled.pattern.len() < 20);
+    }
+}
+
+#[test]
+fn what_is_too_much_for_an_allowance_is_left_undecided() {
+    let (pattern, text) = ([&b"*"[..], &b"[^b]".repeat(15_000), b"b*"].concat(), b"a".repeat(60_000));
+    let pattern = Pattern::new(&pattern);
+    assert_eq!(pattern.matches_within(&text, &mut Allowance::of_steps(100_000)), None);
+    assert_eq!(pattern.matches_within(&text, &mut Allowance::of_steps(10_000_000)), Some(false));
+    assert_eq!(Pattern::new(b"*a*").matches_within(&text, &mut Allowance::of_steps(0)), Some(true));
+}
+
+fn hostile_pairs(bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let of = |part: &[u8]| part.repeat(bytes / part.len());
+    let all_a = of(b"a");
+    let middle = [&all_a[..bytes / 2], b"c", &all_a[..bytes / 2]].concat();
+    let between =
+        |element: &[u8], end: &[u8]| [b"*", &element.repeat(bytes / element.len() / 2)[..], end].concat();
+    vec![
+        ([b"*[", &of(b"bc")[..], b"]x"].concat(), all_a.clone()),
+        ([b"*[^", &of(b"bc")[..], b"]x"].concat(), all_a.clone()),
+        ([b"*a[", &of(b"b-c")[..], b"]*x"].concat(), all_a.clone()),
+        ([&b"*a".repeat(999)[..], b"*b"].concat(), all_a.clone()),
+        ([&b"*[^a]".repeat(999)[..], b"*b"].concat(), all_a.clone()),
+        ([&b"*[^b]".repeat(999)[..], b"*b"].concat(), all_a.clone()),
+        ([&b"*[ab]?a".repeat(900)[..], b"*b"].concat(), all_a.clone()),
+        ([&b"*[ab]a\\ab".repeat(900)[..], b"*b"].concat(), of(b"aaaaac")),
+        (between(b"a", b"b*"), all_a.clone()),
+        (between(b"?", b"b*"), all_a.clone()),
+        (between(b"?", b"b*b"), all_a.clone()),
+        (between(b"[^b]", b"b*"), all_a.clone()),
+        (between(b"[^c]", b"*"), middle.clone()),
+        (between(b"[^c]", b"*c*c*"), middle),
+        (between(b"[ab]", b"b*"), of(b"ab")),
+        (between(b"a?", b"b*"), of(b"ab")),
+    ]
+}
+
+/// Linear steps for each byte of a pattern and its text.
+const STEPS_PER_BYTE: usize = 40;
 
 fn random(rng: &mut Rng, alphabet: &[u8], len_max: u64) -> Vec<u8> {
     (0..rng.below(len_max + 1)).map(|_| alphabet[rng.below(alphabet.len() as u64) as usize]).collect()

@@ -3,24 +3,32 @@
 use crate::args::Args;
 use crate::ctx::ReadCtx;
 use crate::error::{CmdError, until_zero};
+use crate::name_filter::NameFilter;
 use crate::outcome::{Outcome, Run};
-use sluice_base::glob;
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::Entry;
+use sluice_resp::Reply;
 
 pub(super) fn keys(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let pattern = args.at(1);
-    let all = pattern == b"*";
+    let mut filter = NameFilter::new((pattern != b"*").then_some(pattern));
+    let start = ctx.reply.outbox().mark();
     let array = ctx.reply.defer();
+    let names = ctx.reply.outbox().mark();
     let mut count = 0;
     let reply = &mut ctx.reply;
     ctx.db.for_each(|entry| {
         let key = entry.key();
-        if all || glob::matches(pattern, key) {
+        if filter.passes(key) && !filter.left_last_undecided() {
             reply.bulk(key);
             count += 1;
         }
     });
+    if filter.has_undecided() {
+        let found = ctx.reply.outbox().split_off(names);
+        ctx.reply.outbox().rewind(start);
+        return filter.reply_names(ctx, found, count);
+    }
     ctx.reply.end_array(array, count);
     Ok(Outcome::Done)
 }
@@ -43,7 +51,7 @@ struct ScanOptions<'a> {
 pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut cursor = parse_cursor(args.at(1)).ok_or(CmdError::text("ERR invalid cursor"))?;
     let options = ScanOptions::parse(args)?;
-    ctx.reply.array(2);
+    let mut filter = NameFilter::new(options.pattern);
     // The cursor's text comes first and is known last: the keys wait in a list of references.
     let mut found = Vec::new();
     let mut seen = 0u64;
@@ -53,22 +61,26 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
             cursor,
             |entry| {
                 seen += 1;
-                options.wants(entry)
+                options.has_type(entry) && filter.passes(entry.key())
             },
             |entry| found.push(entry.key()),
         );
         steps -= 1;
-        if cursor == 0 || seen >= options.count || steps == 0 {
+        if cursor == 0 || seen >= options.count || steps == 0 || filter.has_undecided() {
             break;
         }
     }
-    reply_cursor(ctx, cursor);
-    ctx.reply.array(found.len());
-    found.iter().for_each(|key| ctx.reply.bulk(key));
-    Ok(Outcome::Done)
+    let items = found.into_iter().map(|key| move |reply: &mut Reply<'_>| reply.bulk(key));
+    filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), 1, items)
 }
 
-pub(crate) fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
+/// The head of the reply of a SCAN command: what follows is an array.
+pub(crate) fn reply_scan_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
+    ctx.reply.array(2);
+    reply_cursor(ctx, cursor);
+}
+
+fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
     match i64::try_from(cursor) {
         Ok(small) => ctx.reply.bulk(IntBuffer::new().format(small)),
         Err(_) => ctx.reply.bulk(cursor.to_string().as_bytes()),
@@ -102,9 +114,8 @@ impl<'a> ScanOptions<'a> {
         Ok(options)
     }
 
-    fn wants(&self, entry: Entry<'_>) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, entry.key()))
-            && self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(entry.type_of().name().as_bytes()))
+    fn has_type(&self, entry: Entry<'_>) -> bool {
+        self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(entry.type_of().name().as_bytes()))
     }
 }
 

@@ -4,11 +4,12 @@ use crate::args::Args;
 use crate::ctx::ReadCtx;
 use crate::element::reply_item;
 use crate::error::CmdError;
-use crate::generic::walk::{parse_cursor, reply_cursor};
+use crate::generic::{parse_cursor, reply_scan_cursor};
 use crate::hash::common::{FieldClock, hash_at};
+use crate::name_filter::NameFilter;
 use crate::outcome::{Outcome, Run};
+use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
-use sluice_base::{Rng, glob};
 use sluice_resp::{Protocol, Reply};
 use sluice_value::{HashField, HashRef};
 use std::collections::HashSet;
@@ -190,26 +191,23 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     };
     let options = HscanOptions::parse(args)?;
+    let mut filter = NameFilter::new(options.pattern);
     let mut found = Vec::new();
     let next = hash.scan(cursor, options.count, |field| {
-        let matches = options
-            .pattern
-            .is_none_or(|pattern| glob::matches(pattern, field.name.bytes(&mut IntBuffer::new())));
-        if matches && clock.is_live(&field) {
+        if clock.is_live(&field) && filter.passes(field.name.bytes(&mut IntBuffer::new())) {
             found.push(field);
         }
     });
-    ctx.reply.array(2);
-    reply_cursor(ctx, next);
-    let each = if options.shown == DrawnParts::Pairs { 2 } else { 1 };
-    ctx.reply.array(found.len() * each);
-    for field in found {
-        reply_item(&mut ctx.reply, field.name);
-        if options.shown == DrawnParts::Pairs {
-            reply_item(&mut ctx.reply, field.value);
+    let with_values = options.shown == DrawnParts::Pairs;
+    let items = found.into_iter().map(|field| {
+        move |reply: &mut Reply<'_>| {
+            reply_item(reply, field.name);
+            if with_values {
+                reply_item(reply, field.value);
+            }
         }
-    }
-    Ok(Outcome::Done)
+    });
+    filter.reply(ctx, |ctx| reply_scan_cursor(ctx, next), if with_values { 2 } else { 1 }, items)
 }
 
 /// Draws that meet a field that has expired, before the fields that live are counted.

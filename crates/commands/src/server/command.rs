@@ -5,6 +5,7 @@ use crate::ctx::StaticCtx;
 use crate::entries::reply_doc;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
+use sluice_base::glob::Pattern;
 use sluice_command::derive::info::Filter;
 use sluice_command::derive::keys::{self, GetKeysError};
 use sluice_command::{Doc, KeyFlags, Named, Spec, derive, lookup_full, table};
@@ -59,7 +60,11 @@ pub(super) fn list(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
         },
         _ => return Err(CmdError::Syntax),
     };
-    let names = derive::info::list(filter, sluice_base::glob::matches_nocase);
+    let pattern = match filter {
+        Filter::Pattern(text) => Pattern::nocase(text),
+        Filter::All | Filter::Module(_) | Filter::Category(_) => Pattern::nocase(b""),
+    };
+    let names = derive::info::list(filter, |_, name| pattern.matches(name));
     ctx.reply.array(names.len());
     for name in names {
         ctx.reply.bulk(name.as_bytes());

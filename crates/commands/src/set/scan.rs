@@ -4,11 +4,13 @@ use crate::args::Args;
 use crate::ctx::ReadCtx;
 use crate::element::reply_item;
 use crate::error::CmdError;
-use crate::generic::{parse_cursor, reply_cursor};
+use crate::generic::{parse_cursor, reply_scan_cursor};
+use crate::name_filter::NameFilter;
 use crate::outcome::{Outcome, Run};
 use crate::set::common::set_of;
-use sluice_base::glob;
 use sluice_base::num::IntBuffer;
+use sluice_resp::Reply;
+use sluice_value::ListItem;
 
 /// The options of SSCAN.
 struct SetScanOptions<'a> {
@@ -51,17 +53,16 @@ pub(super) fn sscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let set = set_of(entry)?;
     let options = SetScanOptions::parse(args)?;
     // The cursor is known behind the members that come behind it.
+    let mut filter = NameFilter::new(options.pattern);
     let mut members = Vec::new();
     let next = set.scan(cursor, options.count, |member| {
         let mut digits = IntBuffer::new();
         let bytes = member.bytes(&mut digits);
-        if options.pattern.is_none_or(|pattern| glob::matches(pattern, bytes)) {
+        if filter.passes(bytes) {
             members.push(bytes.to_vec());
         }
     });
-    ctx.reply.array(2);
-    reply_cursor(ctx, next);
-    ctx.reply.array(members.len());
-    members.iter().for_each(|member| reply_item(&mut ctx.reply, sluice_value::ListItem::Bytes(member)));
-    Ok(Outcome::Done)
+    let items =
+        members.iter().map(|member| |reply: &mut Reply<'_>| reply_item(reply, ListItem::Bytes(member)));
+    filter.reply(ctx, |ctx| reply_scan_cursor(ctx, next), 1, items)
 }

@@ -3,11 +3,12 @@
 use crate::args::Args;
 use crate::ctx::ReadCtx;
 use crate::error::CmdError;
-use crate::generic::walk::{parse_cursor, reply_cursor};
+use crate::generic::{parse_cursor, reply_scan_cursor};
+use crate::name_filter::NameFilter;
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::{ElementsShown, reply_elements, zset_of};
-use sluice_base::glob;
 use sluice_base::num::push_f64_17;
+use sluice_resp::Reply;
 use sluice_value::{Direction, ZsetEncoding, ZsetRef};
 use std::collections::BTreeSet;
 
@@ -109,46 +110,47 @@ pub(super) fn zscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
     };
     let options = ZscanOptions::parse(args)?;
+    let mut filter = NameFilter::new(options.pattern);
     let mut found: Vec<(Vec<u8>, f64)> = Vec::new();
     let mut seen = 0;
     let mut steps = options.count.saturating_mul(STEPS_PER_ELEMENT);
     loop {
         cursor = zset.scan(cursor, &mut |member, score| {
             seen += 1;
-            if options.pattern.is_none_or(|pattern| glob::matches(pattern, member)) {
+            if filter.passes(member) {
                 found.push((member.to_vec(), score));
             }
         });
         steps -= 1;
-        if cursor == 0 || seen >= options.count || steps == 0 {
+        if cursor == 0 || seen >= options.count || steps == 0 || filter.has_undecided() {
             break;
         }
     }
-    ctx.reply.array(2);
-    reply_cursor(ctx, cursor);
-    let per_element = if options.without_scores { 1 } else { 2 };
-    ctx.reply.array(per_element * found.len());
+    let values = if options.without_scores { 1 } else { 2 };
     // The reference writes the scores of a skip list with all their digits.
     let is_listpack = zset.encoding() == ZsetEncoding::Listpack;
-    let mut digits = Vec::new();
-    for (member, score) in &found {
-        ctx.reply.bulk(member);
-        if !options.without_scores {
+    let items = found.iter().map(|(member, score)| {
+        move |reply: &mut Reply<'_>| {
+            reply.bulk(member);
             match is_listpack {
-                true => ctx.reply.bulk_double(*score),
+                _ if values == 1 => {}
+                true => reply.bulk_double(*score),
                 false => {
-                    digits.clear();
+                    let mut digits = Vec::with_capacity(SCORE_BYTES_MAX);
                     push_f64_17(&mut digits, *score);
-                    ctx.reply.bulk(&digits);
+                    reply.bulk(&digits);
                 }
             }
         }
-    }
-    Ok(Outcome::Done)
+    });
+    filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), values, items)
 }
 
 /// Pages of the index that one call visits at most, per element asked for.
 const STEPS_PER_ELEMENT: u64 = 10;
+
+/// Bytes of a score with 17 digits, about.
+const SCORE_BYTES_MAX: usize = 32;
 
 /// ZSCAN's options.
 struct ZscanOptions<'a> {

@@ -11,6 +11,7 @@
 use crate::session::Subscribed;
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
+use sluice_base::glob::{self, LongClasses, SHORT_BYTES_MAX};
 use sluice_base::heap;
 use sluice_resp::Outbox;
 use std::collections::BTreeMap;
@@ -127,6 +128,19 @@ struct Topics {
 struct Topic {
     name: Arc<[u8]>,
     subscribers: Vec<SessionKey>,
+    /// Of a pattern's name.
+    long_classes: Option<LongClasses>,
+}
+
+impl Topic {
+    /// Whether a channel matches this pattern.
+    #[cold]
+    fn matches(&self, channel: &[u8]) -> bool {
+        match &self.long_classes {
+            Some(pattern) => pattern.matches(channel),
+            None => glob::matches(&self.name, channel),
+        }
+    }
 }
 
 /// A client with subscriptions.
@@ -152,7 +166,9 @@ impl PubSub {
     /// Bytes that the allocator has given. O(topics and clients).
     pub(crate) fn footprint(&self) -> usize {
         let topic = |topic: &Topic| {
-            heap::block(2 * size_of::<usize>() + topic.name.len()) + heap::vec(&topic.subscribers)
+            heap::block(2 * size_of::<usize>() + topic.name.len())
+                + heap::vec(&topic.subscribers)
+                + topic.long_classes.as_ref().map_or(0, LongClasses::footprint)
         };
         let topics = |topics: &Topics| {
             heap::tree::<Arc<[u8]>, u32>(topics.by_name.len())
@@ -189,7 +205,7 @@ impl PubSub {
     pub(crate) fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         self.met.add(name);
         let before = self.has_listeners();
-        let slot = self.topics[kind as usize].slot_of(name);
+        let slot = self.topics[kind as usize].slot_of(kind, name);
         let index = self.topics[kind as usize].slots[slot as usize].subscribers.len() as u32;
         let own = self.subscriber(client);
         if own.indexes[kind as usize].contains_key(&slot) {
@@ -274,9 +290,11 @@ impl PubSub {
             targets.push(TopicRef { kind, slot });
         }
         if kind == TopicKind::Channel {
-            let patterns = &self.topics[TopicKind::Pattern as usize].by_name;
-            let matching =
-                patterns.iter().filter(|(pattern, _)| sluice_base::glob::matches(pattern, channel));
+            let patterns = &self.topics[TopicKind::Pattern as usize];
+            let matching = patterns.by_name.iter().filter(|(name, slot)| match name.len() {
+                ..=SHORT_BYTES_MAX => glob::matches(name, channel),
+                _ => patterns.slots[**slot as usize].matches(channel),
+            });
             targets.extend(matching.map(|(_, &slot)| TopicRef { kind: TopicKind::Pattern, slot }));
         }
     }
@@ -363,12 +381,16 @@ impl PubSub {
 
 impl Topics {
     /// The slot of a topic, made where there is none.
-    fn slot_of(&mut self, name: &[u8]) -> u32 {
+    fn slot_of(&mut self, kind: TopicKind, name: &[u8]) -> u32 {
         if let Some(slot) = self.by_name.get(name) {
             return *slot;
         }
         let name: Arc<[u8]> = name.into();
-        let topic = Topic { name: name.clone(), subscribers: Vec::new() };
+        let long_classes = match kind {
+            TopicKind::Pattern => LongClasses::of(&name),
+            TopicKind::Channel | TopicKind::Shard => None,
+        };
+        let topic = Topic { name: name.clone(), subscribers: Vec::new(), long_classes };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = topic;

@@ -193,8 +193,8 @@ impl Functions {
 
     /// The libraries whose names match a pattern in any case, by name.
     pub(crate) fn matching<'a>(&'a self, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a Library> {
-        self.iter()
-            .filter(move |library| pattern.is_none_or(|pattern| glob::matches_nocase(pattern, &library.name)))
+        let pattern = pattern.map(glob::Pattern::nocase);
+        self.iter().filter(move |library| pattern.as_ref().is_none_or(|it| it.matches(&library.name)))
     }
 
     /// The code of all libraries, by name.

@@ -223,6 +223,64 @@ fn large_collections_come_in_pieces() {
     }
 }
 
+/// A pattern and names that take long together: `[^b]` so many times, then `b`.
+fn hostile_names(rig: &mut Rig) -> String {
+    for name in ["a".repeat(30_000), "a".repeat(25_000) + "b", "b".repeat(20_000), "short".to_owned()] {
+        rig.check(&format!("SET {name} x"), "+OK");
+        rig.check(&format!("HSET h {name} 1"), ":1");
+        rig.check(&format!("SADD s {name}"), ":1");
+        rig.check(&format!("ZADD z 1.5 {name}"), ":1");
+    }
+    format!("*{}b*", "[^b]".repeat(10_000))
+}
+
+fn sorted_names(reply: &str) -> Vec<String> {
+    let mut names: Vec<String> = reply.split('"').map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_pattern_that_takes_long_is_matched_apart() {
+    for limits in [&[][..], &[("hash-max-listpack-entries", "1"), ("zset-max-listpack-entries", "1")]] {
+        let mut apart = Rig::with(limits);
+        let mut here = Rig::with(&[limits, &[("slow-read-elements", "0")]].concat());
+        let pattern = hostile_names(&mut apart);
+        hostile_names(&mut here);
+        let client = apart.client;
+        apart.holds_reads = true;
+        let forms = [
+            "KEYS #",
+            "SCAN 0 COUNT 1000 MATCH #",
+            "HSCAN h 0 COUNT 1000 MATCH #",
+            "SSCAN s 0 COUNT 1000 MATCH #",
+            "ZSCAN z 0 COUNT 1000 MATCH #",
+            "HSCAN h 0 COUNT 1000 MATCH # NOVALUES",
+        ];
+        for form in forms {
+            let line = form.replace('#', &pattern);
+            assert_eq!(apart.run(&line), "", "{form}: another thread matches");
+            apart.finish_read();
+            let reply = got(&mut apart, client);
+            let expected = here.run(&line);
+            assert!(expected.contains("aab\""), "{form}: {expected}");
+            assert!(!expected.contains("short"), "{form}");
+            if form.starts_with("SCAN") {
+                // A call ends behind the bucket that it could not decide.
+                assert!(!reply.contains("short"), "{form}");
+                continue;
+            }
+            assert_eq!(sorted_names(&reply), sorted_names(&expected), "{form}");
+        }
+        // What MULTI has queued is matched where it runs.
+        for line in ["MULTI", &format!("KEYS {pattern}"), "EXEC"] {
+            apart.argv(client, &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        }
+        assert!(apart.reads.is_empty());
+        assert_eq!(apart.run("KEYS s*").matches('"').count(), 4, "ordinary patterns are decided at once");
+    }
+}
+
 #[test]
 fn a_small_range_of_a_large_stream_or_map_is_read_where_it_runs() {
     let mut rig = Rig::new();

@@ -1,0 +1,183 @@
+//! Where the elements between two stars stand first in a text: 256 elements at a time, for runs of positions.
+//!
+//! ```text
+//!  positions that may be a match   1 1 1 1 1 1 1 …     one bit each, PositionS at a time
+//!  after elements 0–255            0 0 1 1 0 1 0 …     one pass over the text: a bit for each element that
+//!  after elements 256–511          0 0 0 1 0 0 0 …     the bytes so far have matched, shifted by each byte
+//! ```
+//!
+//! Cost: a pass takes a step for each position and each element of its 256, and what the text of the elements
+//! takes to be read; none is made where no position is left. No memory is allocated.
+
+use super::class::ByteSet;
+use super::{Source, Work};
+
+/// What was found.
+pub(super) enum Found {
+    /// The elements match up to here: positions in the pattern and in the text.
+    At {
+        pattern: usize,
+        text: usize,
+    },
+    Nowhere,
+    /// The search would have taken more steps than it may.
+    GaveUp,
+}
+
+/// Looks from `from` on for the first position of the text at which the elements of `source` match that begin
+/// at `star` and end before the next star. Those that end the pattern have to end the text.
+#[cold]
+pub(super) fn find<S: Source, W: Work>(
+    source: S,
+    star: usize,
+    text: &[u8],
+    from: usize,
+    work: &mut W,
+) -> Found {
+    let pattern = source.pattern();
+    let (mut end, mut elements) = (star, 0);
+    while end < pattern.len() && pattern[end] != b'*' {
+        end = source.after(end);
+        elements += 1;
+    }
+    let Some(last) = text.len().checked_sub(elements).filter(|last| *last >= from) else {
+        return Found::Nowhere;
+    };
+    if end == pattern.len() {
+        return match matches_here(source, star, &text[last..]) {
+            true => Found::At { pattern: end, text: text.len() },
+            false => Found::Nowhere,
+        };
+    }
+    let segment = Segment { source, star, end };
+    let (mut at, mut positions) = (from, POSITIONS_MIN);
+    while at <= last {
+        let count = positions.min(last - at + 1);
+        let first = if elements <= 64 {
+            segment.first_of::<1, W>(text, at, count, work)
+        } else {
+            segment.first_of::<4, W>(text, at, count, work)
+        };
+        match first {
+            Err(GaveUp) => return Found::GaveUp,
+            Ok(Some(index)) => return Found::At { pattern: end, text: at + index + elements },
+            Ok(None) => at += count,
+        }
+        positions = (positions * 2).min(POSITIONS_MAX);
+    }
+    Found::Nowhere
+}
+
+fn matches_here<S: Source>(source: S, mut p: usize, text: &[u8]) -> bool {
+    text.iter().all(|&byte| {
+        let (matched, next) = source.step(p, byte);
+        p = next;
+        matched
+    })
+}
+
+struct GaveUp;
+
+/// The elements between two stars.
+struct Segment<S> {
+    source: S,
+    star: usize,
+    end: usize,
+}
+
+impl<S: Source> Segment<S> {
+    /// The first of `count` positions from `at` on where the elements match.
+    fn first_of<const WORDS: usize, W: Work>(
+        &self,
+        text: &[u8],
+        at: usize,
+        count: usize,
+        work: &mut W,
+    ) -> Result<Option<usize>, GaveUp> {
+        let mut left = [0_u64; POSITIONS_MAX / 64];
+        let words = count.div_ceil(64);
+        left[..words].fill(u64::MAX);
+        if count % 64 != 0 {
+            left[words - 1] = u64::MAX >> (64 - count % 64);
+        }
+        let (mut p, mut passed) = (self.star, 0);
+        while p < self.end {
+            let before = p;
+            let part = Part::<WORDS>::read(self.source, &mut p, self.end);
+            let steps = count + part.elements + TABLE_STEPS + (p - before);
+            work.count(steps);
+            if !work.take(steps) {
+                return Err(GaveUp);
+            }
+            part.keep_matching(&text[at + passed..][..count + part.elements - 1], &mut left[..words]);
+            passed += part.elements;
+            if left[..words].iter().all(|word| *word == 0) {
+                return Ok(None);
+            }
+        }
+        let found = left[..words].iter().enumerate().find(|(_, word)| **word != 0);
+        Ok(found.map(|(index, word)| index * 64 + word.trailing_zeros() as usize))
+    }
+}
+
+/// Up to 64 × `WORDS` elements: for each byte, those that match it.
+struct Part<const WORDS: usize> {
+    elements: usize,
+    matching: [[u64; WORDS]; 256],
+}
+
+impl<const WORDS: usize> Part<WORDS> {
+    /// Reads elements from `p` on, which is moved behind them.
+    fn read<S: Source>(source: S, p: &mut usize, end: usize) -> Part<WORDS> {
+        let mut part = Part { elements: 0, matching: [[0; WORDS]; 256] };
+        while *p < end && part.elements < 64 * WORDS {
+            let (set, next) = source.element_set(*p);
+            part.mark_edges(set);
+            part.elements += 1;
+            *p = next;
+        }
+        // An edge is where a byte differs from the one before.
+        for byte in 1..256 {
+            let before = part.matching[byte - 1];
+            part.matching[byte].iter_mut().zip(before).for_each(|(word, before)| *word ^= before);
+        }
+        part
+    }
+
+    fn mark_edges(&mut self, set: ByteSet) {
+        let (word, bit) = (self.elements / 64, self.elements % 64);
+        for byte in set.edges() {
+            self.matching[usize::from(byte)][word] ^= 1 << bit;
+        }
+    }
+
+    /// Clears the positions, of which the first is the text's first byte, at which the elements do not match.
+    fn keep_matching(&self, text: &[u8], positions: &mut [u64]) {
+        let (last_word, last_bit) = ((self.elements - 1) / 64, (self.elements - 1) % 64);
+        let mut state = [0_u64; WORDS];
+        // A position is read before the match that begins there can have ended.
+        for (index, &byte) in text.iter().enumerate() {
+            let mut carried = match positions.get(index / 64) {
+                Some(word) => word >> (index % 64) & 1,
+                None => 0,
+            };
+            for (word, mask) in state.iter_mut().zip(self.matching[usize::from(byte)]) {
+                let shifted = *word << 1 | carried;
+                carried = *word >> 63;
+                *word = shifted & mask;
+            }
+            if let Some(begin) = (index + 1).checked_sub(self.elements)
+                && state[last_word] >> last_bit & 1 == 0
+            {
+                positions[begin / 64] &= !(1 << (begin % 64));
+            }
+        }
+    }
+}
+
+/// Positions of a first run: the elements may well be found near.
+const POSITIONS_MIN: usize = 256;
+/// Positions of a run at most.
+const POSITIONS_MAX: usize = 8192;
+/// Steps that a table of elements takes beside its elements.
+const TABLE_STEPS: usize = 256;
