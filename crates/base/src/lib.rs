@@ -33,7 +33,7 @@ pub mod version;
 pub use bytes::Bytes;
 pub use crc16::key_slot;
 pub use epoch::{Epoch, Watched};
-pub use hash::{HashSeed, siphash13};
+pub use hash::{HashItself, HashSeed, siphash13};
 pub use hex::hex;
 pub use histogram::Histogram;
 pub use id::ClientId;

@@ -11,9 +11,11 @@
 
 mod steps;
 
-use sluice_base::{Epoch, Watched, heap};
+use sluice_base::{Epoch, HashItself, Watched, heap};
 use sluice_commands::HotKeyLimits;
 use sluice_keyspace::Key;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 /// Bytes of the longest name that has a row. A longer name counts as an access and takes no memory.
 pub(crate) const NAME_MAX: usize = 4096;
@@ -73,13 +75,14 @@ pub(crate) struct HotKey<'a> {
     pub per_second: u64,
 }
 
-/// Accesses of a time. The three lists have a row of each key, at the same index: what a search looks at
-/// first stands close together.
+/// Accesses of a time.
 #[derive(Debug, Default)]
 struct AccessWindow {
-    hashes: Vec<u64>,
-    counts: Vec<u64>,
-    keys: Vec<WindowKey>,
+    rows: Vec<WindowRow>,
+    /// Of the rows with a hash, the one that was made last: the others follow by [`WindowRow::same_hash`].
+    by_hash: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
+    /// Counts with their rows as a heap: neither of the pairs at 2 n + 1 and 2 n + 2 is less than the one at n.
+    by_count: Vec<(u64, u32)>,
     /// Accesses drawn.
     samples: u64,
     /// When the window began, ns of the monotonic clock; `None` until somebody tells the time.
@@ -91,11 +94,16 @@ struct AccessWindow {
 }
 
 #[derive(Debug)]
-struct WindowKey {
+struct WindowRow {
+    hash: u64,
     db: usize,
     name: Box<[u8]>,
     /// By how much the count may be too high.
     error: u64,
+    /// Where the count stands in the heap.
+    heap_at: u32,
+    /// The row made before this one that has the same hash: of another database, as a rule.
+    same_hash: Option<u32>,
 }
 
 impl HotKeys {
@@ -126,7 +134,7 @@ impl HotKeys {
         u64::from(self.limits.percent)
     }
 
-    /// Counts an access that was drawn. O(`hotkeys-top-k`), over lists of eight bytes a key.
+    /// Counts an access that was drawn. O(log `hotkeys-top-k`).
     pub(crate) fn count(&mut self, db: usize, key: Key<'_>, now_ns: u64) {
         self.open.began_ns.get_or_insert(now_ns);
         self.open.count(db, key, self.limits.keys);
@@ -170,12 +178,12 @@ impl HotKeys {
 
     /// The keys of the last whole window, the hottest first.
     pub(crate) fn hottest(&self) -> Vec<HotKey<'_>> {
-        let rows = self.shown.keys.iter().zip(&self.shown.counts);
+        let rows = self.shown.rows.iter();
         let mut keys: Vec<HotKey<'_>> = rows
-            .map(|(key, count)| HotKey {
-                db: key.db,
-                name: &key.name,
-                per_second: self.shown.per_second(*count, key.error),
+            .map(|row| HotKey {
+                db: row.db,
+                name: &row.name,
+                per_second: self.shown.per_second(self.shown.count_of(row), row.error),
             })
             .collect();
         keys.sort_by_key(|key| std::cmp::Reverse(key.per_second));
@@ -204,26 +212,108 @@ impl AccessWindow {
         if key.bytes.len() > NAME_MAX {
             return;
         }
-        let row = self.hashes.iter().enumerate().find(|(row, hash)| {
-            **hash == key.hash && self.keys[*row].db == db && *self.keys[*row].name == *key.bytes
-        });
-        if let Some((row, _)) = row {
-            self.counts[row] += 1;
+        if let Some(row) = self.row_of(db, key) {
+            return self.raise(self.rows[row as usize].heap_at as usize, 1);
+        }
+        if self.rows.len() < keys_max {
+            let row = self.rows.len() as u32;
+            let at = self.by_count.len();
+            self.by_count.push((0, row));
+            self.rows.push(WindowRow::of(db, key, 0, at));
+            self.link(row);
+            // The row of the least count, until another has been counted as rarely and stands before it.
+            self.sift_up(at);
+            return self.raise(self.rows[row as usize].heap_at as usize, 1);
+        }
+        if let Some(&(count, row)) = self.by_count.first() {
+            self.unlink(row);
+            self.rows[row as usize] = WindowRow::of(db, key, count, 0);
+            self.link(row);
+            self.raise(0, 1);
+        }
+    }
+
+    fn row_of(&self, db: usize, key: Key<'_>) -> Option<u32> {
+        let mut next = self.by_hash.get(&key.hash).copied();
+        while let Some(at) = next {
+            let row = &self.rows[at as usize];
+            if row.db == db && *row.name == *key.bytes {
+                return Some(at);
+            }
+            next = row.same_hash;
+        }
+        None
+    }
+
+    fn count_of(&self, row: &WindowRow) -> u64 {
+        self.by_count[row.heap_at as usize].0
+    }
+
+    /// Has a row found by its hash.
+    fn link(&mut self, at: u32) {
+        let row = &mut self.rows[at as usize];
+        row.same_hash = self.by_hash.insert(row.hash, at);
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let WindowRow { hash, same_hash, .. } = self.rows[at as usize];
+        let Some(first) = self.by_hash.get_mut(&hash) else { return };
+        if *first == at {
+            match same_hash {
+                Some(next) => *first = next,
+                None => drop(self.by_hash.remove(&hash)),
+            }
             return;
         }
-        let name: Box<[u8]> = key.bytes.into();
-        if self.keys.len() < keys_max {
-            self.hashes.push(key.hash);
-            self.counts.push(1);
-            self.keys.push(WindowKey { db, name, error: 0 });
-            return;
+        let mut before = *first as usize;
+        while self.rows[before].same_hash != Some(at) {
+            let Some(next) = self.rows[before].same_hash else { return };
+            before = next as usize;
         }
-        let least = self.counts.iter().enumerate().min_by_key(|(_, count)| **count);
-        if let Some((row, count)) = least.map(|(row, count)| (row, *count)) {
-            self.hashes[row] = key.hash;
-            self.counts[row] = count + 1;
-            self.keys[row] = WindowKey { db, name, error: count };
+        self.rows[before].same_hash = same_hash;
+    }
+
+    /// Adds to the count at a position of the heap, which sinks until it is no more than those below it.
+    fn raise(&mut self, mut at: usize, by: u64) {
+        self.by_count[at].0 += by;
+        loop {
+            let below =
+                (2 * at + 1..self.by_count.len().min(2 * at + 3)).min_by_key(|below| self.by_count[*below]);
+            let Some(below) = below.filter(|below| self.by_count[*below] < self.by_count[at]) else { break };
+            self.swap(at, below);
+            at = below;
         }
+    }
+
+    fn sift_up(&mut self, mut at: usize) {
+        while at > 0 && self.by_count[at] < self.by_count[(at - 1) / 2] {
+            self.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.by_count.swap(one, other);
+        for at in [one, other] {
+            self.rows[self.by_count[at].1 as usize].heap_at = at as u32;
+        }
+    }
+
+    /// Makes heap and hashes anew for these rows with their counts.
+    fn fill(&mut self, rows: Vec<(u64, WindowRow)>) {
+        (self.rows, self.by_count, self.by_hash) = Default::default();
+        for (count, row) in rows {
+            let (index, at) = (self.rows.len() as u32, self.by_count.len());
+            self.rows.push(WindowRow { heap_at: at as u32, same_hash: None, ..row });
+            self.by_count.push((count, index));
+            self.link(index);
+            self.sift_up(at);
+        }
+    }
+
+    fn take_rows(&mut self) -> Vec<(u64, WindowRow)> {
+        let rows = std::mem::take(&mut self.rows);
+        rows.into_iter().map(|row| (self.by_count[row.heap_at as usize].0, row)).collect()
     }
 
     /// Accesses in a second of a key with this count, of which the middle of what may be true is taken, and
@@ -240,36 +330,45 @@ impl AccessWindow {
 
     /// Leaves so many rows, those of the highest counts.
     fn keep_hottest(&mut self, keys_max: usize) {
-        if self.keys.len() <= keys_max {
+        if self.rows.len() <= keys_max {
             return;
         }
-        let mut rows: Vec<(u64, (u64, WindowKey))> =
-            self.counts.drain(..).zip(self.hashes.drain(..).zip(self.keys.drain(..))).collect();
+        let mut rows = self.take_rows();
         rows.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         rows.truncate(keys_max);
-        for (count, (hash, key)) in rows {
-            self.counts.push(count);
-            self.hashes.push(hash);
-            self.keys.push(key);
-        }
+        self.fill(rows);
     }
 
     fn forget_db(&mut self, db: usize) {
-        let mut row = 0;
-        while let Some(key) = self.keys.get(row) {
-            if key.db != db {
-                row += 1;
-                continue;
+        let mut rows = self.take_rows();
+        let mut at = 0;
+        while at < rows.len() {
+            match rows[at].1.db == db {
+                true => drop(rows.swap_remove(at)),
+                false => at += 1,
             }
-            self.keys.swap_remove(row);
-            self.hashes.swap_remove(row);
-            self.counts.swap_remove(row);
         }
+        self.fill(rows);
     }
 
     fn footprint(&self) -> usize {
-        let names: usize = self.keys.iter().map(|key| heap::block(key.name.len())).sum();
-        heap::vec(&self.hashes) + heap::vec(&self.counts) + heap::vec(&self.keys) + names
+        let names: usize = self.rows.iter().map(|row| heap::block(row.name.len())).sum();
+        let hashes = self.by_hash.capacity() * (size_of::<(u64, u32)>() + 1);
+        heap::vec(&self.rows) + heap::vec(&self.by_count) + hashes + names
+    }
+}
+
+impl WindowRow {
+    /// A row whose count stands at a position of the heap. It is not linked yet.
+    fn of(db: usize, key: Key<'_>, error: u64, heap_at: usize) -> WindowRow {
+        WindowRow {
+            hash: key.hash,
+            db,
+            name: key.bytes.into(),
+            error,
+            heap_at: heap_at as u32,
+            same_hash: None,
+        }
     }
 }
 
@@ -342,7 +441,8 @@ mod tests {
         count(&mut hot, 0, "a", 10);
         count(&mut hot, 0, "b", 4);
         count(&mut hot, 0, "c", 2);
-        assert_eq!((hot.open.counts.clone(), hot.open.keys[1].error), (vec![10, 6], 4));
+        let counts: Vec<u64> = hot.open.rows.iter().map(|row| hot.open.count_of(row)).collect();
+        assert_eq!((counts, hot.open.rows[1].error), (vec![10, 6], 4));
         hot.end_window(SECOND_NS);
         assert_eq!((shown(&hot).as_str(), hot.samples()), ("0:a=10 0:c=4", 16));
     }
@@ -354,9 +454,58 @@ mod tests {
             count(&mut hot, 0, "hot", 1);
             (0..8).for_each(|other| count(&mut hot, 0, &format!("{round}-{other}"), 1));
         }
-        assert_eq!(hot.open.keys.len(), 10);
+        assert_eq!(hot.open.rows.len(), 10);
         hot.end_window(SECOND_NS);
         assert!(hot.hottest().iter().any(|key| key.name == b"hot"));
+    }
+
+    /// Rows as anybody would write them down: the row of the least count, of these the first, makes room.
+    #[derive(Default)]
+    struct Plain(Vec<(usize, Vec<u8>, u64, u64)>);
+
+    impl Plain {
+        fn count(&mut self, db: usize, name: &[u8], keys_max: usize) {
+            if let Some(row) = self.0.iter_mut().find(|row| (row.0, &*row.1) == (db, name)) {
+                row.2 += 1;
+            } else if self.0.len() < keys_max {
+                self.0.push((db, name.to_vec(), 1, 0));
+            } else if let Some(row) = self.0.iter_mut().min_by_key(|row| row.2) {
+                *row = (db, name.to_vec(), row.2 + 1, row.2);
+            }
+        }
+    }
+
+    #[test]
+    fn the_rows_are_those_of_a_plain_search() {
+        let mut rng = sluice_base::Rng::new(18);
+        for keys in [1, 2, 3, 10, 100, 1000] {
+            let (mut hot, mut plain) = (hot_keys(keys, 100, 1), Plain::default());
+            for step in 0..20_000 {
+                // Few hashes, so that names share one.
+                let range = rng.below(2 * keys as u64 + 3);
+                let number = rng.below(1 + range);
+                let (db, name) = (rng.below(2) as usize, format!("key:{number}").into_bytes());
+                hot.count(db, Key { bytes: &name, hash: number % 40, arg: Key::NO_ARG }, 0);
+                plain.count(db, &name, keys);
+                if step % 5000 == 4000 {
+                    hot.forget_db(1);
+                    let mut at = 0;
+                    while at < plain.0.len() {
+                        match plain.0[at].0 {
+                            1 => drop(plain.0.swap_remove(at)),
+                            _ => at += 1,
+                        }
+                    }
+                }
+                if step % 100 == 0 {
+                    let open = &hot.open;
+                    let rows = open.rows.iter();
+                    let rows: Vec<_> =
+                        rows.map(|row| (row.db, row.name.to_vec(), open.count_of(row), row.error)).collect();
+                    assert_eq!(rows, plain.0, "{keys} keys, step {step}");
+                }
+            }
+        }
     }
 
     #[test]
