@@ -121,6 +121,8 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         group.set_position(id, options.entries_read, copied);
     });
     edit.state_modified(Event::XGroupSetId, 1);
+    // Entries before the former position may be new for clients that wait.
+    edit.ready();
     drop(edit);
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -119,3 +119,28 @@ fn a_wait_inside_a_transaction_answers_at_once() {
     rig.run("XREAD BLOCK 0 STREAMS s 0");
     rig.check("EXEC", "[nil-array]");
 }
+
+#[test]
+fn a_group_that_is_set_back_wakes_its_readers() {
+    let mut rig = Rig::new();
+    let (reader, other, plain) = (rig.connect(), rig.connect(), rig.connect());
+    rig.run("XADD s 1-1 a b");
+    rig.run("XADD s 2-1 c d");
+    rig.run("XGROUP CREATE s g $");
+    rig.run("XGROUP CREATE s h $");
+    assert_eq!(rig.run_as(reader, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"), "");
+    assert_eq!(rig.run_as(other, "XREADGROUP GROUP h c BLOCK 0 STREAMS s >"), "");
+    assert_eq!(rig.run_as(plain, "XREAD BLOCK 0 STREAMS s $"), "");
+    rig.check("XGROUP SETID s g 1-1", "+OK");
+    assert_eq!(got(&mut rig, reader), "[[\"s\", [[\"2-1\", [\"c\", \"d\"]]]]]");
+    assert_eq!(got(&mut rig, other), "");
+    assert_eq!(got(&mut rig, plain), "");
+    rig.check("XGROUP SETID s h $", "+OK");
+    assert_eq!(got(&mut rig, other), "");
+    // Within a transaction as in any unit: at its end.
+    for line in ["MULTI", "XGROUP SETID s h 0", "EXEC"] {
+        rig.run(line);
+    }
+    assert!(got(&mut rig, other).starts_with("[[\"s\", [[\"1-1\""));
+    assert!(rig.run("INFO clients").contains("blocked_clients:1\\r\\n"));
+}
