@@ -38,9 +38,9 @@ fn subscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
         TopicKind::Pattern => "psubscribe",
         TopicKind::Shard => "ssubscribe",
     };
-    for name in args.iter_from(1) {
+    for (index, name) in args.iter_from(1).enumerate() {
         ctx.pubsub.subscribe(kind, ctx.key, name);
-        confirm(ctx, kind, word, Some(name));
+        confirm(ctx, kind, word, index, Some(name));
     }
     Ok(Outcome::Done)
 }
@@ -51,27 +51,30 @@ fn unsubscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run 
         TopicKind::Pattern => "punsubscribe",
         TopicKind::Shard => "sunsubscribe",
     };
-    for name in args.iter_from(1) {
+    for (index, name) in args.iter_from(1).enumerate() {
         ctx.pubsub.unsubscribe(kind, ctx.key, name);
-        confirm(ctx, kind, word, Some(name));
+        confirm(ctx, kind, word, index, Some(name));
     }
     if args.len() > 1 {
         return Ok(Outcome::Done);
     }
     let all = ctx.pubsub.names_of(kind, ctx.key);
-    for name in &all {
+    for (index, name) in all.iter().enumerate() {
         ctx.pubsub.unsubscribe(kind, ctx.key, name);
-        confirm(ctx, kind, word, Some(name));
+        confirm(ctx, kind, word, index, Some(name));
     }
     if all.is_empty() {
-        confirm(ctx, kind, word, None);
+        confirm(ctx, kind, word, 0, None);
     }
     Ok(Outcome::Done)
 }
 
 /// Tells the client what it has subscribed to, or no longer, and to how much it subscribes: shard channels
 /// are counted by themselves. A confirmation is sent even where replies are turned off, as messages are.
-fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, name: Option<&[u8]>) {
+///
+/// The array of EXEC has one value of each command: the first confirmation, whose `index` is 0. The others
+/// come behind the array, as messages that the same transaction has published do.
+fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, index: usize, name: Option<&[u8]>) {
     let subscribed = ctx.pubsub.subscribed(ctx.key);
     ctx.caller.subscribed = subscribed;
     let count = match kind {
@@ -80,6 +83,7 @@ fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, name: Option<&[
     };
     let outbox = match ctx.caller.reply {
         ReplyMode::Off | ReplyMode::Skipping => &mut ctx.pubsub.outgoing.own,
+        _ if ctx.caller.flags.in_exec && index > 0 => &mut ctx.pubsub.outgoing.own,
         ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching | ReplyMode::Forbidden => {
             ctx.reply.outbox()
         }
@@ -107,8 +111,8 @@ fn channels(ctx: &mut ReportCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
         text.extend_from_slice(b"'. Try PUBSUB HELP.");
         return Err(CmdError::owned(text));
     }
-    let pattern = args.get(2);
-    let chosen = |name: &&[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+    let pattern = args.get(2).map(glob::Pattern::new);
+    let chosen = |name: &&[u8]| pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
     let deferred = ctx.reply.defer();
     let mut count = 0;
     for name in ctx.control.clients.pubsub.iter(kind).filter(chosen) {

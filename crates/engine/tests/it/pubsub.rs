@@ -363,3 +363,52 @@ fn a_client_that_ends_or_became_a_replica_is_sent_nothing() {
     rig.check("PUBLISH x m", ":1");
     assert_eq!(rig.output(client), b"+OK\r\n");
 }
+
+/// Confirmations are arrays in RESP2 and pushes in RESP3, within EXEC's array too, as in the reference.
+#[test]
+fn the_array_of_exec_has_one_value_of_each_subscription_that_is_queued() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["SUBSCRIBE a", "GET q"], "*2|*3|$9|subscribe|$1|a|:1|$-1|"),
+        (
+            &["SUBSCRIBE a b c", "INCR k"],
+            "*2|*3|$9|subscribe|$1|a|:1|:1|*3|$9|subscribe|$1|b|:2|*3|$9|subscribe|$1|c|:3|",
+        ),
+        (
+            &["PSUBSCRIBE a b", "SSUBSCRIBE c d", "GET q"],
+            "*3|*3|$10|psubscribe|$1|a|:1|*3|$10|ssubscribe|$1|c|:1|$-1|\
+             *3|$10|psubscribe|$1|b|:2|*3|$10|ssubscribe|$1|d|:2|",
+        ),
+        (
+            &["SUBSCRIBE a b", "UNSUBSCRIBE", "UNSUBSCRIBE", "ECHO x"],
+            "*4|*3|$9|subscribe|$1|a|:1|*3|$11|unsubscribe|$1|a|:1|*3|$11|unsubscribe|$-1|:0|$1|x|\
+             *3|$9|subscribe|$1|b|:2|*3|$11|unsubscribe|$1|b|:0|",
+        ),
+        (
+            &["PSUBSCRIBE a b", "PUNSUBSCRIBE a b", "SSUBSCRIBE a b", "SUNSUBSCRIBE a b"],
+            "*4|*3|$10|psubscribe|$1|a|:1|*3|$12|punsubscribe|$1|a|:1|*3|$10|ssubscribe|$1|a|:1|\
+             *3|$12|sunsubscribe|$1|a|:1|*3|$10|psubscribe|$1|b|:2|*3|$12|punsubscribe|$1|b|:0|\
+             *3|$10|ssubscribe|$1|b|:2|*3|$12|sunsubscribe|$1|b|:0|",
+        ),
+        (
+            &["SUBSCRIBE a b", "PUBLISH b m"],
+            "*2|*3|$9|subscribe|$1|a|:1|:1|*3|$9|subscribe|$1|b|:2|*3|$7|message|$1|b|$1|m|",
+        ),
+    ];
+    for proto in ["2", "3"] {
+        for (lines, expected) in cases {
+            let (mut rig, client) = listener(proto);
+            rig.run_as(client, "MULTI");
+            for line in *lines {
+                rig.check_as(client, line, "+QUEUED");
+            }
+            let got = String::from_utf8(rig.argv(client, &[b"EXEC"])).unwrap().replace("\r\n", "|");
+            let expected = match proto {
+                "2" => (*expected).to_owned(),
+                _ => expected.replace("*3|$", ">3|$").replace("$-1|", "_|"),
+            };
+            // The head of EXEC's own array is one of arrays in both.
+            let head = format!("*{}|", lines.len());
+            assert_eq!(got, head + expected.split_once('|').unwrap().1, "{lines:?}");
+        }
+    }
+}
