@@ -7,6 +7,7 @@ use crate::rule::RuleError;
 use crate::selector::{Selector, is_among};
 use crate::text::{merge_selectors, word};
 use sluice_base::heap;
+use sluice_command::KeyFlags;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -226,6 +227,16 @@ impl User {
     #[inline]
     pub fn allows_all(&self) -> bool {
         self.asks.allows_all
+    }
+
+    /// Whether some of its rules let it read a key of this name, whatever the command. Cost: its patterns.
+    pub fn may_read_key(&self, name: &[u8]) -> bool {
+        self.allows_all() || self.selectors().any(|selector| selector.allows_key(name, KeyFlags::ACCESS))
+    }
+
+    /// Whether some of its rules let it read every key there may be. Cost: its patterns.
+    pub fn may_read_every_key(&self) -> bool {
+        self.allows_all() || self.selectors().any(|selector| selector.allows_every_key(KeyFlags::ACCESS))
     }
 
     /// Whether the user was changed or deleted since. O(1).

@@ -418,7 +418,7 @@ impl Engine {
         if session.caller.flags.monitor {
             self.control.clients.monitors.retain(|k| *k != key);
         }
-        self.control.clients.tracking.turn_off(key);
+        self.control.clients.tracking.leave(key);
         self.keep_orphan(session);
     }
 

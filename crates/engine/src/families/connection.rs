@@ -171,7 +171,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     ctx.session.transaction = None;
     ctx.control.clients.watching.forget(key);
     ctx.control.clients.pubsub.forget(key);
-    ctx.control.clients.tracking.turn_off(key);
+    ctx.control.clients.tracking.leave(key);
     ctx.session.tracks_reads = false;
     caller.subscribed = Subscribed::default();
     caller.leave_multi();

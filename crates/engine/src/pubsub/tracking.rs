@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants: (1) a client that is not on tracks nothing, and its rows are dead: they name a number that no
-//! client has; (2) dead rows are swept in slices until none is left; (3) nothing here knows a session: the
+//! client has; (2) dead rows cost nobody a look at the whole table: a shard of them is swept every
+//! 100 ms, and all in slices once they are more than a quarter of the table; (3) nothing here knows a session: the
 //! steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says so; (5) the
 //! filter of the effects has all keys that have rows, so that a change of another key costs a look at the
 //! filter.
@@ -43,6 +44,10 @@ pub(crate) struct Tracking {
     dead_items: usize,
     /// The shard that is swept next.
     sweep_at: usize,
+    /// Shards that are swept in slices, one after the other, because much of the table is dead.
+    sweep_left: usize,
+    /// When a shard is swept though little of the table is dead, ns of the monotonic clock.
+    sweep_due_ns: u64,
     /// Prefixes of clients that have ended, which are removed in slices.
     dead_prefixes: Vec<(Tracker, BTreeSet<Arc<[u8]>>)>,
     /// What tables held that were emptied, to be freed.
@@ -50,6 +55,8 @@ pub(crate) struct Tracking {
     /// Clients for which something is held back that leaves at the end of an iteration, if no unit stands
     /// open then.
     releasing: Vec<SessionKey>,
+    /// Clients that were told in place of clients that have ended since.
+    orphaned: Vec<SessionKey>,
     /// Memory for the receivers of an invalidation.
     targets: Vec<SessionKey>,
 }
@@ -143,6 +150,11 @@ impl Tracking {
         self.table.items()
     }
 
+    /// What is held against the bounds: keys and items grow it when they are added.
+    fn load(&self) -> usize {
+        self.table.charged_keys() + self.table.items()
+    }
+
     /// Prefixes that clients have asked for, those of clients that have just ended included.
     pub(crate) fn prefixes(&self) -> usize {
         self.prefixes.len()
@@ -171,6 +183,7 @@ impl Tracking {
             + heap::vec(&self.remains)
             + self.remains.iter().map(remains).sum::<usize>()
             + heap::vec(&self.releasing)
+            + heap::vec(&self.orphaned)
             + heap::vec(&self.targets)
     }
 
@@ -226,6 +239,16 @@ impl Tracking {
         }
     }
 
+    /// The connection of a client has ended, or begins anew: what it has read is not told any more, so a client
+    /// that was told in its place is to drop all copies.
+    pub(crate) fn leave(&mut self, key: SessionKey) {
+        let Some(client) = self.client(key) else { return };
+        let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();
+        let redirect = client.options.redirect.filter(|redirect| redirect.key != key && may_have_copies);
+        self.turn_off(key);
+        self.orphaned.extend(redirect.map(|redirect| redirect.key));
+    }
+
     /// A client tracks nothing any more, if it did. What it leaves is freed in slices.
     pub(crate) fn turn_off(&mut self, key: SessionKey) {
         if self.client(key).is_none() {
@@ -237,6 +260,9 @@ impl Tracking {
             self.free_prefixes();
         }
         self.dead_items += client.items;
+        if self.dead_items > self.table.items() / DEAD_SHARE {
+            self.sweep_left = SHARDS;
+        }
         self.client_count -= 1;
         if self.client_count == 0 {
             self.epoch.advance();
@@ -261,7 +287,8 @@ impl Tracking {
         }
     }
 
-    /// Remembers that a client has read a key. `name` says what the key is called where no database holds it.
+    /// Remembers that a client has read a key. `name` says what the key is called where it cannot be
+    /// found by its hash.
     #[inline]
     fn remember(
         &mut self,
@@ -327,7 +354,7 @@ impl Tracking {
 
     /// Forgets all rows. O(clients).
     fn empty(&mut self) {
-        self.dead_items = 0;
+        (self.dead_items, self.sweep_left) = (0, 0);
         self.clients.iter_mut().flatten().for_each(|client| client.items = 0);
         let shards = self.table.take_all();
         if !shards.is_empty() {
@@ -338,13 +365,27 @@ impl Tracking {
     /// Whether there are more rows than these bounds allow; 0 keys: no bound.
     fn is_over(&self, keys_max: usize) -> bool {
         keys_max > 0
-            && (self.table.keys() > keys_max || self.table.items() > keys_max.saturating_mul(ITEMS_PER_KEY))
+            && (self.table.charged_keys() > keys_max
+                || self.table.items() > keys_max.saturating_mul(ITEMS_PER_KEY))
     }
 
-    /// Whether rows or prefixes of clients that have ended, or emptied tables, are left.
+    /// Whether prefixes of clients that have ended, emptied tables, or so many dead rows are left that slices
+    /// of work are due at once.
     #[inline]
     pub(crate) fn has_remains(&self) -> bool {
-        self.dead_items > 0 || !self.remains.is_empty() || !self.dead_prefixes.is_empty()
+        self.sweep_left > 0
+            || !self.remains.is_empty()
+            || !self.dead_prefixes.is_empty()
+            || !self.orphaned.is_empty()
+    }
+
+    /// Whether a shard is to be swept now for the few dead rows that there are.
+    fn is_sweep_due(&mut self, now_ns: u64) -> bool {
+        let is_due = self.dead_items > 0 && now_ns >= self.sweep_due_ns;
+        if is_due {
+            self.sweep_due_ns = now_ns.saturating_add(SWEEP_EVERY_NS);
+        }
+        is_due
     }
 
     /// Removes some prefixes of clients that have ended.
@@ -375,6 +416,11 @@ impl Tracking {
             }
             return;
         }
+        self.sweep(filter);
+    }
+
+    /// Drops the dead rows of a shard.
+    fn sweep(&mut self, filter: &mut KeyFilter) {
         let Tracking { table, clients, .. } = self;
         let is_live = |tracker: Tracker| {
             let client = clients.get(tracker.slot as usize).and_then(Option::as_deref);
@@ -386,6 +432,7 @@ impl Tracking {
         }
         self.sweep_at = (self.sweep_at + 1) % SHARDS;
         self.dead_items -= swept.dropped;
+        self.sweep_left = if self.dead_items == 0 { 0 } else { self.sweep_left.saturating_sub(1) };
     }
 }
 
@@ -425,8 +472,14 @@ impl TrackingClient {
     fn hold(&mut self, name: Option<&[u8]>) {
         match (&mut self.held, name) {
             (Some(HeldBack::All), _) => {}
-            (Some(HeldBack::Keys(keys)), Some(name)) if keys.len() < HELD_MAX => keys.push(name.into()),
-            (None, Some(name)) => self.held = Some(HeldBack::Keys(vec![name.into()])),
+            (Some(HeldBack::Keys(keys)), Some(name))
+                if keys.len() < HELD_MAX && name.len() <= HELD_NAME_BYTES_MAX =>
+            {
+                keys.push(name.into());
+            }
+            (None, Some(name)) if name.len() <= HELD_NAME_BYTES_MAX => {
+                self.held = Some(HeldBack::Keys(vec![name.into()]))
+            }
             (Some(HeldBack::Keys(_)) | None, _) => self.held = Some(HeldBack::All),
         }
     }
@@ -441,6 +494,15 @@ const PREFIXES_AT_ONCE: usize = 64;
 
 /// Items are bounded by so many for each key that `tracking-table-max-keys` allows.
 pub(crate) const ITEMS_PER_KEY: usize = 64;
+
+/// One of so many items may be dead before all shards are swept in slices.
+const DEAD_SHARE: usize = 4;
+
+/// How often a shard is swept where fewer are, ns: all of them in 102 seconds.
+const SWEEP_EVERY_NS: u64 = 100_000_000;
+
+/// Bytes of a key's name that is kept back: for a longer one the client is told to drop all it has.
+const HELD_NAME_BYTES_MAX: usize = 1024;
 
 /// Keys whose invalidations are kept back for one client; beyond these it is told to drop all it has.
 const HELD_MAX: usize = 4096;

@@ -769,10 +769,161 @@ fn a_unit_that_redirects_is_told_behind_its_reply() {
         rig.run_as(client, "GET a");
         rig.run_as(client, "SET a 1");
         assert_eq!(told(&mut rig, target), push("a"), "{options}");
-        // What it had coming goes with it.
+        // What it had coming goes with it, and all copies are to be dropped.
         rig.run_as(client, "GET a");
         rig.argv_unread(client, &[b"SET", b"a", b"2"]);
         rig.engine.disconnect(client, &mut rig.process);
-        assert_eq!(told(&mut rig, target), "");
+        assert_eq!(told(&mut rig, target), ALL);
+    }
+}
+
+/// A total of INFO stats.
+fn total(rig: &mut Rig, name: &str) -> usize {
+    let info = rig.run("INFO stats");
+    let at = info.find(name).unwrap_or_else(|| panic!("{name}: {info}"));
+    let digits: String = info[at + name.len() + 1..].chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+#[test]
+fn no_command_leaves_the_table_above_its_bound() {
+    let (mut rig, client) = tracker("");
+    rig.run("CONFIG SET tracking-table-max-keys 100");
+    let mut number = 0;
+    for keys in [1, 50, 64, 65, 200, 5000, 3] {
+        let names: Vec<String> = (0..keys).map(|of| format!("k{}", number + of)).collect();
+        number += keys;
+        rig.run_as(client, &format!("MGET {}", names.join(" ")));
+        assert!(total(&mut rig, "tracking_total_keys") <= 100, "behind {keys} keys");
+    }
+    assert_eq!(told(&mut rig, client).matches("invalidate").count(), 0, "they came behind the replies");
+}
+
+/// A name that is kept counts as a key for each 64 bytes.
+#[test]
+fn the_bound_of_keys_bounds_the_bytes_of_names() {
+    let (mut rig, client) = tracker("");
+    rig.run("CONFIG SET tracking-table-max-keys 1000");
+    let tracked = |rig: &Rig| rig.engine.memory_parts().iter().find(|part| part.0 == "tracking").unwrap().1;
+    let before = tracked(&rig);
+    for number in 0..300 {
+        rig.run_as(client, &format!("GET {number}{}", "x".repeat(16_000)));
+        assert!(total(&mut rig, "tracking_total_keys") <= 4);
+    }
+    assert!(tracked(&rig) < before + 1000 * 64 + 100_000, "{} after {before}", tracked(&rig));
+    // Of one that is there no name is kept.
+    for number in 0..20 {
+        let name = format!("{number}{}", "y".repeat(16_000));
+        rig.run(&format!("SET {name} 1"));
+        rig.run_as(client, &format!("GET {name}"));
+    }
+    assert!(total(&mut rig, "tracking_total_keys") >= 20);
+}
+
+#[test]
+fn keys_of_high_databases_are_named_when_they_make_room() {
+    let mut rig = Rig::with(&[("databases", "40"), ("tracking-table-max-keys", "1")]);
+    let client = rig.connect();
+    rig.run_as(client, "HELLO 3");
+    rig.run_as(client, "CLIENT TRACKING ON");
+    for db in [0, 15, 16, 39] {
+        rig.run_as(client, &format!("SELECT {db}"));
+        rig.run(&format!("SELECT {db}"));
+        rig.run("MSET a 1 b 1");
+        rig.run_as(client, "GET a");
+        told(&mut rig, client);
+        let got = String::from_utf8(rig.argv(client, &[b"GET", b"b"])).unwrap().replace("\r\n", "|");
+        assert_eq!(got, format!("$1|1|{}", push("a")), "database {db}");
+        rig.run_as(client, "GET c");
+        told(&mut rig, client);
+    }
+}
+
+/// Rows of clients that come and go do not have the whole table looked through.
+#[test]
+fn a_client_that_reads_little_and_ends_leaves_rows_that_are_swept_one_shard_at_a_time() {
+    let (mut rig, stays) = tracker("");
+    let keys: Vec<String> = (0..3000).map(|number| format!("k{number}")).collect();
+    rig.run_as(stays, &format!("MGET {}", keys.join(" ")));
+    let goes = rig.connect();
+    for line in ["HELLO 3", "CLIENT TRACKING ON", &format!("MGET {}", keys[..100].join(" "))] {
+        rig.run_as(goes, line);
+    }
+    rig.engine.disconnect(goes, &mut rig.process);
+    for _ in 0..2000 {
+        rig.end_iteration();
+    }
+    assert!(total(&mut rig, "tracking_total_items") > 3090);
+    rig.run("SET k7 1");
+    assert_eq!(told(&mut rig, stays), push("k7"));
+    for _ in 0..1024 {
+        rig.pass_ms(100);
+        rig.end_iteration();
+    }
+    assert_eq!(total(&mut rig, "tracking_total_items"), 2999);
+    // More than a quarter is swept at once.
+    let goes = rig.connect();
+    for line in ["HELLO 3", "CLIENT TRACKING ON", &format!("MGET {}", keys[..2000].join(" "))] {
+        rig.run_as(goes, line);
+    }
+    rig.engine.disconnect(goes, &mut rig.process);
+    for _ in 0..2000 {
+        rig.end_iteration();
+    }
+    assert_eq!(total(&mut rig, "tracking_total_items"), 2999);
+}
+
+#[test]
+fn prefixes_are_told_the_names_that_their_user_may_read() {
+    let mut rig = Rig::new();
+    let [all, some, none] = [rig.connect(), rig.connect(), rig.connect()];
+    for rules in
+        ["some on nopass +@all %R~mine:* %W~written:*", "none on nopass +@all", "all on nopass +@all ~*"]
+    {
+        rig.check(&format!("ACL SETUSER {rules}"), "+OK");
+    }
+    for (client, user) in [(all, "all"), (some, "some"), (none, "none")] {
+        rig.run_as(client, &format!("HELLO 3 AUTH {user} x"));
+        rig.check_as(client, "CLIENT TRACKING ON BCAST", "+OK");
+    }
+    rig.run("MSET mine:1 1 other:1 1 written:1 1");
+    rig.end_iteration();
+    let names = |keys: &[&str]| {
+        let list: String = keys.iter().map(|key| format!("${}|{key}|", key.len())).collect();
+        format!(">2|$10|invalidate|*{}|{list}", keys.len())
+    };
+    assert_eq!(told(&mut rig, all), names(&["mine:1", "other:1", "written:1"]));
+    assert_eq!(told(&mut rig, some), names(&["mine:1"]));
+    assert_eq!(told(&mut rig, none), "");
+    // As it is when they are sent.
+    rig.run("ACL SETUSER some resetkeys ~other:*");
+    rig.run("MSET mine:1 2 other:1 2");
+    rig.end_iteration();
+    assert_eq!(told(&mut rig, some), names(&["other:1"]));
+    rig.run("FLUSHALL");
+    assert_eq!(told(&mut rig, none), ALL);
+}
+
+#[test]
+fn whoever_is_told_in_place_of_a_client_that_ends_drops_all_copies() {
+    for (ending, is_told) in [("end", true), ("RESET", true), ("CLIENT TRACKING OFF", false)] {
+        for (options, reads, has_copies) in [("", true, true), ("", false, false), ("BCAST", false, true)] {
+            let mut rig = Rig::new();
+            let [client, target] = [rig.connect(), rig.connect()];
+            rig.run_as(target, "HELLO 3");
+            rig.check_as(client, &format!("CLIENT TRACKING ON {options} REDIRECT 3"), "+OK");
+            if reads {
+                rig.run_as(client, "GET k");
+            }
+            match ending {
+                "end" => rig.engine.disconnect(client, &mut rig.process),
+                line => drop(rig.run_as(client, line)),
+            }
+            rig.end_iteration();
+            let expected = if is_told && has_copies { ALL } else { "" };
+            assert_eq!(told(&mut rig, target), expected, "{ending} {options} {reads}");
+            rig.end_iteration();
+            assert_eq!(told(&mut rig, target), "");
+        }
     }
 }

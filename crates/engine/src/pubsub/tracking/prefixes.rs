@@ -9,13 +9,14 @@
 //! on until its prefixes are removed, which is done in slices: it is named by the number of its time of
 //! tracking, so that it is not taken for another.
 
+use sluice_base::HashItself;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use super::table::{HashItself, Tracker};
+use super::table::Tracker;
 use super::tree::NameTree;
 
 /// All prefixes.

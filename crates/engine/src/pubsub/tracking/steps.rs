@@ -41,11 +41,15 @@ impl Engine {
         let reads = spec.flags.has(Flags::READONLY) && !spec.flags.has(Flags::PUBSUB) && !runs_script(spec);
         if reads && ending != CommandEnding::Answered && client.remembers() {
             let (keyspace, filter) = (&*keyspace, effects.listened_keys());
+            let db = session.caller.db;
+            let before = tracking.load();
             for_each_key(spec, args, |key| {
-                tracking.remember(session.key, key.hash, filter, || absent_name(keyspace, key));
+                tracking.remember(session.key, key.hash, filter, || name_to_keep(keyspace, db, key));
             });
             if tracking.is_over(control.limits.tracked_keys_max) {
-                self.evict_tracked(unit.now, unit.client_proto.unwrap_or(session.caller.proto));
+                let added = tracking.load() - before;
+                let own = unit.client_proto.unwrap_or(session.caller.proto);
+                self.evict_tracked(unit.now, own, added.saturating_mul(2).max(VICTIMS_AT_ONCE));
             }
         }
         let is_over = unit.standing == Standing::Client && ending != CommandEnding::Parked;
@@ -54,16 +58,19 @@ impl Engine {
         }
     }
 
-    /// Makes room in the table, for some rows at a time: those who lose a row drop their copies.
-    fn evict_tracked(&mut self, now: Now, own: Protocol) {
-        for _ in 0..VICTIMS_AT_ONCE {
+    /// Makes room in the table, for so many rows at most: those who lose a row drop their copies. A command may
+    /// evict twice what it has added, so that the table stands above its bound only where CONFIG SET has
+    /// lowered that.
+    fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
+        for _ in 0..victims_max {
             let Engine { keyspace, control, sessions, units, .. } = self;
             let tracking = &mut control.clients.tracking;
             if !tracking.is_over(control.limits.tracked_keys_max) {
                 return;
             }
             let Some((hash, row)) = tracking.take_victim() else { return };
-            let found = || (0..keyspace.databases()).find_map(|db| keyspace.db(db).key_of_hash(hash));
+            let searched = keyspace.databases().min(SEARCHED_DATABASES);
+            let found = || (0..searched).find_map(|db| keyspace.db(db).key_of_hash(hash));
             let name = row.name().or_else(found);
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own }.send_row(&row, name, None);
@@ -87,9 +94,14 @@ impl Engine {
             let Engine { control, sessions, units, .. } = self;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
-            self.evict_tracked(now, Protocol::Resp2);
+            self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
             self.send_held(now);
+            self.tell_orphaned_targets(now);
             self.log_disconnected(process);
+        }
+        let tracking = &mut self.control.clients.tracking;
+        if !tracking.has_remains() && tracking.is_sweep_due(now.mono_ns) {
+            tracking.sweep(self.effects.listened_keys());
         }
         let mut began = None;
         while self.control.clients.tracking.has_remains() {
@@ -107,6 +119,7 @@ impl Engine {
         tracking.prefixes.has_changed()
             || tracking.is_over(self.control.limits.tracked_keys_max)
             || !tracking.releasing.is_empty()
+            || !tracking.orphaned.is_empty()
     }
 
     /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
@@ -115,6 +128,19 @@ impl Engine {
         let is_over = tracking.is_over(self.control.limits.tracked_keys_max) && !self.has_open_unit();
         let is_behind = tracking.has_remains() || is_over;
         if is_behind { 1 } else { u64::MAX }
+    }
+
+    /// Has the clients drop all copies that were told in place of clients that have ended: nobody is told any
+    /// more of what those have read.
+    fn tell_orphaned_targets(&mut self, now: Now) {
+        let Engine { control, sessions, units, .. } = self;
+        let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
+        targets.sort_unstable();
+        targets.dedup();
+        let spare = &mut units.spare_outboxes;
+        let mut delivery = Delivery { sessions, control, spare, now, own: Protocol::Resp2 };
+        targets.retain(|target| delivery.is_there(*target) && delivery.hears(*target, true));
+        delivery.send_names(&targets, &[], true);
     }
 
     /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
@@ -198,7 +224,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Tells prefixes what has changed below them.
+    /// Tells prefixes what has changed below them: each client the keys that its user may read now.
     fn broadcast(&mut self) {
         let (broadcasts, changed) = self.control.clients.tracking.prefixes.take_changed();
         for of in broadcasts {
@@ -209,10 +235,15 @@ impl Delivery<'_> {
             let mut targets = Vec::with_capacity(of.clients.len());
             for tracker in of.clients {
                 let Some(own) = self.control.clients.tracking.live(tracker) else { continue };
-                let client = own.key;
-                if own.options.no_loop && keys.iter().any(|key| key.writer == Some(client)) {
-                    let others = keys.iter().filter(|key| key.writer != Some(client));
-                    let others: Vec<&[u8]> = others.map(|key| &*key.name).collect();
+                let (client, no_loop) = (own.key, own.options.no_loop);
+                let user = self.sessions.get(client).map(|session| session.caller.user());
+                let is_own = |key: &super::prefixes::ChangedKey| no_loop && key.writer == Some(client);
+                let reads_all = user.is_none_or(|user| user.may_read_every_key());
+                if !reads_all || keys.iter().any(|key| is_own(key)) {
+                    let others = keys.iter().filter(|key| !is_own(key)).map(|key| &*key.name);
+                    let is_visible =
+                        |name: &&[u8]| reads_all || user.is_some_and(|user| user.may_read_key(name));
+                    let others: Vec<&[u8]> = others.filter(is_visible).collect();
                     let told: Vec<Option<&[u8]>> = others.iter().copied().map(Some).collect();
                     if let Some(target) = self.target_of(client, &told).filter(|_| !others.is_empty()) {
                         self.send_names(&[target], &others, false);
@@ -325,13 +356,18 @@ fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> V
     outbox.into_parts().0
 }
 
-/// The name of a key that no database holds.
-fn absent_name(keyspace: &Keyspace, key: Key<'_>) -> Option<Box<[u8]>> {
-    let is_held = (0..keyspace.databases()).any(|db| keyspace.db(db).find(key).is_some());
-    (!is_held).then(|| key.bytes.into())
+/// The name of a key that nobody would find by its hash: one that the reader's database does not hold, or that
+/// stands in a database that is not searched. A key that is there stays findable, since whatever takes it away
+/// takes its row.
+fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]>> {
+    let is_found = db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
+    (!is_found).then(|| key.bytes.into())
 }
 
-/// Rows that make room at once.
+/// Databases in which the name of a row that makes room is looked for.
+const SEARCHED_DATABASES: usize = 16;
+
+/// Rows that make room at once where the bound was lowered.
 const VICTIMS_AT_ONCE: usize = 64;
 
 /// How long a slice of freeing takes, ns.

@@ -1,18 +1,18 @@
 //! The table of tracked keys: for each key that somebody has read, who is to be told when the key changes.
 //!
 //! A row is found by the 64-bit hash of the key's name, over all databases: a change of `foo` in one database
-//! tells whoever has read `foo` in another. Names are not kept, but of keys that no database held when they
-//! were read: whoever evicts a row must name the key, and finds the name of a key that is there by its hash.
+//! tells whoever has read `foo` in another. Names are not kept, but of keys that the reader's database did
+//! not hold: whoever evicts a row must name the key, and finds the name of a key that is there by its hash.
 //!
 //! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row names at least one client, each
 //! once; (3) nothing here costs more than a shard does, a thousandth of the table: a shard grows by itself,
 //! is swept by itself and freed by itself.
 
-use sluice_base::heap;
+use sluice_base::{HashItself, heap};
 use sluice_keyspace::KeyFilter;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 /// A client in rows: its slot, and the number of the time at which it began to track. A client that has
 /// ended, or has ended tracking, is not found by it any more.
@@ -33,6 +33,8 @@ pub(super) struct Table {
     items: usize,
     /// Bytes that rows own outside of the shards.
     row_bytes: usize,
+    /// What names in rows count as further keys.
+    charged_names: usize,
     /// The shard that gives the next victim.
     victims_at: usize,
 }
@@ -66,27 +68,8 @@ pub(super) struct Trackers {
     hash: u64,
     /// Sorted.
     clients: Vec<Tracker>,
-    /// The key's name, where no database held the key.
+    /// The key's name, where the key cannot be found by its hash.
     name: Option<Box<[u8]>>,
-}
-
-/// A hash is its own hash.
-#[derive(Debug, Default)]
-pub(super) struct HashItself(u64);
-
-impl Hasher for HashItself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        debug_assert!(false, "{} bytes that are no hash", bytes.len());
-    }
-
-    #[inline]
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 impl Row {
@@ -170,6 +153,11 @@ impl Trackers {
         heap::vec(&self.clients) + self.name.as_deref().map_or(0, |name| heap::block(name.len()))
     }
 
+    /// What its name counts as further keys.
+    fn charged_name(&self) -> usize {
+        self.name.as_deref().map_or(0, |name| name.len() / NAME_BYTES_PER_KEY)
+    }
+
     /// Adds a client; one that had an earlier number loses that.
     fn add(&mut self, client: Tracker) -> Added {
         let at = match self.clients.binary_search(&client) {
@@ -198,6 +186,11 @@ impl Table {
         self.keys
     }
 
+    /// Rows, and for each name in one as many more as [`NAME_BYTES_PER_KEY`] bytes of the name.
+    pub(super) fn charged_keys(&self) -> usize {
+        self.keys + self.charged_names
+    }
+
     /// Clients in all rows.
     pub(super) fn items(&self) -> usize {
         self.items
@@ -208,8 +201,8 @@ impl Table {
         heap::vec(&self.shards) + self.shards.iter().map(Shard::bytes).sum::<usize>() + self.row_bytes
     }
 
-    /// Remembers that a client has read a key. `name` says what the key is called where no database holds it;
-    /// asked where the row is new.
+    /// Remembers that a client has read a key. `name` says what the key is called where it cannot be found by
+    /// its hash; asked where the row is new.
     pub(super) fn add(
         &mut self,
         hash: u64,
@@ -255,8 +248,10 @@ impl Table {
                     }
                     None => {
                         cell.insert(RowCell::more(more.len()));
-                        more.push(Trackers { hash, clients: vec![client], name });
-                        self.row_bytes += more.last().map_or(0, Trackers::bytes);
+                        let row = Trackers { hash, clients: vec![client], name };
+                        self.row_bytes += row.bytes();
+                        self.charged_names += row.charged_name();
+                        more.push(row);
                     }
                 }
                 self.keys += 1;
@@ -288,6 +283,7 @@ impl Table {
         self.items -= row.clients().len();
         if let Row::More(more) = &row {
             self.row_bytes -= more.bytes();
+            self.charged_names -= more.charged_name();
         }
         Some(row)
     }
@@ -343,7 +339,7 @@ impl Table {
         // From the end on, so that what comes to stand in an emptied slot is one that stays.
         for at in (0..shard.more.len()).rev() {
             if shard.more[at].clients.is_empty() {
-                shard.remove_more(at);
+                self.charged_names -= shard.remove_more(at).charged_name();
             }
         }
         self.items -= swept.dropped;
@@ -376,6 +372,8 @@ fn shard_of(hash: u64) -> usize {
 pub(super) const SHARDS: usize = KeyFilter::PARTS;
 /// Room for clients that a row begins with once it has more than one.
 const CLIENTS_MIN: usize = 2;
+/// So many bytes of a name that a row keeps count as a key, so that `tracking-table-max-keys` bounds bytes.
+pub(super) const NAME_BYTES_PER_KEY: usize = 64;
 /// Control bytes that the standard library's maps repeat at their end.
 const GROUP_BYTES: usize = 16;
 
@@ -395,6 +393,8 @@ mod tests {
             assert_eq!(table.items(), self.0.values().map(BTreeMap::len).sum::<usize>());
             let bytes = table.shards.iter().flat_map(|shard| &shard.more).map(Trackers::bytes).sum::<usize>();
             assert_eq!(table.row_bytes, bytes);
+            let rows = table.shards.iter().flat_map(|shard| &shard.more);
+            assert_eq!(table.charged_names, rows.map(Trackers::charged_name).sum::<usize>());
             for shard in &table.shards {
                 let listed = shard.more.iter().enumerate().map(|(at, row)| (row.hash, RowCell::more(at)));
                 assert!(listed.into_iter().all(|(hash, cell)| shard.cells[&hash] == cell));
@@ -420,7 +420,8 @@ mod tests {
                 0..70 => {
                     let before = oracle.0.get(&hash).and_then(|row| row.get(&slot)).copied();
                     let named = rng.below(2) == 0;
-                    let added = table.add(hash, client, || named.then(|| b"name".as_slice().into()));
+                    let added =
+                        table.add(hash, client, || named.then(|| vec![b'n'; hash as usize % 300].into()));
                     let expected = match before {
                         None => Added::Item,
                         Some(number) if number == client.number => Added::Nothing,
