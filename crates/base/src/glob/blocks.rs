@@ -97,7 +97,7 @@ impl<S: Source> Segment<S> {
         let mut left = [0_u64; POSITIONS_MAX / 64];
         let words = count.div_ceil(64);
         left[..words].fill(u64::MAX);
-        if count % 64 != 0 {
+        if !count.is_multiple_of(64) {
             left[words - 1] = u64::MAX >> (64 - count % 64);
         }
         let (mut p, mut passed) = (self.star, 0);
