@@ -34,6 +34,8 @@ pub enum SessionError {
     Ended,
     /// The peer sent an alert that ends the session: its name in the protocol.
     Alert(String),
+    /// A key of TLS 1.2 has encrypted or decrypted as many records as its suite bears.
+    KeyUsedUp,
     /// The peer's certificate was refused, or it gave none where one is required; with the reason.
     Certificate(String),
     /// Whatever else rustls refuses: bytes that are not TLS, nothing in common, a wrong record.
@@ -62,6 +64,9 @@ impl fmt::Display for SessionError {
             ),
             SessionError::NotEstablished => out.write_str("the handshake is not over"),
             SessionError::Ended => out.write_str("the session has ended"),
+            SessionError::KeyUsedUp => out.write_str(
+                "the key of TLS 1.2 is used up: the peer connects again, or sets TLS 1.3, whose keys change",
+            ),
             SessionError::Alert(name) => write!(out, "peer sent alert {name}"),
             SessionError::Certificate(reason) => write!(out, "peer's certificate is refused: {reason}"),
             SessionError::Protocol(reason) => out.write_str(reason),

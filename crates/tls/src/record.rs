@@ -1,14 +1,15 @@
 //! Records of an established session: encrypted where they are gathered, decrypted where they are wanted.
 //!
 //! rustls makes the handshake and hands its secrets over ([`rustls::kernel`]); what follows is here, for
-//! three reasons. Its record layer allocates and copies twice for each record, which costs several times what
-//! the cipher does. It ends a connection of TLS 1.2 with AES-GCM behind 2^24 records, which a busy client
-//! reaches in minutes. What it keeps for the handshake is several times what a session at rest needs.
+//! two reasons. Its record layer allocates and copies twice for each record, which costs several times what
+//! the cipher does. What it keeps for the handshake is several times what a session at rest needs.
 //!
 //! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record and
 //! begins anew only with a new key; (2) a record that does not authenticate leaves no byte behind; (3) of a
 //! peer's bytes at most [`HANDSHAKE_MAX`] are kept, of a handshake message that comes in pieces; (4) messages
-//! without effect (empty records, key updates, warnings) are counted, and too many in a row end the session.
+//! without effect (empty records, key updates, warnings) are counted, and too many in a row end the session;
+//! (5) no key encrypts more than its suite bears: TLS 1.3 goes on with a new key, a session of TLS 1.2 with
+//! AES-GCM ends, in either direction.
 
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
@@ -37,6 +38,11 @@ const IDLE_RECORDS_MAX: u8 = 32;
 
 /// Bytes of the part of a nonce that stands in each record of AES-GCM in TLS 1.2.
 const EXPLICIT_LEN: usize = 8;
+
+/// Blocks of 16 bytes that a key of TLS 1.2 with AES-GCM encrypts: those of 2^24 full records, 256 GiB, below
+/// the 2^24.5 full records of RFC 8446 5.5. Small records are counted by their blocks too: a client that is
+/// served one short reply at a time would meet a bound of 2^24 records within minutes.
+const BLOCKS_MAX: u64 = 1 << 34;
 
 /// Bytes of an authentication tag.
 const TAG_LEN: usize = 16;
@@ -95,6 +101,8 @@ pub(crate) struct Records {
     framing: Framing,
     /// Records under one key, above which the next one has a new key (TLS 1.3).
     key_limit: u64,
+    /// Blocks under one key, in either direction, behind which the session ends (TLS 1.2 with AES-GCM).
+    block_limit: u64,
     /// The beginning of a handshake message whose rest is in records to come.
     message: Vec<u8>,
     empty: u8,
@@ -118,6 +126,8 @@ struct TrafficKey {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
+    /// Blocks of 16 bytes that the key has encrypted, with the one of each tag.
+    blocks: u64,
 }
 
 impl Records {
@@ -144,6 +154,7 @@ impl Records {
             kernel: is_13.then_some(kernel),
             framing,
             key_limit,
+            block_limit: if framing == Framing::Explicit { BLOCKS_MAX } else { u64::MAX },
             message: Vec::new(),
             empty: 0,
             key_updates: 0,
@@ -160,6 +171,18 @@ impl Records {
     #[cfg(test)]
     pub(crate) fn limit_key(&mut self, records: u64) {
         self.key_limit = records;
+    }
+
+    /// A key of TLS 1.2 that is used up sooner, for tests.
+    #[cfg(test)]
+    pub(crate) fn limit_blocks(&mut self, blocks: u64) {
+        self.block_limit = blocks;
+    }
+
+    /// Blocks that a key may encrypt, for tests.
+    #[cfg(test)]
+    pub(crate) fn block_limit(&self) -> u64 {
+        self.block_limit
     }
 
     /// Goes on with a new key, without telling: for tests. Whether there is one.
@@ -230,7 +253,10 @@ impl Records {
 
     /// Decrypts in place: the type of the record and how many bytes it has.
     fn decrypt(&mut self, header: [u8; HEADER_LEN], body: &mut [u8]) -> Result<(u8, usize), RecordRefusal> {
-        let TrafficKey { key, iv, sequence } = &mut self.receiving;
+        let TrafficKey { key, iv, sequence, blocks } = &mut self.receiving;
+        if *blocks >= self.block_limit && header[0] == TYPE_DATA {
+            return Err(RecordRefusal { alert: Some(Alert::InternalError), error: SessionError::KeyUsedUp });
+        }
         let nonce = nonce(iv, *sequence);
         let opened = match self.framing {
             Framing::Inner => key.open_in_place(nonce, Aad::from(header), body),
@@ -250,6 +276,7 @@ impl Records {
             RecordRefusal::new(Alert::BadRecordMac, "received a record that cannot be decrypted")
         })?;
         *sequence += 1;
+        *blocks += blocks_of(opened.len());
         if self.framing != Framing::Inner {
             return Ok((header[0], opened.len()));
         }
@@ -410,6 +437,9 @@ impl Records {
                         if self.sending.sequence >= self.key_limit {
                             self.update_sending(out)?;
                         }
+                        if self.sending.blocks >= self.block_limit {
+                            return Err(SessionError::KeyUsedUp);
+                        }
                         *record.insert(self.begin(out))
                     }
                 };
@@ -498,6 +528,7 @@ impl Records {
         };
         out.extend_from_slice(tag.as_ref());
         self.sending.sequence += 1;
+        self.sending.blocks += blocks_of(length);
         Ok(())
     }
 }
@@ -518,7 +549,7 @@ impl TrafficKey {
             _ => return None,
         };
         let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
-        Some(TrafficKey { key, iv: iv.as_ref().try_into().ok()?, sequence })
+        Some(TrafficKey { key, iv: iv.as_ref().try_into().ok()?, sequence, blocks: 0 })
     }
 }
 
@@ -526,6 +557,11 @@ impl RecordRefusal {
     fn new(alert: Alert, text: &str) -> RecordRefusal {
         RecordRefusal { alert: Some(alert), error: SessionError::Protocol(text.to_owned()) }
     }
+}
+
+/// Blocks that a record of so many bytes costs its key.
+fn blocks_of(bytes: usize) -> u64 {
+    bytes.div_ceil(16) as u64 + 1
 }
 
 /// One more of what has no effect.

@@ -81,6 +81,41 @@ fn keys_change_before_they_are_used_up() {
     }
 }
 
+/// TLS 1.2 has no other key: the session ends, at the same byte for both sides, with close_notify.
+#[test]
+fn a_key_of_tls_1_2_ends_its_session_when_it_is_used_up() {
+    for limits in [[100, u64::MAX], [u64::MAX, 100], [100, 100]] {
+        let (mut server, mut client) = pair("TLSv1.2");
+        records(&mut server).limit_blocks(limits[0]);
+        records(&mut client).limit_blocks(limits[1]);
+        let mut ended = None;
+        for round in 0..100 {
+            let mut out = Vec::new();
+            let sent = server.send([[7; 64].as_slice()].into_iter(), &mut out);
+            let (received, plain, _) = receive(&mut client, &out);
+            if sent.is_err() || received.is_err() {
+                assert!(sent.err().or(received.err()) == Some(SessionError::KeyUsedUp));
+                assert!(plain.is_empty());
+                ended = Some(round);
+                break;
+            }
+            assert_eq!(plain, [7; 64]);
+        }
+        // Four blocks and the one of the tag in each record; Finished was one.
+        assert_eq!(ended, Some(20), "{limits:?}");
+        if limits[0] == 100 {
+            let mut out = Vec::new();
+            server.close(&mut out);
+            assert!(receive(&mut client, &out).0.is_ok_and(|received| received.closed));
+        }
+    }
+    // Other suites and versions have no such bound.
+    let (mut server, _) = pair("TLSv1.3");
+    assert_eq!(records(&mut server).block_limit(), u64::MAX);
+    let (mut server, _) = pair("TLSv1.2");
+    assert_eq!(records(&mut server).block_limit(), 1 << 34);
+}
+
 #[test]
 fn a_key_update_that_asks_for_one_gets_one() {
     let (mut server, mut client) = pair("TLSv1.3");
