@@ -14,9 +14,11 @@
 
 mod blocks;
 mod class;
+mod source;
 
-use blocks::Found;
+use blocks::SegmentFound;
 use class::{ByteSet, Case};
+use source::{MatchWork, PatternSource};
 use std::marker::PhantomData;
 
 /// Whether all of `text` matches `pattern`. For many texts, make a [`Pattern`].
@@ -25,7 +27,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// As [`matches()`], with ASCII letters equal in both cases, but for a byte escaped within a class.
-pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
     run(Raw::<NoCase>::new(pattern), text, &mut Unbounded).unwrap_or(false)
 }
 
@@ -44,7 +46,7 @@ impl<'a> Pattern<'a> {
         Pattern { text, is_nocase: false, compiled: Compiled::where_needed::<Exact>(text) }
     }
 
-    /// A pattern for what [`matches_nocase`] matches. O(pattern).
+    /// As [`Pattern::new`], with ASCII letters equal in both cases, but for a byte escaped within a class.
     pub fn nocase(text: &'a [u8]) -> Pattern<'a> {
         Pattern { text, is_nocase: true, compiled: Compiled::where_needed::<NoCase>(text) }
     }
@@ -62,7 +64,7 @@ impl<'a> Pattern<'a> {
     }
 
     #[inline]
-    fn run(&self, text: &[u8], work: &mut impl Work) -> Option<bool> {
+    fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
         match (&self.compiled, self.is_nocase) {
             (None, false) => run(Raw::<Exact>::new(self.text), text, work),
             (None, true) => run(Raw::<NoCase>::new(self.text), text, work),
@@ -125,7 +127,7 @@ pub fn fuzz_glob(data: &[u8]) {
 }
 
 /// Whether the text matches; `None` where the allowance did not suffice.
-fn run<S: Source, W: Work>(source: S, text: &[u8], work: &mut W) -> Option<bool> {
+fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> Option<bool> {
     let pattern = source.pattern();
     if text.is_empty() {
         return Some(pattern.is_empty());
@@ -165,14 +167,14 @@ fn run<S: Source, W: Work>(source: S, text: &[u8], work: &mut W) -> Option<bool>
         work.count(spent);
         if spent > credit {
             match blocks::find(source, star, text, from, work) {
-                Found::At { pattern: after, text: end } => {
-                    // What a search has cost by itself is paid; the next one has the credit of what it passed.
+                SegmentFound::At { pattern: after, text: end } => {
+                    // The search is paid; the next one has the credit of what this one has passed.
                     credit = W::CREDIT * (after - star + end - from);
                     (p, t) = (after, end);
                     continue;
                 }
-                Found::Nowhere => return Some(false),
-                Found::GaveUp => return None,
+                SegmentFound::Nowhere => return Some(false),
+                SegmentFound::GaveUp => return None,
             }
         }
         credit -= spent;
@@ -191,58 +193,6 @@ fn run<S: Source, W: Work>(source: S, text: &[u8], work: &mut W) -> Option<bool>
     Some(pattern[p..].iter().all(|&byte| byte == b'*'))
 }
 
-/// A pattern as it is walked: positions are of its bytes.
-trait Source: Copy {
-    /// Every byte equals itself alone.
-    const IS_EXACT: bool;
-    type Case: Case;
-
-    fn pattern(&self) -> &[u8];
-
-    /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
-    fn class(self, p: usize, byte: u8) -> (bool, usize);
-
-    /// The bytes that the class at `p` holds, and the position after it.
-    fn class_set(self, p: usize) -> (ByteSet, usize);
-
-    /// Whether the element at `p` matches `byte`, and the position after it; the element is not a star. Where
-    /// the pattern has ended, nothing matches.
-    #[inline(always)]
-    fn step(self, p: usize, byte: u8) -> (bool, usize) {
-        let pattern = self.pattern();
-        match pattern.get(p) {
-            None => (false, p),
-            Some(b'?') => (true, p + 1),
-            Some(b'[') => self.class(p + 1, byte),
-            Some(b'\\') if p + 1 < pattern.len() => {
-                (Self::Case::fold(pattern[p + 1]) == Self::Case::fold(byte), p + 2)
-            }
-            Some(&literal) => (Self::Case::fold(literal) == Self::Case::fold(byte), p + 1),
-        }
-    }
-
-    /// The bytes that the element at `p` matches, and the position after it; the pattern has not ended.
-    fn element_set(self, p: usize) -> (ByteSet, usize) {
-        let pattern = self.pattern();
-        match pattern[p] {
-            b'?' => (ByteSet::ALL, p + 1),
-            b'[' => self.class_set(p + 1),
-            b'\\' if p + 1 < pattern.len() => (ByteSet::folded::<Self::Case>(pattern[p + 1]), p + 2),
-            literal => (ByteSet::folded::<Self::Case>(literal), p + 1),
-        }
-    }
-
-    /// The position after the element at `p`.
-    fn after(self, p: usize) -> usize {
-        let pattern = self.pattern();
-        match pattern[p] {
-            b'[' => self.class(p + 1, 0).1,
-            b'\\' if p + 1 < pattern.len() => p + 2,
-            _ => p + 1,
-        }
-    }
-}
-
 /// A pattern as it was given.
 #[derive(Clone, Copy)]
 struct Raw<'a, C> {
@@ -257,7 +207,7 @@ impl<'a, C> Raw<'a, C> {
     }
 }
 
-impl<C: Case> Source for Raw<'_, C> {
+impl<C: Case> PatternSource for Raw<'_, C> {
     const IS_EXACT: bool = C::IS_EXACT;
     type Case = C;
 
@@ -337,7 +287,7 @@ impl<'a, C> Prepared<'a, C> {
     }
 }
 
-impl<C: Case> Source for Prepared<'_, C> {
+impl<C: Case> PatternSource for Prepared<'_, C> {
     const IS_EXACT: bool = C::IS_EXACT;
     type Case = C;
 
@@ -383,29 +333,16 @@ impl Case for NoCase {
     }
 }
 
-/// What limits or counts the steps of a match.
-trait Work {
-    /// Steps for each byte of pattern and text before elements are looked for in blocks.
-    const CREDIT: usize = 8;
-
-    /// Counts steps of the plain walk.
-    #[inline(always)]
-    fn count(&mut self, _steps: usize) {}
-
-    /// Takes steps of a search in blocks; `false` where they are too many.
-    fn take(&mut self, steps: usize) -> bool;
-}
-
 /// A match that is finished whatever it takes.
 struct Unbounded;
-impl Work for Unbounded {
+impl MatchWork for Unbounded {
     #[inline]
     fn take(&mut self, _steps: usize) -> bool {
         true
     }
 }
 
-impl Work for Allowance {
+impl MatchWork for Allowance {
     #[inline]
     fn take(&mut self, steps: usize) -> bool {
         let left = self.left.checked_sub(steps);

@@ -1,5 +1,5 @@
-//! Names that KEYS and the SCAN commands match with a pattern, without anybody waiting for a pattern and names
-//! that were made to take long together.
+//! Names that KEYS and the SCAN commands match with a pattern. Nobody waits for a pattern and
+//! names that were made to take long together.
 //!
 //! ```text
 //!  names ──► NameFilter::passes ── decided ──────────────────────────────► the reply, or nothing

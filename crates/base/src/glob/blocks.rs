@@ -10,10 +10,10 @@
 //! takes to be read; none is made where no position is left. No memory is allocated.
 
 use super::class::ByteSet;
-use super::{Source, Work};
+use super::source::{MatchWork, PatternSource};
 
 /// What was found.
-pub(super) enum Found {
+pub(super) enum SegmentFound {
     /// The elements match up to here: positions in the pattern and in the text.
     At {
         pattern: usize,
@@ -27,13 +27,13 @@ pub(super) enum Found {
 /// Looks from `from` on for the first position of the text at which the elements of `source` match that begin
 /// at `star` and end before the next star. Those that end the pattern have to end the text.
 #[cold]
-pub(super) fn find<S: Source, W: Work>(
+pub(super) fn find<S: PatternSource, W: MatchWork>(
     source: S,
     star: usize,
     text: &[u8],
     from: usize,
     work: &mut W,
-) -> Found {
+) -> SegmentFound {
     let pattern = source.pattern();
     let (mut end, mut elements) = (star, 0);
     while end < pattern.len() && pattern[end] != b'*' {
@@ -41,12 +41,12 @@ pub(super) fn find<S: Source, W: Work>(
         elements += 1;
     }
     let Some(last) = text.len().checked_sub(elements).filter(|last| *last >= from) else {
-        return Found::Nowhere;
+        return SegmentFound::Nowhere;
     };
     if end == pattern.len() {
         return match matches_here(source, star, &text[last..]) {
-            true => Found::At { pattern: end, text: text.len() },
-            false => Found::Nowhere,
+            true => SegmentFound::At { pattern: end, text: text.len() },
+            false => SegmentFound::Nowhere,
         };
     }
     let segment = Segment { source, star, end };
@@ -59,16 +59,16 @@ pub(super) fn find<S: Source, W: Work>(
             segment.first_of::<4, W>(text, at, count, work)
         };
         match first {
-            Err(GaveUp) => return Found::GaveUp,
-            Ok(Some(index)) => return Found::At { pattern: end, text: at + index + elements },
+            Err(GaveUp) => return SegmentFound::GaveUp,
+            Ok(Some(index)) => return SegmentFound::At { pattern: end, text: at + index + elements },
             Ok(None) => at += count,
         }
         positions = (positions * 2).min(POSITIONS_MAX);
     }
-    Found::Nowhere
+    SegmentFound::Nowhere
 }
 
-fn matches_here<S: Source>(source: S, mut p: usize, text: &[u8]) -> bool {
+fn matches_here<S: PatternSource>(source: S, mut p: usize, text: &[u8]) -> bool {
     text.iter().all(|&byte| {
         let (matched, next) = source.step(p, byte);
         p = next;
@@ -85,9 +85,9 @@ struct Segment<S> {
     end: usize,
 }
 
-impl<S: Source> Segment<S> {
+impl<S: PatternSource> Segment<S> {
     /// The first of `count` positions from `at` on where the elements match.
-    fn first_of<const WORDS: usize, W: Work>(
+    fn first_of<const WORDS: usize, W: MatchWork>(
         &self,
         text: &[u8],
         at: usize,
@@ -103,7 +103,7 @@ impl<S: Source> Segment<S> {
         let (mut p, mut passed) = (self.star, 0);
         while p < self.end {
             let before = p;
-            let part = Part::<WORDS>::read(self.source, &mut p, self.end);
+            let part = ElementPart::<WORDS>::read(self.source, &mut p, self.end);
             let steps = count + part.elements + TABLE_STEPS + (p - before);
             work.count(steps);
             if !work.take(steps) {
@@ -121,15 +121,15 @@ impl<S: Source> Segment<S> {
 }
 
 /// Up to 64 × `WORDS` elements: for each byte, those that match it.
-struct Part<const WORDS: usize> {
+struct ElementPart<const WORDS: usize> {
     elements: usize,
     matching: [[u64; WORDS]; 256],
 }
 
-impl<const WORDS: usize> Part<WORDS> {
+impl<const WORDS: usize> ElementPart<WORDS> {
     /// Reads elements from `p` on, which is moved behind them.
-    fn read<S: Source>(source: S, p: &mut usize, end: usize) -> Part<WORDS> {
-        let mut part = Part { elements: 0, matching: [[0; WORDS]; 256] };
+    fn read<S: PatternSource>(source: S, p: &mut usize, end: usize) -> ElementPart<WORDS> {
+        let mut part = ElementPart { elements: 0, matching: [[0; WORDS]; 256] };
         while *p < end && part.elements < 64 * WORDS {
             let (set, next) = source.element_set(*p);
             part.mark_edges(set);

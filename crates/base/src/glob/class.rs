@@ -12,9 +12,9 @@ pub(super) fn holds<C: Case>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize
     let mut found = false;
     let (negated, end) = walk(pattern, p, |part| {
         found |= match part {
-            Part::Escaped(escaped) => escaped == byte,
-            Part::Range(a, b) => (C::fold(a)..=C::fold(b)).contains(&C::fold(byte)),
-            Part::One(one) => C::fold(one) == C::fold(byte),
+            ClassPart::Escaped(escaped) => escaped == byte,
+            ClassPart::Range(a, b) => (C::fold(a)..=C::fold(b)).contains(&C::fold(byte)),
+            ClassPart::One(one) => C::fold(one) == C::fold(byte),
         };
     });
     (found != negated, end)
@@ -25,9 +25,9 @@ pub(super) fn set<C: Case>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
     let mut escaped_bytes = ByteSet::NONE;
     let mut folded = ByteSet::NONE;
     let (negated, end) = walk(pattern, p, |part| match part {
-        Part::Escaped(escaped) => escaped_bytes.insert_range(escaped, escaped),
-        Part::Range(a, b) => folded.insert_range(C::fold(a), C::fold(b)),
-        Part::One(one) => folded.insert_range(C::fold(one), C::fold(one)),
+        ClassPart::Escaped(escaped) => escaped_bytes.insert_range(escaped, escaped),
+        ClassPart::Range(a, b) => folded.insert_range(C::fold(a), C::fold(b)),
+        ClassPart::One(one) => folded.insert_range(C::fold(one), C::fold(one)),
     });
     let mut set = escaped_bytes;
     if C::IS_EXACT {
@@ -41,7 +41,7 @@ pub(super) fn set<C: Case>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
 }
 
 /// A part of a class.
-enum Part {
+enum ClassPart {
     /// A byte that is compared as it is, whatever the case.
     Escaped(u8),
     /// The bytes between these two, of which the first is the lower one as they stand in the pattern.
@@ -51,7 +51,7 @@ enum Part {
 
 /// Goes through the parts of a class; whether it is negated, and the position after it.
 #[inline(always)]
-fn walk(pattern: &[u8], mut p: usize, mut each: impl FnMut(Part)) -> (bool, usize) {
+fn walk(pattern: &[u8], mut p: usize, mut each: impl FnMut(ClassPart)) -> (bool, usize) {
     let negated = pattern.get(p) == Some(&b'^');
     if negated {
         p += 1;
@@ -60,16 +60,16 @@ fn walk(pattern: &[u8], mut p: usize, mut each: impl FnMut(Part)) -> (bool, usiz
         match pattern[p..] {
             [] => return (negated, p),
             [b'\\', escaped, ..] => {
-                each(Part::Escaped(escaped));
+                each(ClassPart::Escaped(escaped));
                 p += 2;
             }
             [b']', ..] => return (negated, p + 1),
             [a, b'-', b, ..] => {
-                each(Part::Range(a.min(b), a.max(b)));
+                each(ClassPart::Range(a.min(b), a.max(b)));
                 p += 3;
             }
             [one, ..] => {
-                each(Part::One(one));
+                each(ClassPart::One(one));
                 p += 1;
             }
         }

@@ -91,7 +91,7 @@ fn every_way_agrees(pattern: &[u8], text: &[u8]) {
 }
 
 struct AlwaysInBlocks;
-impl Work for AlwaysInBlocks {
+impl MatchWork for AlwaysInBlocks {
     const CREDIT: usize = 0;
     fn take(&mut self, _steps: usize) -> bool {
         true
@@ -103,7 +103,7 @@ struct Counted {
     steps: usize,
 }
 
-impl Work for Counted {
+impl MatchWork for Counted {
     fn count(&mut self, steps: usize) {
         self.steps += steps;
     }

@@ -8,10 +8,10 @@
 //!
 //! Invariants: (1) a client that is not on tracks nothing, and its rows are dead: they name a number that no
 //! client has; (2) dead rows cost nobody a look at the whole table: a shard of them is swept every
-//! 100 ms, and all in slices once they are more than a quarter of the table; (3) nothing here knows a session: the
-//! steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says so; (5) the
-//! filter of the effects has all keys that have rows, so that a change of another key costs a look at the
-//! filter.
+//! 100 ms, and all in slices once they are more than a quarter of the table; (3) nothing here knows a
+//! session: the steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says
+//! so; (5) the filter of the effects has all keys that have rows, so that a change of another key costs a
+//! look at the filter.
 
 mod prefixes;
 mod steps;
@@ -239,8 +239,8 @@ impl Tracking {
         }
     }
 
-    /// The connection of a client has ended, or begins anew: what it has read is not told any more, so a client
-    /// that was told in its place is to drop all copies.
+    /// The connection of a client has ended, or begins anew: what it has read is not told any more, so a
+    /// client that was told in its place is to drop all copies.
     pub(crate) fn leave(&mut self, key: SessionKey) {
         let Some(client) = self.client(key) else { return };
         let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();

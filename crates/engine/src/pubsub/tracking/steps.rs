@@ -58,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// Makes room in the table, for so many rows at most: those who lose a row drop their copies. A command may
-    /// evict twice what it has added, so that the table stands above its bound only where CONFIG SET has
+    /// Makes room in the table, for so many rows at most: those who lose a row drop their copies. A command
+    /// may evict twice what it has added, so that the table stands above its bound only where CONFIG SET has
     /// lowered that.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
@@ -356,9 +356,9 @@ fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> V
     outbox.into_parts().0
 }
 
-/// The name of a key that nobody would find by its hash: one that the reader's database does not hold, or that
-/// stands in a database that is not searched. A key that is there stays findable, since whatever takes it away
-/// takes its row.
+/// The name of a key that nobody would find by its hash: one that the reader's database does not hold, or
+/// that stands in a database that is not searched. A key that is there stays findable, since whatever takes
+/// it away takes its row.
 fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]>> {
     let is_found = db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
     (!is_found).then(|| key.bytes.into())
