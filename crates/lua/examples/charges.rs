@@ -1,9 +1,10 @@
 //! What a unit of the budget takes in time, for instructions and functions with operands of lengths that are
-//! drawn: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`; `cargo xtask deep lua-charges`.
+//! drawn: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`; `cargo xtask deep
+//! lua-charges`.
 //!
-//! Time is the thread's processor time, so that a busy machine changes little. A program's time for a unit is
-//! held against that of a loop over a sum, which is measured anew for each row; the status is 1 where one takes
-//! more than [`FACTOR`] times as much in each of several tries.
+//! Time is the thread's processor time, so that a busy machine changes little. A program's time for a unit
+//! is held against that of a loop over a sum, which is measured anew for each row; the status is 1 where one
+//! takes more than [`FACTOR`] times as much in each of several tries.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 

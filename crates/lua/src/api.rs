@@ -63,15 +63,15 @@ pub enum RunOutcome {
 /// Units of the budget between two looks at the host's clock: some tens of microseconds.
 pub const UNITS_PER_LOOK: u64 = 10_000;
 
-/// Units of a request to the host, whatever the host makes of the request: after 64 requests at the latest the
-/// clock is looked at.
+/// Units of a request to the host, whatever the host makes of the request: after 64 requests at the latest
+/// the clock is looked at.
 const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
 
 /// What a run may take until it stands still: a deadline, and the units until the host's clock is looked at.
 ///
-/// A run cannot be resumed without one. The limit outlives each way out of the machine, so a program that does
-/// nothing but requests meets its deadline as one does that does none. Units come from readings of the clock
-/// alone: see [`RunLimit::note_time`].
+/// A run cannot be resumed without one. The limit outlives each way out of the machine, so a program that
+/// does nothing but requests meets its deadline as one does that does none. Units come from readings of the
+/// clock alone: see [`RunLimit::note_time`].
 #[derive(Debug)]
 pub struct RunLimit {
     /// When the run stands still, ns of the host's clock.

@@ -244,8 +244,8 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
-    /// FUNCTION RESTORE: the program of one library runs behind the other, in slices as that of FUNCTION LOAD.
-    /// All together have the time of one, if a client sends them.
+    /// FUNCTION RESTORE: the program of one library runs behind the other, in slices as that of FUNCTION
+    /// LOAD. All together have the time of one, if a client sends them.
     fn function_restore(
         &mut self,
         unit: &mut Unit,
@@ -384,8 +384,8 @@ impl Engine {
         }
     }
 
-    /// Puts the libraries of a payload beside or in the place of those that are there. The slot of the library
-    /// of this name, if there is one.
+    /// Puts the libraries of a payload beside or in the place of those that are there. The slot of the
+    /// library of this name, if there is one.
     fn end_restore(
         &mut self,
         restore: RestoreRun,

@@ -252,8 +252,8 @@ impl LibraryLoad {
         }
     }
 
-    /// Serves `server.log`, for which the program has stopped. Lines beyond [`LINES_MAX`] are left out, and the
-    /// log says so once.
+    /// Serves `server.log`, for which the program has stopped. Lines beyond [`LINES_MAX`] are left out, and
+    /// the log says so once.
     pub(crate) fn log(&mut self, machine: &mut ScriptMachine, write: &mut dyn FnMut(LogLevel, &str)) {
         self.lines = self.lines.saturating_add(1);
         if self.lines <= LINES_MAX {

@@ -1,5 +1,5 @@
-//! Instructions and functions of the libraries, each with an operand of a length that is drawn: what they take
-//! of the budget has to grow with the operand.
+//! Instructions and functions of the libraries, each with an operand of a length that is drawn: what they
+//! take of the budget has to grow with the operand.
 
 /// A row: what is made ready, with `N` for the operand's length, and the work that is judged.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! What an instruction or a function takes of the budget grows with its operand. `cargo xtask deep lua-charges`
-//! holds the same rows, and drawn lengths, against the clock.
+//! What an instruction or a function takes of the budget grows with its operand. `cargo xtask deep
+//! lua-charges` holds the same rows, and drawn lengths, against the clock.
 
 #[path = "../charges/programs.rs"]
 mod programs;

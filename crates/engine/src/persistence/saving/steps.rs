@@ -167,8 +167,8 @@ impl Engine {
     }
 
     /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then
-    /// SHUTDOWN ABORT can prevent it, by [`crate::Action::KeepRunning`]. It waits for a unit that stands open,
-    /// too; a script that has written nothing is ended for it.
+    /// SHUTDOWN ABORT can prevent it, by [`crate::Action::KeepRunning`]. It waits for a unit that stands
+    /// open, too; a script that has written nothing is ended for it.
     pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
         let waits = self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End);
         if waits && !self.control.debug.cron_paused {
