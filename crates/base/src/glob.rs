@@ -17,7 +17,7 @@ mod class;
 mod source;
 
 use blocks::SegmentFound;
-use class::{ByteSet, Case};
+use class::{ByteSet, LetterCase};
 use source::{MatchWork, PatternSource};
 use std::marker::PhantomData;
 
@@ -68,8 +68,8 @@ impl<'a> Pattern<'a> {
         match (&self.compiled, self.is_nocase) {
             (None, false) => run(Raw::<Exact>::new(self.text), text, work),
             (None, true) => run(Raw::<NoCase>::new(self.text), text, work),
-            (Some(compiled), false) => run(Prepared::<Exact>::new(compiled), text, work),
-            (Some(compiled), true) => run(Prepared::<NoCase>::new(compiled), text, work),
+            (Some(compiled), false) => run(PreparedPattern::<Exact>::new(compiled), text, work),
+            (Some(compiled), true) => run(PreparedPattern::<NoCase>::new(compiled), text, work),
         }
     }
 }
@@ -86,7 +86,7 @@ impl LongClasses {
 
     /// Whether all of `text` matches the pattern.
     pub fn matches(&self, text: &[u8]) -> bool {
-        run(Prepared::<Exact>::new(&self.0), text, &mut Unbounded).unwrap_or(false)
+        run(PreparedPattern::<Exact>::new(&self.0), text, &mut Unbounded).unwrap_or(false)
     }
 
     /// Bytes that the allocator has given.
@@ -207,9 +207,9 @@ impl<'a, C> Raw<'a, C> {
     }
 }
 
-impl<C: Case> PatternSource for Raw<'_, C> {
+impl<C: LetterCase> PatternSource for Raw<'_, C> {
     const IS_EXACT: bool = C::IS_EXACT;
-    type Case = C;
+    type LetterCase = C;
 
     #[inline(always)]
     fn pattern(&self) -> &[u8] {
@@ -235,7 +235,7 @@ struct Compiled {
 }
 
 impl Compiled {
-    fn where_needed<C: Case>(pattern: &[u8]) -> Option<Box<Compiled>> {
+    fn where_needed<C: LetterCase>(pattern: &[u8]) -> Option<Box<Compiled>> {
         if pattern.len() <= SHORT_BYTES_MAX || !pattern.contains(&b'[') {
             return None;
         }
@@ -243,7 +243,7 @@ impl Compiled {
     }
 
     /// The pattern with its classes of more than so many bytes read, or nothing where there is none.
-    fn with_long_classes<C: Case>(pattern: &[u8], class_bytes_max: usize) -> Option<Compiled> {
+    fn with_long_classes<C: LetterCase>(pattern: &[u8], class_bytes_max: usize) -> Option<Compiled> {
         let source = Raw::<C>::new(pattern);
         let mut compiled = Compiled { pattern: Vec::with_capacity(pattern.len()), sets: Vec::new() };
         let mut p = 0;
@@ -269,14 +269,14 @@ impl Compiled {
 }
 
 #[derive(Clone, Copy)]
-struct Prepared<'a, C> {
+struct PreparedPattern<'a, C> {
     compiled: &'a Compiled,
     case: PhantomData<C>,
 }
 
-impl<'a, C> Prepared<'a, C> {
-    fn new(compiled: &'a Compiled) -> Prepared<'a, C> {
-        Prepared { compiled, case: PhantomData }
+impl<'a, C> PreparedPattern<'a, C> {
+    fn new(compiled: &'a Compiled) -> PreparedPattern<'a, C> {
+        PreparedPattern { compiled, case: PhantomData }
     }
 
     /// The set of the long class at `p`, after its bracket, and the position after the class.
@@ -287,9 +287,9 @@ impl<'a, C> Prepared<'a, C> {
     }
 }
 
-impl<C: Case> PatternSource for Prepared<'_, C> {
+impl<C: LetterCase> PatternSource for PreparedPattern<'_, C> {
     const IS_EXACT: bool = C::IS_EXACT;
-    type Case = C;
+    type LetterCase = C;
 
     #[inline(always)]
     fn pattern(&self) -> &[u8] {
@@ -314,7 +314,7 @@ impl<C: Case> PatternSource for Prepared<'_, C> {
 /// Bytes as they are.
 #[derive(Clone, Copy)]
 struct Exact;
-impl Case for Exact {
+impl LetterCase for Exact {
     const IS_EXACT: bool = true;
     #[inline]
     fn fold(byte: u8) -> u8 {
@@ -325,7 +325,7 @@ impl Case for Exact {
 /// ASCII letters in lower case.
 #[derive(Clone, Copy)]
 struct NoCase;
-impl Case for NoCase {
+impl LetterCase for NoCase {
     const IS_EXACT: bool = false;
     #[inline]
     fn fold(byte: u8) -> u8 {
@@ -333,7 +333,7 @@ impl Case for NoCase {
     }
 }
 
-/// A match that is finished whatever it takes.
+/// A match without a bound on its steps.
 struct Unbounded;
 impl MatchWork for Unbounded {
     #[inline]

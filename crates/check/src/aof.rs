@@ -439,7 +439,7 @@ impl LogFile {
         }
     }
 
-    /// Copies what stands behind `from` to a new file beside this one, durably: its path.
+    /// Copies the bytes behind `from` to a new file beside this one, durably: its path.
     fn keep(&self, from: u64, at_s: i64) -> io::Result<PathBuf> {
         let mut source = File::open(&self.path)?;
         source.seek(SeekFrom::Start(from))?;

@@ -497,7 +497,7 @@ impl SnapshotReport {
     }
 }
 
-/// A library by its first line, where its name stands.
+/// A library is shown by its first line, which has the name.
 fn described_library(code: &[u8]) -> String {
     let head = code.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let head = head.get(..HEAD_BYTES_MAX).unwrap_or(head);

@@ -1,7 +1,7 @@
 //! Where a line of a configuration stands, and the error that ends the start. An error shows its line without
 //! the secrets in it.
 
-use crate::secret::{Directive, HIDDEN, directive, names_secret, shown_part};
+use crate::secret::{DirectiveName, HIDDEN, directive, names_secret, shown_part};
 use sluice_base::quote;
 use std::borrow::Cow;
 
@@ -126,17 +126,17 @@ impl Location {
         let name = words.first().map_or("", |name| name.trim_matches(['"', '\'']));
         let whole = Cow::Borrowed(self.text.as_str());
         match directive(name.as_bytes()) {
-            Directive::Param if names_secret(name.as_bytes()) => {
+            DirectiveName::Param if names_secret(name.as_bytes()) => {
                 return match words.len() {
                     0 | 1 => whole,
                     _ => Cow::Owned(format!("{} {HIDDEN}", words[0])),
                 };
             }
-            Directive::Users => {}
-            Directive::Param | Directive::Plain => {
+            DirectiveName::Users => {}
+            DirectiveName::Param | DirectiveName::Plain => {
                 return shown_part(&self.text, true).map_or(whole, Cow::Owned);
             }
-            Directive::Unknown => return shown_part(&self.text, false).map_or(whole, Cow::Owned),
+            DirectiveName::Unknown => return shown_part(&self.text, false).map_or(whole, Cow::Owned),
         }
         let is_whole = quote::split_args(self.text.as_bytes(), quote::Dialect::Config).is_ok();
         let mut shown: Vec<Cow<'_, str>> = Vec::with_capacity(words.len());

@@ -9,7 +9,7 @@ use crate::table::{RETIRED, param};
 use crate::user_line::UserLine;
 use crate::value::{Onto, Reason};
 
-/// What lines do where they are read, outside of the configuration: what follows them depends on it.
+/// Effects of a line outside of the configuration, on which the lines after it depend.
 pub trait Loader {
     /// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
     ///

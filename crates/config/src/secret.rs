@@ -24,7 +24,7 @@ pub fn names_secret(name: &[u8]) -> bool {
 }
 
 /// What the first word of a line asks for.
-pub(crate) enum Directive {
+pub(crate) enum DirectiveName {
     /// A parameter.
     Param,
     /// A user or role.
@@ -36,13 +36,13 @@ pub(crate) enum Directive {
 }
 
 /// What a line asks for whose first word this is.
-pub(crate) fn directive(name: &[u8]) -> Directive {
+pub(crate) fn directive(name: &[u8]) -> DirectiveName {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
     match ParamId::find(name) {
-        Some(_) => Directive::Param,
-        None if ["user", "role"].iter().any(is) => Directive::Users,
-        None if ["include", "rename-command"].iter().chain(RETIRED).any(is) => Directive::Plain,
-        None => Directive::Unknown,
+        Some(_) => DirectiveName::Param,
+        None if ["user", "role"].iter().any(is) => DirectiveName::Users,
+        None if ["include", "rename-command"].iter().chain(RETIRED).any(is) => DirectiveName::Plain,
+        None => DirectiveName::Unknown,
     }
 }
 

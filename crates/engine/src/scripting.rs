@@ -7,6 +7,7 @@ mod function_commands;
 pub(crate) mod functions;
 pub(crate) mod library;
 pub(crate) mod machine;
+mod restore;
 pub(crate) mod run;
 mod script_commands;
 pub(crate) mod shebang;

@@ -61,7 +61,7 @@ pub enum RunOutcome {
 }
 
 /// Units of the budget between two looks at the host's clock: some tens of microseconds.
-pub const UNITS_PER_LOOK: u64 = 10_000;
+pub(crate) const UNITS_PER_LOOK: u64 = 10_000;
 
 /// Units of a request to the host, whatever the host makes of the request: after 64 requests at the latest
 /// the clock is looked at.
@@ -665,7 +665,7 @@ pub struct Execution<'v> {
 
 impl Execution<'_> {
     /// Runs on, until the program wants something or the limit is reached. `clock` answers the host's time in
-    /// nanoseconds, `u64::MAX` where the run is to stand still at once; it is asked each [`UNITS_PER_LOOK`]
+    /// nanoseconds, `u64::MAX` where the run is to stand still at once; it is asked each `UNITS_PER_LOOK`
     /// units, and `os.clock` follows.
     pub fn resume(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(i64::MAX, limit, clock)

@@ -26,9 +26,7 @@ mod text;
 mod value;
 mod vm;
 
-pub use api::{
-    Execution, Garbage, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, UNITS_PER_LOOK, Vm, compile,
-};
+pub use api::{Execution, Garbage, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, Vm, compile};
 pub use code::Proto;
 pub use fault::Fault;
 pub use heap::{Heap, HostState};

@@ -331,7 +331,7 @@ impl Matcher {
         let literal = &self.program.literals[start as usize..][..len as usize];
         let rest = &text[self.at..];
         if literal.len() >= RUN_FREE {
-            // Where it differs, a text made for that differs late.
+            // A text that is made to differ late differs late.
             *fuel = fuel.saturating_sub((scan::common_prefix(rest, literal) / BYTES_PER_UNIT) as u64);
         }
         let is_match = rest.starts_with(literal);

@@ -507,7 +507,7 @@ fn open_unix(path: &Path, config: &Config) -> std::io::Result<Socket> {
     free_unix(path)?;
     let mode = config.int(param::UNIXSOCKETPERM) as u32;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-    // The file is born with its permissions: behind the bind, others may have put a link there. Nobody
+    // The file is born with its permissions: after the bind, others may have put a link there. Nobody
     // connects before the socket listens.
     let old = umask(Mode::empty());
     umask(if mode == 0 { old } else { Mode::from_bits_truncate(0o777 & !mode) });

@@ -62,7 +62,7 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
         ("standard input", texts.of_stdin.as_slice()),
         (sluice_config::COMMAND_LINE, texts.options.as_slice()),
     ];
-    let findings = crate::check::check(&parts, &mut Surroundings);
+    let findings = crate::check::check(&parts, &mut ConfigSurroundings);
     for text in findings.warnings {
         println!("warning: {text}");
     }
@@ -176,7 +176,8 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     };
     let fail = |error: sluice_config::LoadError| Failure::new(error.report(cli::COMPATIBLE));
     let mut config =
-        sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut Surroundings).map_err(fail)?;
+        sluice_config::parse_file(&text, &texts.origin(), &texts.options, &mut ConfigSurroundings)
+            .map_err(fail)?;
     let user_lines = users::take_lines(&mut config).map_err(fail)?;
     sluice_commands::renames(&config).map_err(fail)?;
     let source = texts.source();
@@ -184,9 +185,9 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
 }
 
 /// The folders and files of the machine, as lines of a configuration use them.
-struct Surroundings;
+struct ConfigSurroundings;
 
-impl Loader for Surroundings {
+impl Loader for ConfigSurroundings {
     fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
         include(pattern)
     }

@@ -423,7 +423,7 @@ const REPLID: &str = "8371445ee67a5f0ad1b1b8c4d5d6c8e0a1b2c3d4";
 const MANY_FIELDS_AT: u64 = 8;
 const MANY_FIELDS: u32 = 80_000;
 
-/// When a module wants its record.
+/// The moment at which a module wants its record.
 const BEFORE_KEYS: u64 = 1;
 const BEHIND_KEYS: u64 = 2;
 

@@ -11,87 +11,14 @@ mod files;
 mod functions;
 mod globs;
 mod natives;
+mod program;
 mod scene;
 mod tracking;
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::shell::{self, Ran};
 use crate::{Result, ci};
-
-use scene::Measured;
-
-/// How often a row is run before its waits count.
-const ATTEMPTS: u32 = 3;
-/// A wait of so many times its bound is no noise of the machine: the row is not run again.
-const NOISE_FACTOR: u32 = 10;
-/// From SCRIPT KILL or FUNCTION KILL to its reply, and to the end of the script.
-const KILL_MAX: Duration = Duration::from_millis(100);
-/// The wait of a PING, where a program has no other bound.
-const PING_MAX: Duration = Duration::from_millis(50);
-
-/// One program, against one fresh server.
-struct Program {
-    /// Its file and what it does.
-    name: String,
-    /// The longest that a PING may wait.
-    ping_max: Duration,
-    /// Resident memory that the server may add to what it has at first, in MiB.
-    memory_max_mib: u64,
-    run: Box<dyn Fn(&Path) -> Result<Measured>>,
-}
-
-impl Program {
-    /// A program with the bounds of most.
-    fn new(name: String, memory_max_mib: u64, run: impl Fn(&Path) -> Result<Measured> + 'static) -> Program {
-        Program { name, ping_max: PING_MAX, memory_max_mib, run: Box::new(run) }
-    }
-
-    /// What a measurement has against the bounds, and whether the machine may have caused all of it.
-    fn judge(&self, measured: &Measured) -> Judgement {
-        let mut judgement =
-            Judgement { faults: measured.wrong.clone(), may_be_noise: measured.wrong.is_empty() };
-        let killed = measured.killed.unwrap_or_default();
-        for (what, wait, most) in
-            [("PING", measured.pings.longest, self.ping_max), ("KILL", killed, KILL_MAX)]
-        {
-            if wait > most {
-                judgement.faults.push(format!("{what} took {} ms of {}", wait.as_millis(), most.as_millis()));
-                judgement.may_be_noise &= wait < most * NOISE_FACTOR;
-            }
-        }
-        let added = measured.memory.peak_mib.saturating_sub(measured.memory.before_mib);
-        if added > self.memory_max_mib {
-            judgement.faults.push(format!("memory grew by {added} MiB of {}", self.memory_max_mib));
-            judgement.may_be_noise = false;
-        }
-        judgement
-    }
-
-    /// Runs the program, again where the machine may be at fault; what is wrong.
-    fn attempts(&self, binary: &Path) -> Vec<String> {
-        for attempt in 1.. {
-            let measured = match (self.run)(binary) {
-                Ok(measured) => measured,
-                Err(error) => return vec![error.to_string()],
-            };
-            let Judgement { faults, may_be_noise } = self.judge(&measured);
-            println!("hostile: {}: {measured}", self.name);
-            if faults.is_empty() || !may_be_noise || attempt == ATTEMPTS {
-                return faults;
-            }
-            println!("hostile: {}: once more ({attempt} of {ATTEMPTS}): {}", self.name, faults.join("; "));
-        }
-        Vec::new()
-    }
-}
-
-/// What is wrong with a measurement.
-struct Judgement {
-    faults: Vec<String>,
-    may_be_noise: bool,
-}
 
 /// Runs the programs whose names begin with `only`, against `ours` or a release of what is checked out.
 pub(super) fn run(ours: Option<&Path>, only: Option<&str>) -> Result<Ran> {
@@ -128,7 +55,6 @@ pub(super) fn run(ours: Option<&Path>, only: Option<&str>) -> Result<Ran> {
 mod tests {
     use super::scene::{Measured, Memory};
     use super::{KILL_MAX, PING_MAX, Program};
-    use std::time::Duration;
 
     fn judged(measured: Measured) -> (usize, bool) {
         let program = Program::new("a program".into(), 10, |_| Ok(Measured::default()));

@@ -49,7 +49,7 @@ pub(super) fn find<S: PatternSource, W: MatchWork>(
             false => SegmentFound::Nowhere,
         };
     }
-    let segment = Segment { source, star, end };
+    let segment = StarSegment { source, star, end };
     let (mut at, mut positions) = (from, POSITIONS_MIN);
     while at <= last {
         let count = positions.min(last - at + 1);
@@ -79,13 +79,13 @@ fn matches_here<S: PatternSource>(source: S, mut p: usize, text: &[u8]) -> bool 
 struct GaveUp;
 
 /// The elements between two stars.
-struct Segment<S> {
+struct StarSegment<S> {
     source: S,
     star: usize,
     end: usize,
 }
 
-impl<S: PatternSource> Segment<S> {
+impl<S: PatternSource> StarSegment<S> {
     /// The first of `count` positions from `at` on where the elements match.
     fn first_of<const WORDS: usize, W: MatchWork>(
         &self,
@@ -127,7 +127,7 @@ struct ElementPart<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> ElementPart<WORDS> {
-    /// Reads elements from `p` on, which is moved behind them.
+    /// Reads elements from `p` on, and moves `p` to their end.
     fn read<S: PatternSource>(source: S, p: &mut usize, end: usize) -> ElementPart<WORDS> {
         let mut part = ElementPart { elements: 0, matching: [[0; WORDS]; 256] };
         while *p < end && part.elements < 64 * WORDS {

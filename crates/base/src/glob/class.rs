@@ -1,14 +1,14 @@
 //! Classes of glob patterns, read from their text.
 
 /// How two bytes are brought together before they are compared.
-pub(super) trait Case: Copy {
+pub(super) trait LetterCase: Copy {
     /// Every byte equals itself alone.
     const IS_EXACT: bool;
     fn fold(byte: u8) -> u8;
 }
 
 /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
-pub(super) fn holds<C: Case>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize) {
+pub(super) fn holds<C: LetterCase>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize) {
     let mut found = false;
     let (negated, end) = walk(pattern, p, |part| {
         found |= match part {
@@ -21,7 +21,7 @@ pub(super) fn holds<C: Case>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize
 }
 
 /// The bytes that the class at `p`, after its bracket, holds, and the position after it. O(class).
-pub(super) fn set<C: Case>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
+pub(super) fn set<C: LetterCase>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
     let mut escaped_bytes = ByteSet::NONE;
     let mut folded = ByteSet::NONE;
     let (negated, end) = walk(pattern, p, |part| match part {
@@ -85,7 +85,7 @@ impl ByteSet {
     pub(super) const ALL: ByteSet = ByteSet([u64::MAX; 4]);
 
     /// The bytes that equal this one.
-    pub(super) fn folded<C: Case>(byte: u8) -> ByteSet {
+    pub(super) fn folded<C: LetterCase>(byte: u8) -> ByteSet {
         let mut set = ByteSet::NONE;
         set.insert_range(byte, byte);
         if !C::IS_EXACT {

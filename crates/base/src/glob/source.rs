@@ -1,6 +1,6 @@
 //! What a match walks, and what limits its steps.
 
-use super::class::{ByteSet, Case};
+use super::class::{ByteSet, LetterCase};
 
 /// What limits or counts the steps of a match.
 pub(super) trait MatchWork {
@@ -19,7 +19,7 @@ pub(super) trait MatchWork {
 pub(super) trait PatternSource: Copy {
     /// Every byte equals itself alone.
     const IS_EXACT: bool;
-    type Case: Case;
+    type LetterCase: LetterCase;
 
     fn pattern(&self) -> &[u8];
 
@@ -39,9 +39,9 @@ pub(super) trait PatternSource: Copy {
             Some(b'?') => (true, p + 1),
             Some(b'[') => self.class(p + 1, byte),
             Some(b'\\') if p + 1 < pattern.len() => {
-                (Self::Case::fold(pattern[p + 1]) == Self::Case::fold(byte), p + 2)
+                (Self::LetterCase::fold(pattern[p + 1]) == Self::LetterCase::fold(byte), p + 2)
             }
-            Some(&literal) => (Self::Case::fold(literal) == Self::Case::fold(byte), p + 1),
+            Some(&literal) => (Self::LetterCase::fold(literal) == Self::LetterCase::fold(byte), p + 1),
         }
     }
 
@@ -51,8 +51,8 @@ pub(super) trait PatternSource: Copy {
         match pattern[p] {
             b'?' => (ByteSet::ALL, p + 1),
             b'[' => self.class_set(p + 1),
-            b'\\' if p + 1 < pattern.len() => (ByteSet::folded::<Self::Case>(pattern[p + 1]), p + 2),
-            literal => (ByteSet::folded::<Self::Case>(literal), p + 1),
+            b'\\' if p + 1 < pattern.len() => (ByteSet::folded::<Self::LetterCase>(pattern[p + 1]), p + 2),
+            literal => (ByteSet::folded::<Self::LetterCase>(literal), p + 1),
         }
     }
 

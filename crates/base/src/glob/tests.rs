@@ -76,9 +76,9 @@ fn agrees_with_the_definition_on_random_patterns() {
 
 /// The plain walk, the search in blocks and classes that were read ahead, with and without case.
 fn every_way_agrees(pattern: &[u8], text: &[u8]) {
-    fn ways<C: Case>(pattern: &[u8], text: &[u8]) -> [Option<bool>; 3] {
+    fn ways<C: LetterCase>(pattern: &[u8], text: &[u8]) -> [Option<bool>; 3] {
         let compiled = Compiled::with_long_classes::<C>(pattern, 0);
-        let prepared = compiled.as_ref().map(Prepared::<C>::new);
+        let prepared = compiled.as_ref().map(PreparedPattern::<C>::new);
         let blocks = run(Raw::<C>::new(pattern), text, &mut AlwaysInBlocks);
         let compiled = prepared.map_or(blocks, |prepared| run(prepared, text, &mut Unbounded));
         [blocks, compiled, prepared.map_or(blocks, |prepared| run(prepared, text, &mut AlwaysInBlocks))]
@@ -163,7 +163,7 @@ fn hostile_pairs_take_steps_that_are_nearly_linear() {
                 assert!(counted.steps < bound, "{start}: {} of {bound}", counted.steps);
                 let Some(compiled) = Compiled::where_needed::<Exact>(&pattern) else { continue };
                 let mut counted = Counted::default();
-                run(Prepared::<Exact>::new(&compiled), &text, &mut counted);
+                run(PreparedPattern::<Exact>::new(&compiled), &text, &mut counted);
                 assert!(counted.steps < bound, "{start}, compiled: {} of {bound}", counted.steps);
             }
         }
@@ -178,7 +178,7 @@ fn a_long_class_is_read_once_for_many_texts() {
         let compiled = Compiled::where_needed::<Exact>(&pattern).expect("the class is long");
         let mut counted = Counted::default();
         for _ in 0..1000 {
-            run(Prepared::<Exact>::new(&compiled), b"aaaaaaaaaa", &mut counted);
+            run(PreparedPattern::<Exact>::new(&compiled), b"aaaaaaaaaa", &mut counted);
         }
         assert!(counted.steps < 1000 * 10 * 50, "{}", counted.steps);
         assert!(compiled.pattern.len() < 20);

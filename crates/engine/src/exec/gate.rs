@@ -5,8 +5,8 @@
 //! request; the order of a script's call is in the rows too, and a test prints both; (2) each row owns a
 //! bit. The engine keeps one word of the checks that can reject anything just now (`Gate::armed`), each
 //! session one of those that can reject the session anything, each spec one of those that concern the
-//! command: a plain command costs one AND; (3) a standing that may not wait is not asked what would have the
-//! command wait.
+//! command: a plain command costs one AND; (3) a queued command or a script's call never waits: a check
+//! that would have one wait rejects it.
 
 mod check;
 mod checks;
@@ -35,7 +35,9 @@ pub struct Gate {
     checks: &'static [Check],
     /// Bits of the checks that can reject something now.
     armed: u32,
-    /// Those of them that concern this server's primary.
+    /// The bits of `armed` that concern clients' requests.
+    armed_for_client: u32,
+    /// The bits of `armed` that concern what this server's primary sends.
     armed_for_primary: u32,
     /// By `Spec::id`: bits of the checks that concern the command.
     concerns: Vec<u32>,
@@ -67,6 +69,7 @@ impl Gate {
         Gate {
             checks,
             armed: 0,
+            armed_for_client: 0,
             armed_for_primary: 0,
             concerns: specs.iter().map(concerns).collect(),
             asked: Asker::ALL.map(|asker| bits_of(checks, |check| check.askers.has(asker))),
@@ -78,16 +81,20 @@ impl Gate {
     /// [`Engine::notice`](crate::Engine).
     pub(crate) fn rearm(&mut self, control: &Control) {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
-        let armed = bits_of(self.checks, |check| (check.armed)(control));
-        self.armed = armed | durability;
-        self.armed_for_primary = armed & self.asked[Asker::Primary as usize] | durability;
+        self.armed = bits_of(self.checks, |check| (check.armed)(control));
+        let of = |asker: Asker| self.armed & self.asked[asker as usize] | durability;
+        (self.armed_for_client, self.armed_for_primary) = (of(Asker::Client), of(Asker::Primary));
     }
 
     /// Bits of the checks that can reject this session something: to be asked for again when the session has
     /// changed.
     pub(crate) fn session_mask(&self, session: &Session) -> u32 {
         let asker = if session.caller.is_primary() { Asker::Primary } else { Asker::Client };
-        bits_of(self.checks, |check| check.askers.has(asker) && (check.armed_for)(session))
+        let inside = [Asker::Queued, Asker::Call, Asker::ObeyedCall];
+        let is_asked = |check: &Check| {
+            check.askers.has(asker) || inside.into_iter().any(|asker| check.askers.has(asker))
+        };
+        bits_of(self.checks, |check| is_asked(check) && (check.armed_for)(session))
     }
 
     /// A new session with its mask.
@@ -113,13 +120,14 @@ impl Gate {
     /// The permit of a command that a script calls, unless a check has to be asked first.
     #[inline]
     pub(crate) fn pass_called(&self, spec: &Spec, session: &Session, call: CallRights) -> Option<Permit> {
-        (self.pending_in_call(spec, session, call) == 0).then_some(Permit(()))
+        (call.is_replayed || self.pending_in_call(spec, session, call) == 0).then_some(Permit(()))
     }
 
     /// Bits of the checks that are armed and concern a client's request, or what the primary sends.
     #[inline]
     fn pending(&self, spec: &Spec, session: &Session) -> u32 {
-        let armed = if session.caller.is_primary() { self.armed_for_primary } else { self.armed };
+        let is_primary = session.caller.is_primary();
+        let armed = if is_primary { self.armed_for_primary } else { self.armed_for_client };
         (armed | session.mask) & self.concerns_of(spec)
     }
 
@@ -144,7 +152,8 @@ impl Gate {
     /// Asks a client's request, in the order of the list.
     #[cold]
     pub(crate) fn ask(&self, asked: &Asked<'_>) -> Verdict {
-        let mut bits = self.pending(asked.spec, asked.session);
+        let asker = if asked.caller.is_primary() { Asker::Primary } else { Asker::Client };
+        let mut bits = self.pending(asked.spec, asked.session) & self.asked[asker as usize];
         while let Some(check) = self.checks.get(bits.trailing_zeros() as usize) {
             if let Some(verdict) = (check.ask)(asked) {
                 return verdict;
@@ -173,7 +182,11 @@ impl Gate {
             match (self.checks[index].ask)(asked) {
                 Some(Verdict::Reject(rejection)) => return Err(NotPermitted::Rejected(rejection)),
                 Some(Verdict::Deny(denial)) => return Err(NotPermitted::Denied(denial)),
-                Some(Verdict::Run(_) | Verdict::Queue | Verdict::Postpone) | None => {}
+                // No check of these askers answers so; one that did must not let the command run.
+                Some(Verdict::Queue | Verdict::Postpone) => {
+                    return Err(NotPermitted::Rejected(Rejection::CANNOT_WAIT));
+                }
+                Some(Verdict::Run(_)) | None => {}
             }
         }
         Ok(Permit(()))

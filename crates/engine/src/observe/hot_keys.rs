@@ -79,7 +79,7 @@ pub(crate) struct HotKey<'a> {
 #[derive(Debug, Default)]
 struct AccessWindow {
     rows: Vec<WindowRow>,
-    /// Of the rows with a hash, the one that was made last: the others follow by [`WindowRow::same_hash`].
+    /// The youngest row of each hash: the others follow by [`WindowRow::same_hash`].
     by_hash: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
     /// Counts with their rows as a heap: the pair at n is no more than those at 2 n + 1 and 2 n + 2.
     by_count: Vec<(u64, u32)>,

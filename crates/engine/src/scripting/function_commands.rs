@@ -9,18 +9,18 @@ use crate::host::process::Process;
 use crate::scripting::functions::Functions;
 use crate::scripting::library::{Library, LibraryLoad, MachineLimits, library_head};
 use crate::scripting::machine::ScriptMachine;
+use crate::scripting::restore::{RestorePolicy, RestoreRun, without_code};
 use crate::scripting::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
 use crate::scripting::shebang::ScriptFlags;
 use crate::scripting::state::{ScriptGarbage, machine_limits};
 use crate::session::Session;
-use sluice_base::{Now, heap};
+use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
 use sluice_resp::Reply;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Milliseconds that the program of a library may run which a client loads.
@@ -244,7 +244,7 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
-    /// FUNCTION RESTORE: the program of one library runs behind the other, in slices as that of FUNCTION
+    /// FUNCTION RESTORE: the program of one library runs after the other, in slices as that of FUNCTION
     /// LOAD. All together have the time of one, if a client sends them.
     fn function_restore(
         &mut self,
@@ -466,55 +466,12 @@ impl Engine {
     }
 }
 
-/// FUNCTION RESTORE while the program of one of its libraries runs.
-#[derive(Debug)]
-pub(crate) struct RestoreRun {
-    /// The libraries behind that one, the last perhaps an error of the payload.
-    codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
-    /// Those before.
-    restored: Functions,
-    policy: RestorePolicy,
-    limits: MachineLimits,
-}
-
-impl RestoreRun {
-    /// Compiles the next library and starts its program; `None` behind the last.
-    fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
-        let Some(code) = self.codes.pop_front().transpose()? else { return Ok(None) };
-        let head = library_head(&code).map_err(without_code)?;
-        self.restored.may_load(&head.name, false).map_err(without_code)?;
-        LibraryLoad::begin(head, code, false, self.limits).map(Some).map_err(without_code)
-    }
-
-    /// Bytes that it takes, about, the machines of the libraries included.
-    pub(crate) fn footprint(&self) -> usize {
-        let codes: usize = self.codes.iter().flatten().map(|code| code.len()).sum();
-        heap::boxed::<RestoreRun>() + codes + self.restored.footprint() + self.restored.machine_bytes()
-    }
-}
-
-/// What becomes of the libraries that are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RestorePolicy {
-    /// They go.
-    Flush,
-    /// They stay, and none may have the name of one that comes.
-    Append,
-    /// One that comes takes the place of one of its name.
-    Replace,
-}
-
 /// What a subcommand answers to arguments that it does not know.
 fn wrong_subcommand(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(until_zero(args.at(1)));
     text.extend_from_slice(b"'. Try FUNCTION HELP.");
     CmdError::owned(text)
-}
-
-/// An error whose text has no code yet.
-fn without_code(text: Vec<u8>) -> CmdError {
-    CmdError::owned([b"ERR ", &*text].concat())
 }
 
 /// Has the machine call a function with two tables: keys and arguments.

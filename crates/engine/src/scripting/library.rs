@@ -144,13 +144,13 @@ pub(crate) struct MachineLimits {
 }
 
 impl MachineLimits {
-    /// The same for what was accepted before: no bound on bytes while it is loaded.
+    /// These limits without a bound on bytes, for a library that was accepted before.
     pub(crate) fn of_accepted(self) -> MachineLimits {
         MachineLimits { bytes: usize::MAX / 2, is_wish: false, ..self }
     }
 }
 
-/// Who has a library loaded in one go.
+/// A caller that has a library loaded in one go.
 pub(crate) trait LoadWatch {
     /// Nanoseconds of the monotonic clock; `u64::MAX`: the load is broken off.
     fn now_ns(&mut self) -> u64;

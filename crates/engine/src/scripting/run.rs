@@ -6,9 +6,9 @@ pub(crate) mod steps;
 
 use crate::scripting::cache::ScriptSha;
 use crate::scripting::debugger::Debugger;
-use crate::scripting::function_commands::RestoreRun;
 use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad};
 use crate::scripting::machine::{Receivers, ScriptMachine};
+use crate::scripting::restore::RestoreRun;
 use crate::scripting::state::RunBuffers;
 use crate::scripting::to_reply::ReplyConversion;
 use sluice_commands::{Args, CmdError};
@@ -31,10 +31,8 @@ pub(crate) struct ScriptRun {
     pub rights: ScriptRights,
     /// It has called a command that writes: it is not broken off any more.
     pub has_written: bool,
-    /// `server.setresp(3)`.
-    pub is_resp3: bool,
-    /// `server.set_repl`: who is told of its changes.
-    pub receivers: Receivers,
+    /// What the script has set for its calls.
+    pub settings: CallSettings,
     /// When it began, ns of the monotonic clock.
     pub began_ns: u64,
     /// Processor time of the slices before, ns.
@@ -49,10 +47,19 @@ pub(crate) struct ScriptRun {
     pub reply: Outbox,
     /// The library whose program runs.
     pub library: Option<Box<LibraryLoad>>,
-    /// FUNCTION RESTORE: the libraries before and behind that one.
+    /// FUNCTION RESTORE: the libraries before and after that one.
     pub restore: Option<Box<RestoreRun>>,
     /// Its client debugs it.
     pub debugger: Option<Box<Debugger>>,
+}
+
+/// What a script sets for the commands that it calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallSettings {
+    /// `server.setresp(3)`.
+    pub is_resp3: bool,
+    /// `server.set_repl`: who receives the changes.
+    pub receivers: Receivers,
 }
 
 impl ScriptRun {

@@ -703,7 +703,7 @@ fn a_link_that_is_cut_again_and_again_waits_between_its_attempts() {
     assert_eq!(rig.engine.link_counts().snapshots, 0);
 }
 
-/// The stream behind a snapshot may go on in a database without naming it.
+/// The stream after a snapshot may go on in a database without naming it.
 #[test]
 fn a_snapshot_whose_stream_is_in_a_database_that_is_not_here_is_followed_by_nothing() {
     for (databases, is_cut) in [("16", false), ("4", true)] {

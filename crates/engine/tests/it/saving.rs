@@ -955,7 +955,7 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
             "-ERR The ID specified in XADD is equal or smaller than the target stream top item",
         );
         rig.check("XADD \"the key\" 1-2 f v", "\"1-2\"");
-        // What is written behind that is in order.
+        // What is written after that is in order.
         rig.check("DEBUG RELOAD", "+OK");
         assert!(!log(&mut rig).contains("put right"));
     }

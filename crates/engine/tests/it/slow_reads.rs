@@ -272,7 +272,7 @@ fn a_pattern_that_takes_long_is_matched_apart() {
             }
             assert_eq!(sorted_names(&reply), sorted_names(&expected), "{form}");
         }
-        // What MULTI has queued is matched where it runs.
+        // A queued KEYS is matched on the main thread.
         for line in ["MULTI", &format!("KEYS {pattern}"), "EXEC"] {
             apart.argv(client, &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         }

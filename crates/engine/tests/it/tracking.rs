@@ -895,7 +895,7 @@ fn prefixes_are_told_the_names_that_their_user_may_read() {
     assert_eq!(told(&mut rig, all), names(&["mine:1", "other:1", "written:1"]));
     assert_eq!(told(&mut rig, some), names(&["mine:1"]));
     assert_eq!(told(&mut rig, none), "");
-    // As it is when they are sent.
+    // Rights are asked when names are sent.
     rig.run("ACL SETUSER some resetkeys ~other:*");
     rig.run("MSET mine:1 2 other:1 2");
     rig.end_iteration();

@@ -146,7 +146,7 @@ fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(text)
 }
 
-/// The first result of the call, behind the one argument that [`tostring`] has left.
+/// The first result of the call, after the one argument that [`tostring`] has left.
 fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {
     let value = ctx.arg(2);
     ctx.one(value)

@@ -85,7 +85,7 @@ pub(super) fn execute<const EACH: bool>(
                 }
             };
         }
-        // Behind an instruction that may have worked much: leaves the loop, so that the work is paid.
+        // After an instruction that may have worked much: leaves the loop, so that the work is paid.
         macro_rules! pay {
             () => {
                 if !EACH && heap.is_due() {

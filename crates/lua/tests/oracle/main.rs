@@ -178,8 +178,8 @@ fn cases_answer_as_the_reference_does() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Calls of what goes on behind a call of something else. `@` stands for arguments beyond those that are
-/// named, and for none.
+/// Calls of functions that go on after a call of something else. `@` stands for arguments beyond those that
+/// are named, and for none.
 const CONTINUED: &[&str] = &[
     "tostring(setmetatable({}, {__tostring = function(...) return 'n' .. select('#', ...) R end})@)",
     "pcall(function(...) return select('#', ...) R end@)",

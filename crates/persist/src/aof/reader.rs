@@ -235,7 +235,7 @@ impl LogReader {
         }
     }
 
-    /// The file ends here: how far it is in order. What is behind that was cut off, and nothing else.
+    /// The file ends here: how far it is in order. The bytes behind that were cut off, and nothing else.
     ///
     /// # Errors
     /// What stands at the end is the beginning of nothing that a log has.

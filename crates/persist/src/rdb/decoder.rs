@@ -428,7 +428,7 @@ impl Decoder {
             }
             op::MODULE_AUX => {
                 let module = ModuleType(cursor.len()?);
-                // When the module wants it, behind a number that says that this is a number.
+                // The moment at which the module wants the record, after a number that announces a number.
                 let _ = (cursor.len()?, cursor.len()?);
                 self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_RECORD), module, offset };
                 return Ok(Decoded::Nothing);

@@ -169,5 +169,5 @@ const PATH_HASH: &[Part] = &[Counted(&[Text, Counted(&[Text, Text])])];
 /// A value of a module: its type and its parts.
 const MODULE_VALUE: &[Part] = &[Len, Module];
 
-/// What a module has left beside keys, behind the numbers that begin it.
+/// A module's record beside keys, after the numbers that begin the record.
 pub(super) const MODULE_RECORD: &[Part] = &[Module];

@@ -236,7 +236,8 @@ fn is_beginning(log: &[u8]) -> bool {
     true
 }
 
-/// The number of a header and what is behind it. Errors: whether the bytes are the beginning of one.
+/// The number of a header and the bytes behind the number. Errors: whether the bytes are the beginning of
+/// one.
 fn header(text: &[u8], marker: u8, least: u64, most: u64) -> Result<(u64, &[u8]), bool> {
     let Some(tail) = text.strip_prefix(&[marker]) else { return Err(text.is_empty()) };
     let mut number = String::new();
@@ -340,7 +341,7 @@ fn one_impossible_byte_is_found_where_it_stands_however_little_follows() {
     assert!(found > 20 * 200, "{found}");
 }
 
-/// What git and editors do to a file that they take for text, to all of it or behind any line.
+/// What git and editors do to a file that they take for text, to all of it or after any line.
 #[test]
 fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
     let others = ["valkey-9.1.2-aof/a b.aof.2.incr.aof", "redis-8.0.6-aof/appendonly.aof.2.incr.aof"];

@@ -27,7 +27,7 @@ pub fn cut_off(storage: &Arc<dyn Storage>, path: &Path, size: u64, at_s: i64) ->
     Ok(name)
 }
 
-/// Copies what stands behind `from` to another file.
+/// Copies the bytes behind `from` to another file.
 fn keep(storage: &Arc<dyn Storage>, path: &Path, from: u64, kept: PathBuf) -> io::Result<()> {
     let mut source = storage.open(path)?;
     let temporary = folder_of(path).join(format!("{TEMPORARY}{}.aof", std::process::id()));

@@ -1,6 +1,6 @@
-//! The way back: what this server saves, rewrites and sends behind files of other servers is loaded by the
-//! reference, where the environment names one. `crates/engine/tests/it/foreign_files.rs` holds for all files,
-//! and without a reference, that nothing foreign is written.
+//! The way back: what this server saves, rewrites and sends after loading files of other servers is loaded
+//! by the reference, where the environment names one. `crates/engine/tests/it/foreign_files.rs` holds for
+//! all files, and without a reference, that nothing foreign is written.
 
 use crate::common::reference::Reference;
 use crate::common::{Client, Dir, Server, until};

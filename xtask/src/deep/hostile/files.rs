@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::differential::crc64;
 use crate::{Result, shell};
 
-use super::Program;
+use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play, resident_mib};
 
 /// Auxiliary fields of a file, of which KeyDB writes one for each key.

@@ -8,8 +8,8 @@ use crate::differential::crc64;
 use crate::wire::{Connection, encode};
 use crate::{Result, shell};
 
-use super::Program;
 use super::bystander::PATIENCE;
+use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
 /// By when the load of a library has to be answered: its program has 500 ms, and stands still for others

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::wire::Connection;
 use crate::{Result, shell};
 
-use super::Program;
+use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
 /// What the server may add to its memory.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::wire::encode;
 use crate::{Result, shell};
 
-use super::Program;
 use super::bystander::PATIENCE;
+use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
 /// How long a script runs before it is killed.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::wire::{Connection, encode};
 use crate::{Result, shell};
 
-use super::Program;
+use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play, processor_ticks};
 
 /// How long each program goes on.

@@ -24,6 +24,12 @@ pub struct Rejection {
 }
 
 impl Rejection {
+    /// A check would have a command wait that cannot.
+    pub(super) const CANNOT_WAIT: Rejection = Rejection {
+        error: CmdError::text("ERR This command cannot wait inside a transaction or a script"),
+        in_script: None,
+    };
+
     /// A rejection that scripts alone meet.
     pub(super) const fn of_call(text: &'static str) -> Rejection {
         Rejection { error: CmdError::text(text), in_script: Some(text) }
@@ -57,7 +63,7 @@ pub struct Asked<'a> {
     pub spec: &'static Spec,
     /// Its arguments.
     pub args: Args<'a>,
-    /// Its flags; for EXEC, those of all commands queued as well.
+    /// The command's flags; for EXEC, those of all commands queued as well.
     pub flags: Flags,
     /// The session that asks.
     pub session: &'a Session,
@@ -156,7 +162,7 @@ pub(crate) fn flags_of_call(spec: &Spec, script: Option<ScriptFlags>) -> Flags {
     script.map_or(spec.flags, |script| flags_of_script(spec.flags, script))
 }
 
-/// What a command does whose script says what it does. A script without flags does what its command says.
+/// The flags of a command whose script declares its own. A script without flags does what its command says.
 fn flags_of_script(command: Flags, script: ScriptFlags) -> Flags {
     if script.has(ScriptFlags::COMPATIBLE) {
         return command;
@@ -187,7 +193,8 @@ pub(super) enum Asker {
     Queued,
     /// A script's call.
     Call,
-    /// A call of a script that was decided on elsewhere: the primary's, or one of an append-only file.
+    /// A call of a script that this server's primary has decided on. Calls of a log's scripts are asked
+    /// nothing.
     ObeyedCall,
 }
 
@@ -258,6 +265,8 @@ pub(crate) struct CallRights {
     pub has_written: bool,
     /// The script was decided on elsewhere.
     pub is_obeyed: bool,
+    /// The script is in a log: its calls were decided on before the log was written.
+    pub is_replayed: bool,
 }
 
 /// Why a command that may not wait may not run.

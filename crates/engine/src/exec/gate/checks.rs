@@ -23,7 +23,7 @@ use sluice_config::param;
 /// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
 /// answer instead.
 pub(super) const CHECKS: &[Check] = &[
-    // Before all others: what they would answer may be another thing behind the unit. What replicas
+    // Ahead of all others: after the unit they may answer otherwise. What replicas
     // acknowledge changes nothing.
     Check {
         name: "open-unit",
@@ -136,7 +136,7 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_judged_inside(spec),
         armed: |control| control.limits.maxmemory > 0,
         armed_for: |_| false,
-        askers: Askers::CLIENT.and_calls(10).and(Asker::ObeyedCall),
+        askers: Askers::CLIENT.and_calls(10),
         ask: |asked| {
             (asked.room == Headroom::None && asked.flags.has(Flags::DENYOOM))
                 .then_some(Verdict::reject(CmdError::text(FULL)))
@@ -344,7 +344,7 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Primary),
         ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
     },
-    // Behind the queue: a transaction waits as a whole.
+    // After the queue: a transaction waits as a whole.
     Check {
         name: "aof-backlog",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),

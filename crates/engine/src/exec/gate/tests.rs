@@ -1,6 +1,11 @@
 use super::check::Askers;
 use super::*;
-use sluice_commands::CmdError;
+use crate::engine::Engine;
+use crate::session::identity::Identity;
+use crate::session::{ClientAddress, Medium};
+use crate::upkeep::evict::Headroom;
+use sluice_base::{ClientId, HashSeed, Now, SessionKey};
+use sluice_commands::{Args, CmdError};
 
 fn names(gate: &Gate, order: impl Iterator<Item = usize>, asker: Asker) -> String {
     let asked = order.map(|at| gate.checks[at]).filter(|check| check.askers.has(asker));
@@ -30,7 +35,7 @@ fn the_checks_are_asked_of_these_in_this_order() {
          Primary: open-unit, loading, pause, migrating, queue, aof-backlog\n\
          Queued: rights\n\
          Call: maxmemory, rights, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
-         ObeyedCall: maxmemory, rights, read-only-script, entry-space, min-replicas, stale\n"
+         ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n"
     );
     assert!(CHECKS.len() < 32);
     assert_eq!(CHECKS[RIGHTS.trailing_zeros() as usize].name, "rights");
@@ -39,6 +44,86 @@ fn the_checks_are_asked_of_these_in_this_order() {
         let has_position = check.askers.position_in_call > 0;
         let is_asked_of_calls = check.askers.has(Asker::Call) || check.askers.has(Asker::ObeyedCall);
         assert_eq!(has_position, is_asked_of_calls, "{}", check.name);
+    }
+}
+
+/// What becomes of an ECHO of a client, in EXEC and in a script where `check` is the only one.
+fn answers(check: Check) -> [&'static str; 3] {
+    let config = sluice_config::Config::default();
+    let limits = std::sync::Arc::new(sluice_commands::Limits::new(&config));
+    let hasher = sluice_keyspace::KeyHasher::new(HashSeed { k0: 1, k1: 2 }, sluice_keyspace::Layout::One);
+    let keyspace = sluice_keyspace::Keyspace::new(1, hasher);
+    let engine = Engine::for_replay(config, limits, keyspace, Now::default());
+    let mut gate = Gate::with_checks(Box::leak(Box::new([check])), &sluice_command::table::ALL);
+    gate.rearm(&engine.control);
+    let connection = ClientAddress { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
+    let identity = Identity::of_newcomer(engine.control.clients.users.users());
+    let key = SessionKey { slot: 0, generation: 0 };
+    let session = gate.masked(Session::new(key, ClientId(1), connection, 0, identity));
+    let mut arguments = sluice_resp::ArgumentList::default();
+    arguments.push(b"ECHO");
+    arguments.push(b"x");
+    let (request, mut batch) = (arguments.request(), sluice_commands::PreparedBatch::default());
+    engine.preparing.preparer.prepare(&request, &mut batch);
+    let args = Args::new(&request, &batch.items()[0], &batch.hashing);
+    let (spec, control, now) = (&sluice_command::specs::connection::ECHO, &engine.control, Now::default());
+    let client = match gate.pass(spec, &session, Standing::Client) {
+        Some(_) => "passes",
+        None => match gate.ask(&Asked::new(spec, args, &session, control, None, now, Headroom::Enough)) {
+            Verdict::Run(_) => "runs",
+            Verdict::Reject(_) | Verdict::Deny(_) => "rejected",
+            Verdict::Queue | Verdict::Postpone => "waits",
+        },
+    };
+    let inside = |passes: bool, asked: &Asked<'_>| match (passes, gate.ask_inside(asked)) {
+        (true, _) => "passes",
+        (false, Ok(_)) => "runs",
+        (false, Err(_)) => "rejected",
+    };
+    let queued = gate.pass(spec, &session, Standing::Queued).is_some();
+    let call = CallRights {
+        is_read_only: false,
+        is_full: false,
+        has_written: false,
+        is_obeyed: false,
+        is_replayed: false,
+    };
+    let called = gate.pass_called(spec, &session, call).is_some();
+    assert!(gate.pass_called(spec, &session, CallRights { is_replayed: true, ..call }).is_some());
+    [
+        client,
+        inside(queued, &Asked::queued(spec, args, &session, control, now)),
+        inside(called, &Asked::called(spec, args, &session, control, call, now)),
+    ]
+}
+
+/// A row is asked of its own askers alone, armed by the server or by the session; a row that would have a
+/// queued command or a call wait rejects it.
+#[test]
+fn each_asker_is_asked_what_concerns_it() {
+    let all = Askers::CLIENT.and(Asker::Queued).and_calls(10);
+    let queued = Askers { bits: 1 << Asker::Queued as u8, position_in_call: 0 };
+    for (askers, wanted) in [
+        (Askers::CLIENT, ["rejected", "passes", "passes"]),
+        (queued, ["passes", "rejected", "passes"]),
+        (Askers::calls(10), ["passes", "passes", "rejected"]),
+        (all, ["rejected", "rejected", "rejected"]),
+    ] {
+        let row = Check {
+            name: "row",
+            concerns: |_| true,
+            armed: |_| true,
+            armed_for: |_| false,
+            askers,
+            ask: |_| Some(Verdict::reject(CmdError::text("ERR"))),
+        };
+        assert_eq!(answers(row), wanted, "{askers:?}");
+        let by_session = Check { armed: |_| false, armed_for: |_| true, ..row };
+        let by_session = answers(by_session).map(|answer| if answer == "runs" { "passes" } else { answer });
+        assert_eq!(by_session, wanted, "{askers:?}");
+        let waits = Check { ask: |_| Some(Verdict::Postpone), ..row };
+        let of_client = if wanted[0] == "rejected" { "waits" } else { "passes" };
+        assert_eq!(answers(waits), [of_client, wanted[1], wanted[2]], "{askers:?}");
     }
 }
 

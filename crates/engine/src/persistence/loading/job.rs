@@ -104,7 +104,7 @@ impl LoadJob {
     }
 }
 
-/// Who waits for the libraries of a file: the load's thread.
+/// The load's thread, which waits for the libraries of a file.
 struct FileWatch<'a, 'b>(&'a mut Reporter<'b>);
 
 impl LoadWatch for FileWatch<'_, '_> {

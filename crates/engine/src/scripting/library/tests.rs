@@ -4,7 +4,7 @@ use super::*;
 
 const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false, is_wish: true };
 
-/// A clock that goes on by a millisecond with each look, and breaks the load off behind some.
+/// A clock that goes on by a millisecond with each look, and breaks the load off after some.
 pub(in crate::scripting) struct CountedWatch {
     pub looks: u64,
     pub looks_max: u64,

@@ -54,11 +54,11 @@ impl Engine {
                 }
             }
             ScriptRequest::SetResp => {
-                run.is_resp3 = first_number(&mut run.machine) == 3;
+                run.settings.is_resp3 = first_number(&mut run.machine) == 3;
                 answer_nothing(run);
             }
             ScriptRequest::SetRepl => {
-                run.receivers = Receivers(first_number(&mut run.machine) as u8 & Receivers::ALL);
+                run.settings.receivers = Receivers(first_number(&mut run.machine) as u8 & Receivers::ALL);
                 answer_nothing(run);
             }
             ScriptRequest::Log => {
@@ -135,15 +135,15 @@ impl Engine {
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
         }
-        let result = match self.admit_call(run, item.named, args, session, process) {
+        let result = match self.admit_call(run, unit.standing, item.named, args, session, process) {
             Ok((spec, permit)) => {
                 run.has_written |= spec.flags.has(Flags::WRITE);
                 let own = std::mem::replace(&mut session.outbox, std::mem::take(&mut run.buffers.reply));
                 let (proto, mode) = (session.caller.proto, session.caller.reply);
-                session.caller.proto = if run.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+                session.caller.proto = if run.settings.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
                 session.caller.reply = ReplyMode::On;
                 let standing = std::mem::replace(&mut unit.standing, Standing::Script);
-                unit.audience = audience(run.receivers);
+                unit.audience = audience(run.settings.receivers);
                 // Messages to the client itself are no part of the reply.
                 unit.client_proto = Some(proto);
                 // A script that waits for a time would wait for ever. Keys expire by `Unit::now` still.
@@ -186,6 +186,7 @@ impl Engine {
     fn admit_call(
         &mut self,
         run: &ScriptRun,
+        standing: Standing,
         named: Named,
         args: Args<'_>,
         session: &mut Session,
@@ -216,6 +217,7 @@ impl Engine {
             },
             has_written: run.has_written,
             is_obeyed: run.rights.is_obeyed,
+            is_replayed: standing == Standing::Replay,
         };
         if self.control.persistence.aof.is_strict() {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));

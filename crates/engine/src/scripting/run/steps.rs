@@ -3,7 +3,9 @@
 //! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
 //! between two iterations: see `exec/open_unit.rs`.
 
-use super::{EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list};
+use super::{
+    CallSettings, EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list,
+};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::exec::ctx::{Handler, ScriptCommand};
@@ -138,8 +140,7 @@ impl Engine {
             name,
             rights,
             has_written: false,
-            is_resp3: false,
-            receivers: Receivers(Receivers::ALL),
+            settings: CallSettings { is_resp3: false, receivers: Receivers(Receivers::ALL) },
             began_ns: now.mono_ns,
             spent_ns: 0,
             db: session.caller.db,
@@ -596,19 +597,14 @@ impl Engine {
                         let copied = std::mem::take(&mut run.buffers.copied_bytes);
                         limit.charge((copied / COPIED_PER_UNIT) as u64);
                     }
-                    RunOutcome::Done if run.restore.is_some() => {
-                        if let Some(ended) = self.go_on_restoring(run, session) {
+                    RunOutcome::Done => {
+                        let is_restoring = run.restore.is_some();
+                        if let Some(ended) = self.finish_program(run, session) {
                             return ScriptProgress::Ended(ended);
                         }
-                        limit.note_time(process.now().mono_ns);
-                    }
-                    RunOutcome::Done if run.library.is_some() => {
-                        return ScriptProgress::Ended(self.finish_function_load(run, session));
-                    }
-                    RunOutcome::Done => {
-                        let results =
-                            run.machine.vm.run().and_then(|running| running.results().first().copied());
-                        run.result = Some(ReplyConversion::new(results.unwrap_or(Value::NIL), run.is_resp3));
+                        if is_restoring {
+                            limit.note_time(process.now().mono_ns);
+                        }
                     }
                     RunOutcome::Failed(error) => {
                         return ScriptProgress::Ended(self.failed(run, error, session));
@@ -632,6 +628,20 @@ impl Engine {
             }
             limit = RunLimit::until(limit.seen_ns(), limit.seen_ns().saturating_add(SLICE_NS));
         }
+    }
+
+    /// The program has run to its end. `None`: the run goes on with the next library of FUNCTION RESTORE, or
+    /// with its result on the way to the client.
+    fn finish_program(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
+        if run.restore.is_some() {
+            return self.go_on_restoring(run, session);
+        }
+        if run.library.is_some() {
+            return Some(self.finish_function_load(run, session));
+        }
+        let result = run.machine.vm.run().and_then(|running| running.results().first().copied());
+        run.result = Some(ReplyConversion::new(result.unwrap_or(Value::NIL), run.settings.is_resp3));
+        None
     }
 
     /// A debugger says where its run has gone on for long.

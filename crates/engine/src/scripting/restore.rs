@@ -1,0 +1,52 @@
+//! FUNCTION RESTORE under way: its libraries are loaded one after the other.
+
+use crate::scripting::functions::Functions;
+use crate::scripting::library::{LibraryLoad, MachineLimits, library_head};
+use crate::scripting::machine::ScriptMachine;
+use sluice_base::heap;
+use sluice_commands::CmdError;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// FUNCTION RESTORE while the program of one of its libraries runs.
+#[derive(Debug)]
+pub(crate) struct RestoreRun {
+    /// The libraries that follow, the last perhaps an error of the payload.
+    pub(super) codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
+    /// The libraries whose programs have run.
+    pub(super) restored: Functions,
+    pub(super) policy: RestorePolicy,
+    pub(super) limits: MachineLimits,
+}
+
+impl RestoreRun {
+    /// Compiles the next library and starts its program; `None` after the last.
+    pub(super) fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
+        let Some(code) = self.codes.pop_front().transpose()? else { return Ok(None) };
+        let head = library_head(&code).map_err(without_code)?;
+        self.restored.may_load(&head.name, false).map_err(without_code)?;
+        LibraryLoad::begin(head, code, false, self.limits).map(Some).map_err(without_code)
+    }
+
+    /// Bytes that it takes, about, the machines of the libraries included.
+    pub(crate) fn footprint(&self) -> usize {
+        let codes: usize = self.codes.iter().flatten().map(|code| code.len()).sum();
+        heap::boxed::<RestoreRun>() + codes + self.restored.footprint() + self.restored.machine_bytes()
+    }
+}
+
+/// What becomes of the libraries that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RestorePolicy {
+    /// The libraries that are there go.
+    Flush,
+    /// The libraries that are there stay, and none may have the name of one that comes.
+    Append,
+    /// One that comes takes the place of one of its name.
+    Replace,
+}
+
+/// An error whose text has no code yet.
+pub(super) fn without_code(text: Vec<u8>) -> CmdError {
+    CmdError::owned([b"ERR ", &*text].concat())
+}
