@@ -62,7 +62,7 @@ pub struct WriteCtx<'a> {
 impl WriteCtx<'_> {
     /// Bytes of the largest string that the command may make.
     pub(crate) fn string_bytes_max(&self) -> usize {
-        if self.db.access.obeys() { usize::MAX } else { self.limits.proto_max_bulk_len }
+        if self.db.access.is_decided { usize::MAX } else { self.limits.proto_max_bulk_len }
     }
 }
 

@@ -217,6 +217,12 @@ impl Caller {
         self.kind == ClientKind::Primary
     }
 
+    /// Whether its commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
+    #[inline]
+    pub(crate) fn is_decided(&self) -> bool {
+        matches!(self.kind, ClientKind::Primary | ClientKind::Log)
+    }
+
     /// Replica state, when it is one.
     pub(crate) fn replica_state(&self) -> Option<ReplicaState> {
         self.replica.as_deref().copied()
@@ -286,6 +292,8 @@ pub enum ClientKind {
     Replica,
     /// The primary of this server, whose input is a stream.
     Primary,
+    /// In whose name an append-only file is replayed.
+    Log,
 }
 
 /// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its

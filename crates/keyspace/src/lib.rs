@@ -78,15 +78,10 @@ pub struct Access {
     pub touch: AccessUpdate,
     /// What happens to keys past their expiry.
     pub expiry: ExpiryMode,
-}
-
-impl Access {
-    /// The command was accepted before: by this server's primary, or by whoever wrote the log that is loaded.
-    /// No limit on what clients ask for is asked again.
-    #[inline]
-    pub fn obeys(&self) -> bool {
-        self.expiry == ExpiryMode::Ignore
-    }
+    /// The command was decided elsewhere: this server's primary has sent it, or it stands in the log that is
+    /// loaded. No limit on what clients ask for is asked again. An import source is a client, though it sees
+    /// expired keys as these two do.
+    pub is_decided: bool,
 }
 
 /// What a look-up writes into an entry's access clock.
@@ -119,7 +114,7 @@ pub enum ExpiryMode {
     Delete,
     /// They are hidden but stay: a replica waits for its primary's word.
     Hide,
-    /// They are visible: a primary's link, and an import source.
+    /// They are visible: a primary's link, a log, and an import source.
     Ignore,
 }
 

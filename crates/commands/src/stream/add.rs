@@ -130,12 +130,12 @@ impl TrimWords {
             return Ok(None);
         };
         // A primary and a log have decided what is trimmed.
-        let obeys = ctx.db.access.obeys();
-        if self.limit.is_some() && !self.is_approximate && !obeys {
+        let is_decided = ctx.db.access.is_decided;
+        if self.limit.is_some() && !self.is_approximate && !is_decided {
             return Err(LIMIT_WITHOUT_APPROXIMATION);
         }
         let limit = match self.limit {
-            _ if obeys => 0,
+            _ if is_decided => 0,
             Some(limit) => limit.unsigned_abs(),
             None => default_limit(ctx),
         };

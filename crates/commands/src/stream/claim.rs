@@ -8,7 +8,7 @@ use crate::stream::common::{
     INVALID_ID, id_at, interval_end, interval_start, no_group, reply_entry, reply_id, stream_of,
 };
 use sluice_base::num::parse_i64;
-use sluice_keyspace::{Access, Argv, Event, ExpiryMode, StreamEdit};
+use sluice_keyspace::{Access, Argv, Event, StreamEdit};
 use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
@@ -382,8 +382,7 @@ impl ClaimCall {
             at += 1;
         }
         // A primary has looked at its own clock, and a log at that of its time.
-        let is_decided = access.expiry == ExpiryMode::Ignore;
-        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !is_decided {
+        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.is_decided {
             claim.delivered_ms = now_ms;
         }
         Ok(ClaimCall { claim, ids_end, last_id })

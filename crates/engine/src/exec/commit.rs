@@ -127,8 +127,12 @@ impl Engine {
         if !effects.has_expired_by_read() {
             return;
         }
-        let access =
-            Access { now: command.now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let access = Access {
+            now: command.now,
+            touch: AccessUpdate::No { fresh: 0 },
+            expiry: ExpiryMode::Delete,
+            is_decided: false,
+        };
         let before = effects.modified_len();
         for (db, name) in effects.take_expired_by_read() {
             let key = keyspace.key(&name);

@@ -330,7 +330,12 @@ impl Engine {
         if self.conclusions.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
-        Access { now, touch: AccessUpdate::Lru(lru_clock(now)), expiry: ExpiryMode::Delete }
+        Access {
+            now,
+            touch: AccessUpdate::Lru(lru_clock(now)),
+            expiry: ExpiryMode::Delete,
+            is_decided: false,
+        }
     }
 
     /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
@@ -358,10 +363,14 @@ impl Engine {
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = AccessUpdate::No { fresh: touch.fresh() };
         }
+        let is_decided = session.caller.is_decided();
         let expiry = if self.control.replication.replica.is_some() {
             // The primary decides when a key goes, and meets it alive until then; everybody else is told the
             // truth.
-            if session.caller.is_primary() { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+            if is_decided { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else if is_decided {
+            // The log has the deletions.
+            ExpiryMode::Ignore
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.control.is_write_paused(now) {
@@ -370,7 +379,7 @@ impl Engine {
         } else {
             ExpiryMode::Delete
         };
-        Access { now, touch, expiry }
+        Access { now, touch, expiry, is_decided }
     }
 
     fn lfu_touch(&self, now: Now) -> AccessUpdate {

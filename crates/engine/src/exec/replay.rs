@@ -17,7 +17,7 @@ use crate::persistence::loading::aof::AofEnd;
 use crate::scripting::state::machine_limits;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
-use crate::session::{ClientAddress, Medium, Session};
+use crate::session::{ClientAddress, ClientKind, Medium, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{ClientId, Now};
@@ -342,7 +342,7 @@ impl Replay {
             0,
             Identity::of_newcomer(engine.control.clients.users.users()),
         );
-        session.caller.flags.import_source = true;
+        session.caller.kind = ClientKind::Log;
         Replay {
             session,
             transaction: None,

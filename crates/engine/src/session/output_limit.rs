@@ -78,7 +78,7 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Normal => limits.output[0],
         ClientKind::Replica => return false,
         // What it is owed is a line a second.
-        ClientKind::Primary => return false,
+        ClientKind::Primary | ClientKind::Log => return false,
     };
     exceeds(session.output_bytes(), limit, &mut session.caller, now)
 }

@@ -728,3 +728,25 @@ fn client_list_takes_ids_in_any_order_and_twice() {
     let shown = (1..=5).filter(|id| text.contains(&format!("id={id} addr"))).collect::<Vec<_>>();
     assert_eq!(shown, [1, 3, 4], "{text}");
 }
+
+/// An import source sees what has expired, as a primary does; what it may ask for is what a client may.
+#[test]
+fn an_import_source_has_the_limits_of_a_client() {
+    let mut rig = Rig::with(&[("import-mode", "yes"), ("proto-max-bulk-len", "1mb")]);
+    let replica = rig.replica();
+    rig.check("CLIENT IMPORT-SOURCE ON", "+OK");
+    let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    rig.check("SETRANGE k 2000000 x", too_long);
+    rig.check("SETBIT k 16000000 1", "-ERR bit offset is not an integer or out of range");
+    rig.check(
+        "XADD s MAXLEN 1 LIMIT 5 1-1 a b",
+        "-ERR syntax error, LIMIT cannot be used without the special ~ option",
+    );
+    rig.run("XADD s 1-1 a b");
+    rig.run("XGROUP CREATE s g 0");
+    rig.fed(replica);
+    let now_ms = rig.process.now.unix_ms();
+    rig.run(&format!("XCLAIM s g c 0 1-1 FORCE TIME {}", now_ms + 1_000_000));
+    let fed = rig.fed(replica);
+    assert!(fed.contains(&format!("TIME {now_ms} ")), "a time ahead is now: {fed}");
+}

@@ -28,7 +28,7 @@ impl AofLoad {
             .assign(param::SCRIPT_MEMORY_LIMIT, &[unlimited.as_bytes()])
             .expect("the largest number of bytes");
         let mut limits = control.limits.clone();
-        // An import source sees keys past their expiry.
+        // What has expired stays: the log has the deletions.
         Arc::make_mut(&mut limits).import_mode = true;
         AofLoad { files, config, limits, skip_checksum: control.debug.skip_checksum }
     }

@@ -45,7 +45,12 @@ impl Engine {
     /// Deletes what has expired of the keys that clients of this replica have written; whether any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();
-        let access = Access { now: start, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete };
+        let access = Access {
+            now: start,
+            touch: AccessUpdate::No { fresh: 0 },
+            expiry: ExpiryMode::Delete,
+            is_decided: false,
+        };
         let mut deleted = false;
         for met in 0..self.control.replication.local_expiries.len() {
             let is_look = met % KEYS_PER_LOOK == KEYS_PER_LOOK - 1;

@@ -121,7 +121,12 @@ impl Engine {
 
     /// Deletes what the other server has, and has replicas told of that.
     fn delete_migrated(&mut self, db: usize, keys: &[(u64, Box<[u8]>)], taken: &[usize], now: Now) {
-        let access = Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore };
+        let access = Access {
+            now,
+            touch: AccessUpdate::No { fresh: 0 },
+            expiry: ExpiryMode::Ignore,
+            is_decided: false,
+        };
         let mut argv = vec![b"DEL".to_vec()];
         for (hash, name) in taken.iter().filter_map(|number| keys.get(*number)) {
             let key = self.keyspace.key(name);

@@ -335,7 +335,7 @@ impl Engine {
 
 /// How databases are exchanged that no command asked for.
 fn access_between_units(now: Now) -> Access {
-    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete }
+    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete, is_decided: false }
 }
 
 /// Fields that one HDEL names.
