@@ -40,6 +40,38 @@ impl FieldClock {
     }
 }
 
+/// The names of the fields that a command has acted on: how many, and which ones where that is to propagate.
+pub(crate) struct ActedNames<'a> {
+    names: Vec<&'a [u8]>,
+    count: u64,
+    is_kept: bool,
+}
+
+impl<'a> ActedNames<'a> {
+    /// None yet. `is_kept`: the names are asked for, and not their number alone.
+    pub(crate) fn new(is_kept: bool) -> ActedNames<'a> {
+        ActedNames { names: Vec::new(), count: 0, is_kept }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, name: &'a [u8]) {
+        self.count += 1;
+        if self.is_kept {
+            self.names.push(name);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The names, which were kept.
+    pub(crate) fn names(&self) -> &[&'a [u8]] {
+        debug_assert_eq!(self.names.len() as u64, self.count, "names that are asked for are kept");
+        &self.names
+    }
+}
+
 /// The value of a field, or null.
 #[inline]
 pub(crate) fn reply_value(reply: &mut Reply<'_>, field: Option<HashField<'_>>) {

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
 use crate::generic::expiry::{Conditions, rounded_seconds, time};
-use crate::hash::common::{FieldClock, hash_at};
+use crate::hash::common::{ActedNames, FieldClock, hash_at};
 use crate::outcome::{Outcome, Run};
 use crate::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
@@ -78,12 +78,13 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
     let at = at.ok_or(CmdError::InvalidExpire(ctx.spec.full_name))?;
     let clock = FieldClock::of(&ctx.db.access);
     let passed = has_passed(ctx, at);
+    let is_told = ctx.db.effects.propagating;
     let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
         return reply_all(ctx, args, &fields, NO_FIELD);
     };
     ctx.reply.array(args.len() - fields.first);
     let all_live = clock.all_live(edit.value().view());
-    let (mut set, mut deleted) = (Vec::new(), Vec::new());
+    let (mut set, mut deleted) = (ActedNames::new(is_told && !all_live), ActedNames::new(is_told));
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let answer = match clock.get(hash.view(), name) {
@@ -102,16 +103,16 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
         };
         ctx.reply.int(answer);
     }
-    if !set.is_empty() {
-        edit.done(Event::HExpire, set.len() as u64);
+    if set.count() > 0 {
+        edit.done(Event::HExpire, set.count());
         ctx.db.effects.rewrite(|| match all_live {
             true => hpexpireat_argv(args, at),
-            false => expiry_argv(args, Some(at), &set),
+            false => expiry_argv(args, Some(at), set.names()),
         });
-    } else if !deleted.is_empty() {
-        edit.done(Event::HExpired, deleted.len() as u64);
-        ctx.db.effects.count_fields_deleted(deleted.len() as u64);
-        ctx.db.effects.rewrite(|| hdel_argv(args, &deleted));
+    } else if deleted.count() > 0 {
+        edit.done(Event::HExpired, deleted.count());
+        ctx.db.effects.count_fields_deleted(deleted.count());
+        ctx.db.effects.rewrite(|| hdel_argv(args, deleted.names()));
     } else {
         edit.unchanged();
     }
@@ -155,12 +156,13 @@ pub(super) fn hpersist(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let fields = NamedFields::at(args, 2)?;
     fields.check(args, 1, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
+    let is_told = ctx.db.effects.propagating;
     let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
         return reply_all(ctx, args, &fields, NO_FIELD);
     };
     ctx.reply.array(args.len() - fields.first);
     let all_live = clock.all_live(edit.value().view());
-    let mut changed = Vec::new();
+    let mut changed = ActedNames::new(is_told && !all_live);
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let answer = match clock.get(hash.view(), name).map(|field| field.expiry) {
@@ -174,12 +176,12 @@ pub(super) fn hpersist(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         };
         ctx.reply.int(answer);
     }
-    if changed.is_empty() {
+    if changed.count() == 0 {
         edit.unchanged();
     } else {
-        edit.done(Event::HPersist, changed.len() as u64);
+        edit.done(Event::HPersist, changed.count());
         if !all_live {
-            ctx.db.effects.rewrite(|| expiry_argv(args, None, &changed));
+            ctx.db.effects.rewrite(|| expiry_argv(args, None, changed.names()));
         }
     }
     Ok(Outcome::Done)

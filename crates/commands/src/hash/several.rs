@@ -5,7 +5,7 @@ use super::write::{before_adding, set_field};
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
-use crate::hash::common::{FieldClock, reply_value};
+use crate::hash::common::{ActedNames, FieldClock, reply_value};
 use crate::outcome::{Outcome, Run};
 use crate::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, HashEdit};
@@ -115,6 +115,7 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let at = options.at(ctx, args)?;
     let passed = at.is_some_and(|at| has_passed(ctx, at));
     let names = || args.iter_from(fields.first).step_by(2);
+    let is_told = ctx.db.effects.propagating;
     let edit = ctx.db.edit_or_create_hash(key, ctx.limits.hash)?;
     let view = edit.value().view();
     let allowed = names().all(|name| match options.fields {
@@ -128,10 +129,10 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     }
     if passed {
-        let deleted = set_in_the_past(edit, names());
+        let deleted = set_in_the_past(edit, names(), is_told);
         ctx.db.effects.count_fields_deleted(names().len() as u64);
-        if !deleted.is_empty() {
-            ctx.db.effects.rewrite(|| hdel_argv(args, &deleted));
+        if deleted.count() > 0 {
+            ctx.db.effects.rewrite(|| hdel_argv(args, deleted.names()));
         }
     } else {
         let expiry = match (options.expiry, at) {
@@ -139,7 +140,7 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             (_, Some(at)) => HashExpiry::At(at),
             (_, None) => HashExpiry::Clear,
         };
-        let is_kept = expiry == HashExpiry::Keep && !clock.all_live(view);
+        let is_kept = is_told && expiry == HashExpiry::Keep && !clock.all_live(view);
         let is_expired = |name: &[u8]| view.get(name).is_some_and(|field| field.is_expired(clock.now_ms));
         let expired: Vec<Vec<u8>> =
             names().filter(|name| is_kept && is_expired(name)).map(<[u8]>::to_vec).collect();
@@ -172,8 +173,12 @@ fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize
 
 /// Fields that are stored with an expiry that is over leave nothing behind. Gives those that went: that were
 /// there, their time passed or not. Where there are none, nothing has changed for those who watch the key.
-fn set_in_the_past<'a>(mut edit: HashEdit<'_>, names: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
-    let mut deleted = Vec::new();
+fn set_in_the_past<'a>(
+    mut edit: HashEdit<'_>,
+    names: impl Iterator<Item = &'a [u8]>,
+    is_told: bool,
+) -> ActedNames<'a> {
+    let mut deleted = ActedNames::new(is_told);
     for name in names {
         let (hash, context) = edit.parts();
         if hash.remove(name, context) {
@@ -181,12 +186,12 @@ fn set_in_the_past<'a>(mut edit: HashEdit<'_>, names: impl Iterator<Item = &'a [
         }
     }
     edit.came_and_went();
-    if deleted.is_empty() {
+    if deleted.count() == 0 {
         edit.publish_unchanged(&[Event::HSet, Event::HExpire, Event::HExpired]);
     } else {
         edit.also(Event::HSet);
         edit.also(Event::HExpire);
-        edit.done(Event::HExpired, deleted.len() as u64);
+        edit.done(Event::HExpired, deleted.count());
     }
     deleted
 }
@@ -212,13 +217,14 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     entry.map(|entry| entry.as_hash()).transpose()?;
     let at = options.at(ctx, args)?;
     let passed = at.is_some_and(|at| has_passed(ctx, at));
+    let is_told = ctx.db.effects.propagating;
     let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
         ctx.reply.array(args.len() - fields.first);
         args.iter_from(fields.first).for_each(|_| ctx.reply.null());
         return Ok(Outcome::Done);
     };
     ctx.reply.array(args.len() - fields.first);
-    let mut changed = Vec::new();
+    let mut changed = ActedNames::new(is_told);
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let field = clock.get(hash.view(), name);
@@ -234,7 +240,7 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             changed.push(name);
         }
     }
-    if changed.is_empty() {
+    if changed.count() == 0 {
         edit.unchanged();
         return Ok(Outcome::Done);
     }
@@ -243,13 +249,13 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Some(_) if passed => Event::HExpired,
         Some(_) => Event::HExpire,
     };
-    edit.done(event, changed.len() as u64);
+    edit.done(event, changed.count());
     if passed {
-        ctx.db.effects.count_fields_deleted(changed.len() as u64);
+        ctx.db.effects.count_fields_deleted(changed.count());
     }
     ctx.db.effects.rewrite(|| match at {
-        Some(_) if passed => hdel_argv(args, &changed),
-        _ => expiry_argv(args, at, &changed),
+        Some(_) if passed => hdel_argv(args, changed.names()),
+        _ => expiry_argv(args, at, changed.names()),
     });
     Ok(Outcome::Done)
 }
@@ -261,6 +267,7 @@ pub(super) fn hgetdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let fields = NamedFields { word: 2, first: 4 };
     fields.check(args, 1, FIELD_COUNT)?;
     let clock = FieldClock::of(&ctx.db.access);
+    let is_told = ctx.db.effects.propagating;
     let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
         ctx.reply.array(args.len() - fields.first);
         args.iter_from(fields.first).for_each(|_| ctx.reply.null());
@@ -268,7 +275,7 @@ pub(super) fn hgetdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     };
     ctx.reply.array(args.len() - fields.first);
     let all_live = clock.all_live(edit.value().view());
-    let mut removed = Vec::new();
+    let mut removed = ActedNames::new(is_told && !all_live);
     for name in args.iter_from(fields.first) {
         let (hash, context) = edit.parts();
         let field = clock.get(hash.view(), name);
@@ -277,12 +284,12 @@ pub(super) fn hgetdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             removed.push(name);
         }
     }
-    if removed.is_empty() {
+    if removed.count() == 0 {
         edit.unchanged();
     } else {
-        edit.done(Event::HDel, removed.len() as u64);
+        edit.done(Event::HDel, removed.count());
         if !all_live {
-            ctx.db.effects.rewrite(|| hdel_argv(args, &removed));
+            ctx.db.effects.rewrite(|| hdel_argv(args, removed.names()));
         }
     }
     Ok(Outcome::Done)

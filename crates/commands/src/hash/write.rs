@@ -4,7 +4,7 @@ use super::expiry::hdel_argv;
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
-use crate::hash::common::{FieldClock, int_of};
+use crate::hash::common::{ActedNames, FieldClock, int_of};
 use crate::outcome::{Outcome, Run};
 use sluice_base::longdouble::LongDouble;
 use sluice_base::num::IntBuffer;
@@ -107,6 +107,7 @@ fn hset_argv(key: &[u8], name: &[u8], value: &[u8], expiry: Option<i64>) -> Argv
 
 pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let clock = FieldClock::of(&ctx.db.access);
+    let is_told = ctx.db.effects.propagating;
     let Some(mut edit) = ctx.db.edit_hash(args.key(1), ctx.limits.hash)? else {
         ctx.reply.int(0);
         return Ok(Outcome::Done);
@@ -116,14 +117,14 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     // A field whose expiry is over is absent for the client, and stays for the cycle that propagates its
     // deletion. The command propagates without the field: a receiver that deleted it too could be left
     // without the hash.
-    let mut living = Vec::new();
+    let mut living = ActedNames::new(is_told);
     let removed = match all_live {
         true => hash.remove_each(args.iter_from(2), context) as u64,
         false => {
             let is_removed =
                 |name: &&[u8]| clock.get(hash.view(), name).is_some() && hash.remove(name, context);
-            living.extend(args.iter_from(2).filter(is_removed));
-            living.len() as u64
+            args.iter_from(2).filter(is_removed).for_each(|name| living.push(name));
+            living.count()
         }
     };
     match removed {
@@ -131,7 +132,7 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         removed => {
             edit.done(Event::HDel, removed);
             if !all_live {
-                ctx.db.effects.rewrite(|| hdel_argv(args, &living));
+                ctx.db.effects.rewrite(|| hdel_argv(args, living.names()));
             }
         }
     }
