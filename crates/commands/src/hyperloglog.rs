@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::ctx::{DataHandler, DataRoute, WriteCtx, route};
 use crate::error::CmdError;
 use crate::hyperloglog::common::{checked, read};
-use crate::item_commands::sees_less;
+use crate::item_commands::is_told_by_result;
 use crate::outcome::{Outcome, Run};
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
@@ -158,7 +158,7 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     target.invalidate_estimate();
     let (key, merged) = (args.key(1), target.into_bytes());
-    let told = sees_less(&ctx.db.access).then(|| merged.clone());
+    let told = is_told_by_result(&ctx.db).then(|| merged.clone());
     let mut edit = ctx.db.edit_str(key, 0)?;
     edit.replace(merged);
     edit.done(Event::PfAdd, 1);

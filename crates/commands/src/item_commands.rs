@@ -1,13 +1,13 @@
 //! Commands of the replication stream that name many items of one key: SREM of what SPOP has drawn, RPUSH of
 //! what SORT has stored. They are encoded at once, some items to a command.
 
-use sluice_keyspace::{Access, EncodedCommands, ExpiryMode};
+use sluice_keyspace::{DbMut, EncodedCommands, ExpiryMode};
 use sluice_resp::command::{push_argument, push_command, push_command_head};
 
-/// Whether keys that are absent here are there for a receiver: they have expired and stay, in import mode and
-/// on a writable replica. What is made of several keys propagates as its result then.
-pub(crate) fn sees_less(access: &Access) -> bool {
-    access.expiry == ExpiryMode::Hide
+/// Whether what is made of several keys propagates as its result, and propagates at all: keys that are absent
+/// here are there for a receiver. They have expired and stay, in import mode and on a writable replica.
+pub(crate) fn is_told_by_result(db: &DbMut<'_>) -> bool {
+    db.access.expiry == ExpiryMode::Hide && db.effects.propagating
 }
 
 /// The commands, as they are made.

@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
-use crate::item_commands::sees_less;
+use crate::item_commands::is_told_by_result;
 use crate::outcome::{Outcome, Run};
 use sluice_keyspace::{Event, NewValue, SetExpiry, Str};
 use sluice_value::{PAGE_BYTES, Pages, Type};
@@ -49,7 +49,7 @@ pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         let result = combine(op, &texts, len);
         ctx.db.set(target, result, SetExpiry::Clear, Event::Set);
     }
-    if sees_less(&ctx.db.access) {
+    if is_told_by_result(&ctx.db) {
         let stored = ctx.db.look(target).and_then(|entry| Some(entry.as_str().ok()?.to_vec()));
         ctx.db.effects.rewrite(|| match stored {
             Some(text) => vec![b"SET".to_vec(), target.bytes.to_vec(), text],

@@ -4,7 +4,7 @@ use super::slow;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
-use crate::item_commands::{ItemCommands, sees_less};
+use crate::item_commands::{ItemCommands, is_told_by_result};
 use crate::outcome::{Outcome, Run};
 use crate::set::combine::{
     SetOperation, Visit, count_common, intersect, is_looked_up, subtract, unite_by_looking_up,
@@ -118,7 +118,7 @@ fn store(
     let result = make(&sets, ctx.limits.set);
     drop(sets);
     let (target, len) = (args.key(1), result.len());
-    let told = sees_less(&ctx.db.access).then(|| result.share());
+    let told = is_told_by_result(&ctx.db).then(|| result.share());
     let existed = match len {
         0 => ctx.db.remove_stored(target, Event::Del),
         _ => ctx.db.set(target, NewValue::Set(result), SetExpiry::Clear, event),

@@ -4,7 +4,7 @@ mod slow;
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
-use crate::item_commands::{ItemCommands, sees_less};
+use crate::item_commands::{ItemCommands, is_told_by_result};
 use crate::outcome::{Outcome, Run};
 use crate::zset::inputs::{Call, CombineOptions, Members, SetOperation, keys_of};
 use sluice_base::num::push_f64_shortest;
@@ -86,7 +86,7 @@ fn store(
     let elements: Vec<(&[u8], f64)> = elements.iter().map(|(member, score)| (&**member, *score)).collect();
     let encoding = limits.encoding_for(elements.len(), longest(&elements));
     let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);
-    let (target, told) = (args.key(1), sees_less(&ctx.db.access).then(|| new.share()));
+    let (target, told) = (args.key(1), is_told_by_result(&ctx.db).then(|| new.share()));
     let existed = store_sorted(ctx, target, new, event);
     if let Some(told) = told {
         ctx.db.effects.rewrite_encoded(|| stored_elements(target, existed, &told));

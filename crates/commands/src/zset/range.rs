@@ -6,7 +6,7 @@ use super::combine::{longest, store_sorted, stored_elements};
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
-use crate::item_commands::sees_less;
+use crate::item_commands::is_told_by_result;
 use crate::outcome::{Outcome, Run};
 use crate::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_base::num::parse_f64_bound;
@@ -400,7 +400,7 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         }
         None => Zset::new(ZsetEncoding::Listpack),
     };
-    let (target, told) = (args.key(1), sees_less(&ctx.db.access).then(|| new.share()));
+    let (target, told) = (args.key(1), is_told_by_result(&ctx.db).then(|| new.share()));
     let existed = store_sorted(ctx, target, new, Event::ZRangeStore);
     if let Some(told) = told {
         ctx.db.effects.rewrite_encoded(|| stored_elements(target, existed, &told));
