@@ -5,7 +5,7 @@ mod texts;
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
-use crate::item_commands::ItemCommands;
+use crate::item_commands::{ItemCommands, is_told_by_result};
 use crate::outcome::{Outcome, Run};
 use sluice_base::num::{IntBuffer, parse_f64};
 use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, Str, ValueRef};
@@ -102,6 +102,8 @@ pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true, ctx.reads_any_key)?;
     let store = options.store;
+    // Elements in their own order, ties included: the same list wherever the key holds the same elements.
+    let is_same_elsewhere = options.by.is_none() && options.get.is_empty();
     let result =
         sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options, !ctx.may_wait)?;
     let Some(target) = store.map(|at| args.key(at)) else {
@@ -112,14 +114,16 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Some(list) => ctx.db.store_list(target, list, Event::SortStore),
         None => ctx.db.remove_stored(target, Event::Del),
     };
-    // The order may be that of a hash table, and fields that have expired here are there at a receiver.
-    ctx.db.effects.rewrite_encoded(|| {
-        let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
-        let mut commands = commands.in_place_of(existed);
-        let mut digits = IntBuffer::new();
-        result.rows.iter().for_each(|row| commands.push(&[result.item(*row).bytes(&mut digits)]));
-        commands.finish()
-    });
+    if !is_same_elsewhere || is_told_by_result(&ctx.db) {
+        // The order may be that of a hash table, and fields that have expired here are there at a receiver.
+        ctx.db.effects.rewrite_encoded(|| {
+            let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
+            let mut commands = commands.in_place_of(existed);
+            let mut digits = IntBuffer::new();
+            result.rows.iter().for_each(|row| commands.push(&[result.item(*row).bytes(&mut digits)]));
+            commands.finish()
+        });
+    }
     ctx.reply.int(result.rows.len() as i64);
     Ok(Outcome::Done)
 }
