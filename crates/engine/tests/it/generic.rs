@@ -511,7 +511,7 @@ fn a_stored_sort_is_published_propagated_and_serves_who_waits() {
     rig.check("SORT l STORE d", ":2");
     assert!(sluice_testkit::render(&rig.output(listener)).contains("sortstore"));
     assert_eq!(sluice_testkit::render(&rig.output(waiter)), r#"["d", "1"]"#);
-    assert_eq!(rig.fed(replica), "RPUSH d 1 2; LPOP d");
+    assert_eq!(rig.fed(replica), "SORT l STORE d; LPOP d");
     rig.check("SORT none STORE d", ":0");
     assert_eq!(rig.fed(replica), "DEL d");
     rig.check("SORT none STORE d", ":0");
