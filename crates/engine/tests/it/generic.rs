@@ -513,7 +513,7 @@ fn a_stored_sort_is_published_propagated_and_serves_who_waits() {
     assert_eq!(sluice_testkit::render(&rig.output(waiter)), r#"["d", "1"]"#);
     assert_eq!(rig.fed(replica), "SORT l STORE d; LPOP d");
     rig.check("SORT none STORE d", ":0");
-    assert_eq!(rig.fed(replica), "DEL d");
+    assert_eq!(rig.fed(replica), "SORT none STORE d");
     rig.check("SORT none STORE d", ":0");
     assert_eq!(rig.fed(replica), "");
     rig.check("SORT l", r#"["1", "2"]"#);
