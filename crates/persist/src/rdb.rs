@@ -29,7 +29,7 @@ pub use item::{Item, Loaded, LoadedEntry, Mended, ReadOptions, SlotSizes, Unknow
 pub use judge::Judge;
 pub use payload::{
     Dumped, FunctionRecords, FunctionsError, PayloadError, dump, dump_functions, fuzz_functions,
-    fuzz_payload, restore, restore_entry, restore_functions,
+    fuzz_payload, is_same_for_valkey, restore, restore_entry, restore_functions,
 };
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{WriteOptions, Writer};

@@ -71,6 +71,7 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Ok(Outcome::Done);
     }
     let (expiry, clock) = (expiry.map(|at| at.max(0)), options.clock(ctx));
+    let told = told(ctx, args, &value, (!options.absttl && ttl != 0).then_some(at));
     match value {
         Loaded::Str(Cow::Borrowed(text)) => ctx.db.restore(key, NewValue::Str(text), expiry, clock),
         // What was decompressed becomes the value without a copy.
@@ -85,8 +86,8 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         Loaded::Zset(zset) => ctx.db.restore(key, NewValue::Zset(zset), expiry, clock),
         Loaded::Set(set) => ctx.db.restore(key, NewValue::Set(set), expiry, clock),
     }
-    if !options.absttl && ttl != 0 {
-        ctx.db.effects.rewrite(|| absolute_argv(args, at));
+    if let Some(argv) = told {
+        ctx.db.effects.rewrite(|| argv);
     }
     ctx.reply.ok();
     Ok(Outcome::Done)
@@ -95,7 +96,11 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 /// The value of a payload.
 fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdError> {
     let options = ReadOptions {
-        unknown: if ctx.limits.any_rdb_version { Unknown::Skip } else { Unknown::Refuse },
+        // A payload that was taken elsewhere is taken here, whatever `rdb-version-check` says.
+        unknown: match ctx.limits.any_rdb_version || ctx.db.access.is_decided {
+            true => Unknown::Skip,
+            false => Unknown::Refuse,
+        },
         checksum: !ctx.limits.skip_checksum,
         list: ctx.limits.list,
         hash: ctx.limits.hash,
@@ -115,12 +120,26 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
     })
 }
 
-/// The command with the moment of expiry in place of the time to live: it means the same whenever it arrives.
-fn absolute_argv(args: Args<'_>, at_ms: i64) -> Argv {
-    let mut argv = args.to_vecs();
-    argv[2] = at_ms.to_string().into_bytes();
-    argv.push(b"ABSTTL".to_vec());
-    argv
+/// The command as it propagates, where that is not as it came. `at_ms`: the moment of expiry in place of a time
+/// to live, so that the command means the same whenever it arrives. A payload that other servers refuse, or of
+/// which they make another value, is replaced by that of DUMP.
+fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i64>) -> Option<Argv> {
+    if !ctx.db.effects.propagating {
+        return None;
+    }
+    let is_same = !ctx.limits.skip_checksum && rdb::is_same_for_valkey(args.at(3), value);
+    if is_same && at_ms.is_none() {
+        return None;
+    }
+    let mut argv: Argv = args.iter_from(0).take(2).map(<[u8]>::to_vec).collect();
+    argv.push(at_ms.map_or_else(|| args.at(2).to_vec(), |at| at.to_string().into_bytes()));
+    argv.push(match is_same {
+        true => args.at(3).to_vec(),
+        false => rdb::dump(value.dumped(ctx.limits.list.max_listpack_size), ctx.limits.rdb_compression),
+    });
+    argv.extend(args.iter_from(4).map(<[u8]>::to_vec));
+    argv.extend(at_ms.map(|_| b"ABSTTL".to_vec()));
+    Some(argv)
 }
 
 /// RESTORE's options.

@@ -97,7 +97,7 @@ impl Engine {
         let code = args.at(args.len() - 1);
         let head = library_head(code).map_err(without_code)?;
         self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
-        let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
+        let is_obeyed = session.caller.is_decided();
         let limits = self.limits_of_load(is_obeyed);
         let (mut load, machine) =
             LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
@@ -268,8 +268,8 @@ impl Engine {
                 ));
             }
         };
-        let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
-        let codes = self.codes_of_payload(args.at(2))?;
+        let is_obeyed = session.caller.is_decided();
+        let codes = self.codes_of_payload(args.at(2), is_obeyed)?;
         let limits = self.limits_of_load(is_obeyed);
         let mut restore =
             Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
@@ -317,11 +317,16 @@ impl Engine {
     }
 
     /// The code of the libraries in a payload of FUNCTION DUMP, up to the first error.
-    fn codes_of_payload(&self, payload: &[u8]) -> Result<Vec<Result<Arc<[u8]>, CmdError>>, CmdError> {
+    fn codes_of_payload(
+        &self,
+        payload: &[u8],
+        is_obeyed: bool,
+    ) -> Result<Vec<Result<Arc<[u8]>, CmdError>>, CmdError> {
         let is_relaxed = self.control.config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
             == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
-            unknown: if is_relaxed { Unknown::Skip } else { Unknown::Refuse },
+            // A payload that was taken elsewhere is taken here, whatever `rdb-version-check` says.
+            unknown: if is_relaxed || is_obeyed { Unknown::Skip } else { Unknown::Refuse },
             checksum: !self.control.debug.skip_checksum,
             ..ReadOptions::default()
         };
@@ -393,6 +398,11 @@ impl Engine {
         session: &mut Session,
     ) -> Result<Option<u32>, CmdError> {
         let RestoreRun { restored, policy, .. } = restore;
+        // The payload may be of a version that other servers refuse.
+        let told = self.effects.propagating.then(|| {
+            let codes = restored.codes().map(|code| &**code);
+            dump_functions(codes, self.control.config.bool(param::RDBCOMPRESSION))
+        });
         let old = match policy {
             RestorePolicy::Flush => std::mem::replace(&mut self.control.functions, restored),
             RestorePolicy::Append => self.control.functions.join(restored, false).map_err(without_code)?,
@@ -403,6 +413,10 @@ impl Engine {
         let is_async = self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
         self.free_functions(old, is_async);
         self.note_functions_changed();
+        if let Some(payload) = told {
+            let words = [&b"FUNCTION"[..], b"RESTORE", &payload, policy.word()];
+            self.effects.rewrite(|| words.map(<[u8]>::to_vec).to_vec());
+        }
         Reply::new(&mut session.outbox, session.caller.proto).ok();
         Ok(self.control.functions.slot(name))
     }

@@ -46,6 +46,17 @@ pub(super) enum RestorePolicy {
     Replace,
 }
 
+impl RestorePolicy {
+    /// The policy as an argument of FUNCTION RESTORE.
+    pub(super) fn word(self) -> &'static [u8] {
+        match self {
+            RestorePolicy::Flush => b"FLUSH",
+            RestorePolicy::Append => b"APPEND",
+            RestorePolicy::Replace => b"REPLACE",
+        }
+    }
+}
+
 /// An error whose text has no code yet.
 pub(super) fn without_code(text: Vec<u8>) -> CmdError {
     CmdError::owned([b"ERR ", &*text].concat())
