@@ -1,7 +1,8 @@
 //! The stream that a server receives has to give it the sender's data, whatever the seed of its hashes, its
 //! limits of encodings and its clock. Each row of `propagation.rs`, and programs that are drawn, are executed
-//! on one server, and what that server's replica is fed on others.
+//! on one server, and what that server's replica is fed on others, and loaded by one as its append-only file.
 
+use crate::load_aof::load_log;
 use crate::propagation::{ROWS, Row, run_step};
 use sluice_base::{HashSeed, Rng, SessionKey};
 use sluice_engine::{ClientAddress, Medium, Seeds};
@@ -30,15 +31,26 @@ struct Place {
 }
 
 const SENDERS: [Place; 3] = [
-    Place { name: "the usual forms", directives: &[], ahead_ms: 0 },
+    // The receivers are strict.
+    Place { name: "the usual forms", directives: &[("rdb-version-check", "relaxed")], ahead_ms: 0 },
     Place { name: "large forms", directives: LARGE_FORMS, ahead_ms: 0 },
     // What has expired is hidden and stays.
     Place { name: "import mode", directives: &[("import-mode", "yes")], ahead_ms: 0 },
 ];
 
-const RECEIVERS: [Place; 2] = [
+/// Limits on what clients ask for, as low as they go: what a sender has accepted is not refused.
+const LOW_LIMITS: &[(&str, &str)] = &[
+    ("proto-max-bulk-len", "1mb"),
+    ("min-replicas-to-write", "1"),
+    ("script-memory-limit", "500kb"),
+    ("maxmemory", "1"),
+    ("maxmemory-policy", "noeviction"),
+];
+
+const RECEIVERS: [Place; 3] = [
     Place { name: "the usual forms, an hour behind", directives: &[], ahead_ms: -3_600_000 },
     Place { name: "large forms, an hour ahead", directives: LARGE_FORMS, ahead_ms: 3_600_000 },
+    Place { name: "low limits", directives: LOW_LIMITS, ahead_ms: 0 },
 ];
 
 impl Place {
@@ -81,6 +93,11 @@ impl Receiver {
     }
 }
 
+/// What a server has that loads the stream as its log.
+fn loaded(directives: &[(&str, &str)], stream: &[u8]) -> Vec<String> {
+    content(load_log(directives, stream.to_vec()).engine.keyspace())
+}
+
 #[test]
 fn each_row_is_fed_so_that_others_have_the_same_data() {
     let mut wrong = Vec::new();
@@ -96,6 +113,11 @@ fn each_row_is_fed_so_that_others_have_the_same_data() {
                     let (from, to) = (sender.name, place.name);
                     wrong.push(format!("{script} ({from}; {to})\n    here:  {here:?}\n    there: {there:?}"));
                 }
+            }
+            let there = loaded(LOW_LIMITS, &stream);
+            if there != here {
+                let from = sender.name;
+                wrong.push(format!("{script} ({from}; a log)\n    here:  {here:?}\n    there: {there:?}"));
             }
         }
     }
@@ -201,13 +223,13 @@ const OTHERS: usize = 8;
 /// Runs a program of so many steps; what went otherwise elsewhere.
 fn differs(seed: u64, steps: usize) -> Option<String> {
     let mut rng = Rng::new(seed);
-    let sender = &SENDERS[rng.below(3) as usize];
+    let sender = &SENDERS[rng.below(SENDERS.len() as u64) as usize];
     let templates = some_templates(&mut rng);
     let mut rig = sender.rig(seed);
     let replica = rig.replica();
     let mut receivers: Vec<Receiver> =
         RECEIVERS.iter().map(|place| Receiver::new(place, seed ^ 0xabcd)).collect();
-    let mut program = Vec::new();
+    let (mut program, mut log) = (Vec::new(), Vec::new());
     for _ in 0..steps {
         let now_ms = rig.process.now.unix_ms();
         let drawn = line(&mut rng, &templates, now_ms);
@@ -236,6 +258,7 @@ fn differs(seed: u64, steps: usize) -> Option<String> {
         }
         program.extend(lines);
         let (stream, here) = (rig.output(replica), content(rig.engine.keyspace()));
+        log.extend_from_slice(&stream);
         for receiver in &mut receivers {
             let there = receiver.execute(&stream);
             if there == here {
@@ -249,7 +272,11 @@ fn differs(seed: u64, steps: usize) -> Option<String> {
             ));
         }
     }
-    None
+    let (here, there) = (content(rig.engine.keyspace()), loaded(LOW_LIMITS, &log));
+    (there != here).then(|| {
+        let program = program.join("\n  ");
+        format!("seed {seed}: a log\n  {program}\n  here:  {here:#?}\n  there: {there:#?}")
+    })
 }
 
 #[test]

@@ -37,6 +37,15 @@ fn starting(directives: &[(&str, &str)], files: &[Vec<u8>]) -> Rig {
     rig
 }
 
+/// A server that has loaded a log, of which no command failed.
+pub(crate) fn load_log(directives: &[(&str, &str)], log: Vec<u8>) -> Rig {
+    let mut rig = starting(directives, &[Vec::new(), log]);
+    rig.loads.pop().expect("it was begun").run(&mut Nothing);
+    assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))), "{}", said(&rig));
+    assert!(!said(&rig).contains("answered an error"), "{}", said(&rig));
+    rig
+}
+
 fn said(rig: &Rig) -> String {
     rig.process.log.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("; ")
 }
