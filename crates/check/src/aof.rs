@@ -443,16 +443,24 @@ impl LogFile {
     fn keep(&self, from: u64, at_s: i64) -> io::Result<PathBuf> {
         let mut source = File::open(&self.path)?;
         source.seek(SeekFrom::Start(from))?;
-        let mut number = 1;
+        let (mut number, mut is_short) = (1, false);
         let (path, mut copy) = loop {
-            let mut path = self.path.clone().into_os_string();
-            path.push(format!(".cut-{at_s}"));
-            if number > 1 {
-                path.push(format!("-{number}"));
-            }
+            let path = match is_short {
+                true => self.path.with_file_name(format!("cut-{at_s}-{number}")),
+                false => {
+                    let mut path = self.path.clone().into_os_string();
+                    path.push(format!(".cut-{at_s}"));
+                    if number > 1 {
+                        path.push(format!("-{number}"));
+                    }
+                    PathBuf::from(path)
+                }
+            };
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
             match options.open(&path) {
-                Ok(file) => break (PathBuf::from(path), file),
+                Ok(file) => break (path, file),
+                // The name of the file leaves no room for the time.
+                Err(error) if error.kind() == io::ErrorKind::InvalidFilename && !is_short => is_short = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
             }
