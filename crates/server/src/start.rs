@@ -356,19 +356,13 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     if storage.open(Path::new(&name)).and_then(|file| file.size()).unwrap_or(0) == 0 {
         return;
     }
-    let other = |number: u32| {
-        let mut other = name.clone();
-        other.push(format!(".not-loaded-{number}"));
-        PathBuf::from(other)
-    };
-    let free = (1..u32::MAX).map(other).find(|path| !storage.is_there(path)).unwrap_or_default();
-    let kept = storage.link(Path::new(&name), &free).and_then(|()| storage.sync_folder(Path::new(".")));
+    let kept = crate::storage::second_name(storage.as_ref(), Path::new(&name), "not-loaded");
     let name = name.display();
     let line = match kept {
-        Ok(()) => format!(
+        Ok(second) => format!(
             "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the server \
              begins without data. {} is a second name of that file, so that a save does not replace its data",
-            free.display()
+            second.display()
         ),
         Err(error) => {
             engine.keep_unloaded_snapshot();

@@ -10,6 +10,7 @@
 pub mod background;
 #[cfg(any(test, debug_assertions))]
 pub mod faulty;
+mod free_name;
 pub mod kept;
 pub mod lock;
 mod of_process;
@@ -19,6 +20,7 @@ pub mod snapshot;
 pub mod spool;
 pub mod stream_spool;
 
+pub use free_name::{FreeName, keep_as_loaded, second_name};
 pub use of_process::of_process;
 pub use real::Real;
 pub use replacement::Replacement;
@@ -63,8 +65,12 @@ pub trait Storage: Send + Sync {
     /// The names in a folder.
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Whether anything has this name: a symbolic link that leads nowhere, too.
-    fn is_there(&self, path: &Path) -> bool;
+    /// Whether anything has this name: a symbolic link that leads nowhere, too. Errors: nobody knows, as where
+    /// the name is too long or the folder may not be read.
+    fn is_there(&self, path: &Path) -> io::Result<bool>;
+
+    /// Whether two names are those of one file.
+    fn is_same(&self, one: &Path, other: &Path) -> io::Result<bool>;
 
     /// Who may do what with the file of this name.
     fn access(&self, path: &Path) -> io::Result<FileAccess>;

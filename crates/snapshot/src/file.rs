@@ -58,6 +58,8 @@ pub struct LoadOptions {
     pub keeps_expired: bool,
     /// The file comes by a connection that checks what it carries: a checksum is not asked for.
     pub is_checked_on_the_way: bool,
+    /// A save may replace the file: one of which records are dropped is kept under a second name.
+    pub replaces_file: bool,
 }
 
 /// A file that is read.
@@ -124,7 +126,13 @@ impl FileLoad {
             self.publish(read, keyspace, out);
             if has_ended {
                 source.end();
-                return Ok(self.finish(out));
+                let replaces_file = self.options.replaces_file;
+                let mut brought = self.finish(out);
+                match replaces_file {
+                    true => keep_dropped(source, &mut brought.counts, out),
+                    false => brought.counts.dropped = 0,
+                }
+                return Ok(brought);
             }
         }
     }
@@ -265,8 +273,8 @@ impl FileLoad {
         }
     }
 
-    fn finish(self, out: &mut Reporter<'_>) -> LoadResult {
-        let LoadCounts { loaded, expired, empty, skipped } = self.state.brought.counts;
+    fn finish(mut self, out: &mut Reporter<'_>) -> LoadResult {
+        let LoadCounts { loaded, expired, empty, skipped, dropped: _ } = self.state.brought.counts;
         let mut text = format!(
             "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, all fields expired hashes: 0"
         );
@@ -277,7 +285,7 @@ impl FileLoad {
             text += &format!(", keys of unsupported types skipped: {skipped}");
         }
         out.log(LogLevel::Notice, format!("{text}."));
-        self.state.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
+        self.state.log_dropped(out);
         if self.reader.is_unsummed() {
             let why = match self.options.is_checked_on_the_way {
                 true => "skipped checksum for this transfer",
@@ -345,6 +353,44 @@ struct LoadState {
     dropped: DroppedRecords,
     /// Values that were put right.
     mended: u64,
+}
+
+impl LoadState {
+    /// Logs and counts what was dropped beside keys.
+    fn log_dropped(&mut self, out: &mut Reporter<'_>) {
+        self.brought.counts.dropped = self.dropped.with_data();
+        self.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
+    }
+}
+
+/// Keeps a file of which more than keys was dropped, before a save or a rewrite takes its place. Where that
+/// fails, the count stays: no file may take the place of this one.
+pub fn keep_dropped<S: SnapshotSource + ?Sized>(
+    source: &mut S,
+    counts: &mut LoadCounts,
+    out: &mut Reporter<'_>,
+) {
+    if counts.dropped == 0 {
+        return;
+    }
+    match source.keep() {
+        Ok(None) => counts.dropped = 0,
+        Ok(Some(name)) => {
+            counts.dropped = 0;
+            let text = format!(
+                "The file as it was loaded, with what was dropped, stays as {name}, which no save replaces. Remove that file when \
+                 nobody needs it"
+            );
+            out.log(LogLevel::Warning, text);
+        }
+        Err(reason) => {
+            let text = format!(
+                "WARNING: the file of which records were dropped cannot have a second name: {reason}. Nothing is saved in its place: \
+                 move that file, or give another name (dbfilename, appendfilename), and start again"
+            );
+            out.log(LogLevel::Warning, text);
+        }
+    }
 }
 
 /// Where the items of a file go.
@@ -564,7 +610,7 @@ impl PreambleLoad {
     /// The snapshot has ended. Errors: a line for the log.
     pub fn finish(&mut self, keyspace: &mut Keyspace, out: &mut Reporter<'_>) -> Result<(), String> {
         self.target(keyspace).insert_staged()?;
-        self.state.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
+        self.state.log_dropped(out);
         Ok(())
     }
 

@@ -17,7 +17,9 @@ pub(crate) struct DroppedRecords {
     /// Auxiliary fields whose names are not known.
     fields: u64,
     /// The first names of such fields, each once.
-    field_names: Vec<String>,
+    field_names: Vec<Box<[u8]>>,
+    /// Fields of them that may hold data.
+    data_fields: u64,
 }
 
 impl DroppedRecords {
@@ -33,12 +35,19 @@ impl DroppedRecords {
     /// The file has an auxiliary field whose name is not known.
     pub(crate) fn note_field(&mut self, name: &[u8]) {
         self.fields += 1;
+        self.data_fields += u64::from(!FACTS.contains(&name));
         if self.field_names.len() < NAMES_MAX {
-            let shown = name.get(..NAME_BYTES_MAX).unwrap_or(name).escape_ascii().to_string();
-            if !self.field_names.contains(&shown) {
-                self.field_names.push(shown);
+            let shown = name.get(..NAME_BYTES_MAX).unwrap_or(name);
+            // A server writes the same few names for each key: nothing is allocated for those.
+            if !self.field_names.iter().any(|known| **known == *shown) {
+                self.field_names.push(shown.into());
             }
         }
+    }
+
+    /// How many records and fields were dropped that data went with, or may have.
+    pub(crate) fn with_data(&self) -> u64 {
+        self.modules.values().sum::<u64>() + self.further_records + self.data_fields
     }
 
     /// Lines for the log: one for each module, and one for all fields.
@@ -61,7 +70,9 @@ impl DroppedRecords {
         }
         if self.fields > 0 {
             let more = if self.field_names.len() == NAMES_MAX { ", and maybe others" } else { "" };
-            let (count, names) = (self.fields, self.field_names.join(", "));
+            let names: Vec<String> =
+                self.field_names.iter().map(|name| name.escape_ascii().to_string()).collect();
+            let (count, names) = (self.fields, names.join(", "));
             let text =
                 format!("Left out auxiliary fields that mean nothing here: {count}, by name {names}{more}");
             lines.push((LogLevel::Notice, text));
@@ -70,6 +81,9 @@ impl DroppedRecords {
     }
 }
 
+/// Auxiliary fields of others that say something of the server that wrote the file, or of its replication, and
+/// hold no data: KeyDB's times of writes, Dragonfly's numbers of its shards.
+const FACTS: [&[u8]; 4] = [b"mvcc-tstamp", b"shard-count", b"shard-id", b"table-mem"];
 /// Types of modules that have a line each. A Redis Stack has about ten.
 const MODULES_MAX: usize = 64;
 /// Names of fields that are shown.
@@ -92,5 +106,15 @@ mod tests {
         assert!(dropped.field_names.iter().all(|name| name.len() == NAME_BYTES_MAX));
         assert_eq!((dropped.further_records, dropped.fields), (100_000 - MODULES_MAX as u64, 100_000));
         assert_eq!(dropped.lines().len(), MODULES_MAX + 2);
+        assert_eq!(dropped.with_data(), 200_000);
+    }
+
+    #[test]
+    fn facts_about_the_writer_are_no_data() {
+        let mut dropped = DroppedRecords::default();
+        FACTS.iter().for_each(|name| dropped.note_field(name));
+        assert_eq!((dropped.fields, dropped.with_data()), (FACTS.len() as u64, 0));
+        dropped.note_field(b"keydb-subexpire-key");
+        assert_eq!(dropped.with_data(), 1);
     }
 }

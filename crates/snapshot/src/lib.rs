@@ -21,7 +21,7 @@ mod source;
 mod staged;
 mod write;
 
-pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, piece_bytes, under_way_line};
+pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, keep_dropped, piece_bytes, under_way_line};
 pub use history::{LeftOut, LoadedHistory};
 pub use outcome::{LoadCounts, LoadResult, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};

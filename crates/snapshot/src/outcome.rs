@@ -14,6 +14,8 @@ pub struct LoadCounts {
     pub empty: u64,
     /// Keys whose values are of types that are not there.
     pub skipped: u64,
+    /// Records beside keys, and fields with data, that were dropped of a file which has no second name.
+    pub dropped: u64,
 }
 
 /// Why nothing was loaded; the log says more.

@@ -47,6 +47,8 @@ pub struct FakeProcess {
     pub shown: Vec<Vec<LongWork>>,
     /// Snapshot files by name.
     pub snapshots: Snapshots,
+    /// A snapshot file cannot have a second name.
+    pub has_no_second_names: bool,
     /// When set, snapshots cannot be written, and the log says this.
     pub refuse_snapshots: Option<String>,
     /// Pieces that are still written in the background; then the disk stands still.
@@ -354,9 +356,15 @@ struct MemorySource {
     /// None where there is no such file.
     bytes: Option<Vec<u8>>,
     at: usize,
+    /// Its name; none where it cannot have a second one.
+    name: Option<Vec<u8>>,
 }
 
 impl SnapshotSource for MemorySource {
+    fn keep(&mut self) -> Result<Option<String>, String> {
+        let name = self.name.as_deref().ok_or("Operation not permitted")?;
+        Ok(Some(format!("{}.as-loaded-1", name.escape_ascii())))
+    }
     fn open(&mut self) -> Result<Option<u64>, String> {
         Ok(self.bytes.as_ref().map(|bytes| bytes.len() as u64))
     }
@@ -386,7 +394,11 @@ impl AofFiles for MemoryFiles {
             is_base: at == 0,
             is_old_style: false,
             source: Box::new(MemoryPart {
-                source: MemorySource { bytes: Some(bytes.clone()), at: 0 },
+                source: MemorySource {
+                    bytes: Some(bytes.clone()),
+                    at: 0,
+                    name: Some(name.clone().into_bytes()),
+                },
                 parts: self.parts.clone(),
                 kept: self.kept.clone(),
                 index: at,
@@ -405,6 +417,9 @@ struct MemoryPart {
 }
 
 impl SnapshotSource for MemoryPart {
+    fn keep(&mut self) -> Result<Option<String>, String> {
+        self.source.keep()
+    }
     fn open(&mut self) -> Result<Option<u64>, String> {
         self.source.open()
     }
@@ -426,6 +441,7 @@ impl Default for FakeProcess {
     fn default() -> FakeProcess {
         FakeProcess {
             user_files: BTreeMap::new(),
+            has_no_second_names: false,
             now: Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 },
             entropy: 0,
             migrated: Vec::new(),
@@ -572,7 +588,8 @@ impl SnapshotFiles for FakeProcess {
 
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
         let bytes = self.snapshots.borrow().get(name).cloned();
-        Box::new(MemorySource { bytes, at: 0 })
+        let name = (!self.has_no_second_names).then(|| name.to_vec());
+        Box::new(MemorySource { bytes, at: 0, name })
     }
 }
 

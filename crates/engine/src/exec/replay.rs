@@ -29,7 +29,7 @@ use sluice_config::param;
 use sluice_persist::aof::{LogError, LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;
-use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, piece_bytes, under_way_line};
+use sluice_snapshot::{LoadCounts, NotLoaded, PreambleLoad, keep_dropped, piece_bytes, under_way_line};
 use std::sync::Arc;
 
 /// A replay under way.
@@ -71,7 +71,11 @@ impl Engine {
         let mut replay = Replay::new(self, process.now(), size);
         let result = self.replay_file(&mut replay, part, before, process);
         let Replay { mut preamble, failed, .. } = replay;
-        let counts = preamble.brought().counts;
+        let counts = &mut preamble.brought().counts;
+        if result.is_ok() {
+            keep_dropped(part.source.as_mut(), counts, process.out);
+        }
+        let counts = *counts;
         if failed > 0 {
             let text = format!(
                 "{failed} commands of the append only file {} answered an error when they were replayed",

@@ -231,6 +231,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
         "{said}"
     );
     assert!(said.contains("beside the keys, records: 2."), "{said}");
+    assert!(said.contains("with what was dropped, stays as dump.rdb.as-loaded-1"), "{said}");
     assert!(
         said.contains("Left out auxiliary fields that mean nothing here: 1, by name from-elsewhere"),
         "{said}"
@@ -268,6 +269,33 @@ fn the_last_use_of_a_key_comes_back_where_the_policy_wants_it() {
     let before = rig.run("OBJECT FREQ a");
     rig.check("DEBUG RELOAD", "+OK");
     rig.check("OBJECT FREQ a", &before);
+}
+
+/// A file of another server of which records or fields with data were dropped, and one without.
+#[test]
+fn no_save_replaces_a_file_whose_records_were_dropped_and_which_has_no_second_name() {
+    let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
+    let cases: [(&'static str, &[u8], bool); 4] = [
+        ("redis-ver", record, true),
+        ("keydb-subexpire-key", b"", true),
+        ("mvcc-tstamp", b"", false),
+        ("redis-ver", b"", false),
+    ];
+    for (field, record, is_kept) in cases {
+        let mut rig = Rig::new();
+        rig.process.has_no_second_names = true;
+        let mut out = writer();
+        out.aux(field, Text::Bytes(b"1"));
+        out.db(0, 1, 0);
+        out.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
+        let bytes = [&out.take()[..], record, b"\xff\0\0\0\0\0\0\0\0"].concat();
+        put(&rig, &bytes);
+        rig.check("DEBUG RELOAD NOSAVE", "+OK");
+        let said = log(&mut rig);
+        assert_eq!(said.contains("cannot have a second name: Operation not permitted"), is_kept, "{said}");
+        assert_eq!(rig.run("SAVE").starts_with("-ERR"), is_kept, "{field}");
+        assert_eq!(file(&rig) == bytes, is_kept, "{field}");
+    }
 }
 
 #[test]

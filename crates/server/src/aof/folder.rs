@@ -18,7 +18,7 @@
 use crate::os::plain_error;
 use crate::storage::replacement::{Failed, Operation, Replacement};
 use crate::storage::snapshot::is_of_server;
-use crate::storage::{Storage, StorageFile, kept};
+use crate::storage::{FreeName, Storage, StorageFile, kept};
 use sluice_config::{Config, param};
 use sluice_persist::aof::{AofFile, BaseFormat, Manifest, manifest_name};
 use std::ffi::{OsStr, OsString};
@@ -143,7 +143,7 @@ impl Folder {
 
     /// Makes the folder, unless it is there. Errors: a line for the log.
     pub fn create(&self) -> Result<(), String> {
-        if self.storage.is_there(&self.path) {
+        if self.storage.is_there(&self.path).unwrap_or(false) {
             return Ok(());
         }
         let made = self.storage.create_folder(&self.path);
@@ -280,7 +280,7 @@ impl Folder {
     /// Removes a file that this process has put there for a manifest that did not come about: the next
     /// attempt has the same names. That one cannot be removed hurts nobody: then it is moved aside.
     fn take_back(&self, path: &Path) {
-        if self.storage.is_there(path) {
+        if self.storage.is_there(path).unwrap_or(true) {
             let _ = self.storage.remove(path);
         }
     }
@@ -298,14 +298,16 @@ impl Folder {
             }
             Ok(_) | Err(_) => {}
         }
-        let other = |n: u64| self.path_of(&[name, format!(".unnamed-{n}").as_bytes()].concat());
-        let free = (1..).map(other).find(|path| !self.storage.is_there(path));
-        let aside = free.expect("a folder has fewer files than there are numbers");
-        let (from, to) = (path.display(), aside.display());
-        let moved = self.storage.rename(&path, &aside).and_then(|()| self.storage.sync_folder(&self.path));
-        moved.map_err(|error| {
+        let moved = FreeName::numbered(&path, "unnamed").find(self.storage.as_ref()).and_then(|aside| {
+            self.storage.rename(&path, &aside)?;
+            self.storage.sync_folder(&self.path)?;
+            Ok(aside)
+        });
+        let from = path.display();
+        let aside = moved.map_err(|error| {
             format!("Can't move {from} aside, which no AOF manifest names: {}", plain_error(&error))
         })?;
+        let to = aside.display();
         self.warnings.push(format!(
             "WARNING: {from} holds data, and no AOF manifest names it: it was not loaded. It was moved to {to}"
         ));

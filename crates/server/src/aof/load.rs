@@ -5,7 +5,7 @@
 
 use super::folder::Folder;
 use crate::os::plain_error;
-use crate::storage::{Storage, StorageFile, kept};
+use crate::storage::{self, Storage, StorageFile, kept};
 use sluice_engine::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
 use sluice_snapshot::SnapshotSource;
@@ -85,6 +85,10 @@ struct LogFile {
 }
 
 impl SnapshotSource for LogFile {
+    fn keep(&mut self) -> Result<Option<String>, String> {
+        storage::keep_as_loaded(self.storage.as_ref(), &self.path)
+    }
+
     fn open(&mut self) -> Result<Option<u64>, String> {
         Ok(Some(self.size))
     }

@@ -514,8 +514,11 @@ mod tests {
         fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
             Real.list(folder)
         }
-        fn is_there(&self, path: &Path) -> bool {
+        fn is_there(&self, path: &Path) -> io::Result<bool> {
             Real.is_there(path)
+        }
+        fn is_same(&self, one: &Path, other: &Path) -> io::Result<bool> {
+            Real.is_same(one, other)
         }
         fn access(&self, path: &Path) -> io::Result<FileAccess> {
             Real.access(path)

@@ -416,7 +416,7 @@ impl Storage for Faulty {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        if !state.crashed && !self.real.is_there(path) {
+        if !state.crashed && !self.real.is_there(path).unwrap_or(true) {
             // Nothing changes: this is no step.
             return self.real.remove(path);
         }
@@ -446,9 +446,14 @@ impl Storage for Faulty {
         self.real.is_written(path)
     }
 
-    fn is_there(&self, path: &Path) -> bool {
+    fn is_there(&self, path: &Path) -> io::Result<bool> {
         self.real.is_there(path)
     }
+
+    fn is_same(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        self.real.is_same(one, other)
+    }
+
     fn access(&self, path: &Path) -> io::Result<FileAccess> {
         self.real.access(path)
     }

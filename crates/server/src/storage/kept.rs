@@ -4,7 +4,7 @@
 //! kept, nothing is cut off; (3) no name is taken that is there.
 
 use super::replacement::folder_of;
-use super::{Replacement, Storage, StorageFile};
+use super::{FreeName, Replacement, Storage, StorageFile};
 use crate::os::plain_error;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,13 @@ use std::sync::Arc;
 /// are cut off.
 pub fn cut_off(storage: &Arc<dyn Storage>, path: &Path, size: u64, at_s: i64) -> Result<String, String> {
     let mut file = storage.append(path).map_err(|error| plain_error(&error))?;
-    let kept = kept_path(storage.as_ref(), path, at_s);
+    let kept = FreeName::beside(path, &format!("cut-{at_s}")).find(storage.as_ref());
+    let kept = kept.map_err(|error| {
+        format!(
+            "its end, which would go, cannot be kept beside it: {}. The file is as it was",
+            plain_error(&error)
+        )
+    })?;
     let name = kept.file_name().unwrap_or_default().display().to_string();
     keep(storage, path, size, kept).map_err(|error| {
         format!(
@@ -55,19 +61,6 @@ fn read_at(file: &mut dyn StorageFile, at: u64, into: &mut [u8]) -> io::Result<u
     }
 }
 
-/// A name that nothing has: that of the file, and the time.
-fn kept_path(storage: &dyn Storage, path: &Path, at_s: i64) -> PathBuf {
-    let other = |number: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".cut-{at_s}"));
-        if number > 1 {
-            name.push(format!("-{number}"));
-        }
-        PathBuf::from(name)
-    };
-    (1..).map(other).find(|path| !storage.is_there(path)).expect("a folder has fewer files")
-}
-
 /// What the name of a copy begins with that is not whole.
 pub const TEMPORARY: &str = "temp-cut-";
 /// Bytes that are copied at a time.
@@ -99,6 +92,20 @@ mod tests {
             ["incr", "incr.cut-7", "incr.cut-7-2"].map(read),
             ["whole", " again", " torn"].map(str::to_owned)
         );
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    /// A name of 250 bytes has no room for the time.
+    #[test]
+    fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
+        let folder = folder("long");
+        let path = folder.join("n".repeat(250));
+        let storage: Arc<dyn Storage> = Arc::new(Real);
+        std::fs::write(&path, "whole torn again").expect("writable");
+        assert_eq!(cut_off(&storage, &path, 10, 7).as_deref(), Ok("cut-7-1"));
+        assert_eq!(cut_off(&storage, &path, 5, 7).as_deref(), Ok("cut-7-2"));
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("there");
+        assert_eq!(["cut-7-1", "cut-7-2"].map(read), [" again", " torn"].map(str::to_owned));
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 

@@ -64,8 +64,17 @@ impl Storage for Real {
         std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     }
 
-    fn is_there(&self, path: &Path) -> bool {
-        std::fs::symlink_metadata(path).is_ok()
+    fn is_there(&self, path: &Path) -> io::Result<bool> {
+        match std::fs::symlink_metadata(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_same(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        let (one, other) = (std::fs::metadata(one)?, std::fs::symlink_metadata(other)?);
+        Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
     }
 
     fn access(&self, path: &Path) -> io::Result<FileAccess> {

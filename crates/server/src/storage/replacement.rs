@@ -82,11 +82,11 @@ impl Replacement {
         sync_every: Option<u64>,
     ) -> Result<Replacement, Failed> {
         // What cannot be removed cannot be created either, and that fails below.
-        if storage.is_there(&temporary) {
+        if storage.is_there(&temporary).unwrap_or(true) {
             let _ = storage.remove(&temporary);
         }
         // Nobody else may read the new file before it is known who may.
-        let mode = if storage.is_there(&target) { 0o600 } else { mode };
+        let mode = if storage.is_there(&target).unwrap_or(true) { 0o600 } else { mode };
         let file = storage.create(&temporary, mode).map_err(|error| Operation::Create.failed(error))?;
         let replacement =
             Replacement { storage, temporary, target, file, stage: Stage::Writing, sync_every, unsynced: 0 };
@@ -110,7 +110,7 @@ impl Replacement {
         source: &Path,
         temporary: PathBuf,
     ) -> Result<Replacement, Failed> {
-        if storage.is_there(&temporary) {
+        if storage.is_there(&temporary).unwrap_or(true) {
             let _ = storage.remove(&temporary);
         }
         storage.link(source, &temporary).map_err(|error| Operation::Create.failed(error))?;

@@ -196,6 +196,10 @@ impl SnapshotReader {
 }
 
 impl SnapshotSource for SnapshotReader {
+    fn keep(&mut self) -> Result<Option<String>, String> {
+        super::keep_as_loaded(self.storage.as_ref(), &self.path)
+    }
+
     fn open(&mut self) -> Result<Option<u64>, String> {
         match self.open_file() {
             Ok(size) => Ok(Some(size)),

@@ -279,6 +279,66 @@ fn what_was_not_cut_off_is_left_alone() {
     }
 }
 
+/// A torn end of a file whose name leaves no room for the time is kept under a short one.
+#[test]
+fn a_long_appendfilename_does_not_keep_a_torn_file_from_being_loaded() {
+    let text = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
+    let dir = Dir::new();
+    let long = "n".repeat(230);
+    let arguments = ["--appendfilename", &long];
+    end(server_in(&dir, &arguments));
+    std::fs::write(dir.join(&format!("appendonlydir/{long}.1.incr.aof")), text).unwrap();
+    let server = server_in(&dir, &arguments);
+    server.client().check("GET a", "$1\r\n1\r\n");
+    let kept: Vec<String> = names(&dir).into_iter().filter(|name| name.starts_with("cut-")).collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(read(&dir, &kept[0]), "*3\r\n$3\r\nSE");
+    assert!(server.log.wait(&format!(" is kept in {}", kept[0])).is_some());
+    end(server);
+}
+
+/// A snapshot of another server: a module's record, a field with data, no keys.
+const FOREIGN: &[u8] = b"REDIS0011\xfa\x09redis-ver\x057.2.4\xfa\x13keydb-subexpire-key\x01m\
+    \xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0\xff\0\0\0\0\0\0\0\0";
+
+/// What is dropped of a file of another server outlives the save and the rewrite that take its place.
+#[test]
+fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
+    let dir = Dir::new();
+    let start = || {
+        Server::start_in(Dir::new(), |command| {
+            command.args(["--dir", &dir.join("")]);
+        })
+    };
+    std::fs::write(dir.join("dump.rdb"), FOREIGN).unwrap();
+    // One name, however often it is loaded.
+    end_nosave(start());
+    let server = start();
+    assert!(server.log.wait("with what was dropped, stays as dump.rdb.as-loaded-1, which").is_some());
+    server.client().check("SET a 1", "+OK\r\n").check("SAVE", "+OK\r\n");
+    end_nosave(server);
+    assert_ne!(std::fs::read(dir.join("dump.rdb")).unwrap(), FOREIGN);
+    assert_eq!(std::fs::read(dir.join("dump.rdb.as-loaded-1")).unwrap(), FOREIGN);
+    assert!(!std::path::Path::new(&dir.join("dump.rdb.as-loaded-2")).exists());
+
+    let dir = Dir::new();
+    end(server_in(&dir, &[]));
+    std::fs::write(dir.join("appendonlydir/appendonly.aof.1.base.rdb"), FOREIGN).unwrap();
+    let server = server_in(&dir, &[]);
+    let kept = "appendonly.aof.1.base.rdb.as-loaded-1";
+    assert!(server.log.wait(&format!("with what was dropped, stays as {kept}, which")).is_some());
+    server.client().check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+    until("the rewrite", || (!names(&dir).contains(&FILES[0].to_owned())).then_some(()));
+    end(server);
+    assert_eq!(std::fs::read(dir.join(&format!("appendonlydir/{kept}"))).unwrap(), FOREIGN);
+    assert!(names(&dir).contains(&"appendonly.aof.2.base.rdb".to_owned()));
+}
+
+fn end_nosave(mut server: Server) {
+    server.client().send("SHUTDOWN NOSAVE\r\n").expect_end();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 /// Without room for what is cut off nothing is cut off.
 #[test]
 fn what_cannot_be_kept_is_not_cut_off() {

@@ -160,6 +160,8 @@ fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now)
         // The primary says when a key goes.
         keeps_expired: control.replication.replica.is_some(),
         is_checked_on_the_way: comes_by_tls,
+        // What a primary sends is a copy.
+        replaces_file: plan.purpose != LoadPurpose::Sync,
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) const BEHIND_SYNC: &str =
 pub(crate) const BEHIND_BASE: &str =
     "Not saving: the RDB file is about to become the base of the append-only file.";
 
-pub(crate) const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys that were passed over when it was loaded, and \
+pub(crate) const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys or records that were passed over when it was loaded, and \
                              they would be lost. Give another dbfilename, or move that file and load without it.";
 
 fn write(

@@ -21,7 +21,7 @@ impl Control {
     /// Notes what a load brought, and whether the file holds more than that. What is known of the other file
     /// stays.
     fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
-        let is_partial = counts.skipped > 0;
+        let is_partial = counts.skipped > 0 || counts.dropped > 0;
         match from {
             LoadedFrom::Snapshot => {
                 self.persistence.partly_loaded.snapshot = is_partial.then(|| self.snapshot_file())

@@ -1,0 +1,124 @@
+//! A name beside a file that nothing has yet: for what is kept of that file.
+
+use super::Storage;
+use super::replacement::folder_of;
+use crate::os::plain_error;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Names to be tried: that of a file with an ending, or the ending alone where the two are too long together.
+#[derive(Debug)]
+pub struct FreeName<'a> {
+    file: &'a Path,
+    ending: &'a str,
+    /// The first name has a number, too.
+    is_numbered: bool,
+}
+
+impl<'a> FreeName<'a> {
+    /// `NAME.ENDING`, `NAME.ENDING-2` and so on.
+    pub fn beside(file: &'a Path, ending: &'a str) -> FreeName<'a> {
+        FreeName { file, ending, is_numbered: false }
+    }
+
+    /// `NAME.ENDING-1`, `NAME.ENDING-2` and so on.
+    pub fn numbered(file: &'a Path, ending: &'a str) -> FreeName<'a> {
+        FreeName { file, ending, is_numbered: true }
+    }
+
+    /// The first name that is free. Errors: nobody knows whether a name is.
+    pub fn find(&self, storage: &dyn Storage) -> io::Result<PathBuf> {
+        self.find_where(storage, |_| Ok(false))
+    }
+
+    /// The first name that is free, or that is taken and fits.
+    fn find_where(
+        &self,
+        storage: &dyn Storage,
+        fits: impl Fn(&Path) -> io::Result<bool>,
+    ) -> io::Result<PathBuf> {
+        for number in 1u32.. {
+            let mut name = self.long(number);
+            let is_there = match storage.is_there(&name) {
+                Err(error) if error.kind() == ErrorKind::InvalidFilename => {
+                    name = folder_of(self.file).join(format!("{}-{number}", self.ending));
+                    storage.is_there(&name)?
+                }
+                known => known?,
+            };
+            if !is_there || fits(&name)? {
+                return Ok(name);
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
+    fn long(&self, number: u32) -> PathBuf {
+        let mut name = self.file.as_os_str().to_owned();
+        name.push(format!(".{}", self.ending));
+        if number > 1 || self.is_numbered {
+            name.push(format!("-{number}"));
+        }
+        PathBuf::from(name)
+    }
+}
+
+/// Gives a file a second name that ends in this and a number, durably, so that what takes the place of the
+/// first does not lose the file: the second name, which may be there from before.
+pub fn second_name(storage: &dyn Storage, file: &Path, ending: &str) -> io::Result<PathBuf> {
+    let names = FreeName::numbered(file, ending);
+    let second = names.find_where(storage, |name| storage.is_same(file, name))?;
+    if !storage.is_there(&second)? {
+        storage.link(file, &second)?;
+    }
+    storage.sync_folder(folder_of(file))?;
+    Ok(second)
+}
+
+/// Keeps a file under a second name when it was loaded and what it holds was not taken whole: that name.
+/// Errors: the system's reason.
+pub fn keep_as_loaded(storage: &dyn Storage, file: &Path) -> Result<Option<String>, String> {
+    let second = second_name(storage, file, "as-loaded").map_err(|error| plain_error(&error))?;
+    Ok(Some(second.file_name().unwrap_or_default().display().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Real;
+
+    #[test]
+    fn a_name_of_which_nobody_knows_whether_it_is_free_is_not_taken() {
+        let folder = std::env::temp_dir().join(format!("sluice-free-name-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        let file = folder.join("incr");
+        std::fs::write(&file, "").expect("writable");
+        assert_eq!(FreeName::beside(&file, "cut-7").find(&Real).ok(), Some(folder.join("incr.cut-7")));
+        assert_eq!(FreeName::numbered(&file, "x").find(&Real).ok(), Some(folder.join("incr.x-1")));
+        // A file stands where the folder should.
+        let beneath = file.join("incr");
+        let error = FreeName::beside(&beneath, "cut-7").find(&Real).expect_err("no folder");
+        assert_eq!(error.kind(), ErrorKind::NotADirectory);
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn a_file_has_one_second_name_until_another_takes_its_place() {
+        let folder = std::env::temp_dir().join(format!("sluice-second-name-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        let file = folder.join("dump.rdb");
+        let again = |text: &str, name: &str| {
+            std::fs::write(folder.join("new"), text).expect("writable");
+            std::fs::rename(folder.join("new"), &file).expect("ours");
+            for _ in 0..2 {
+                assert_eq!(keep_as_loaded(&Real, &file), Ok(Some(name.to_owned())));
+            }
+        };
+        again("one", "dump.rdb.as-loaded-1");
+        again("two", "dump.rdb.as-loaded-2");
+        assert_eq!(std::fs::read(folder.join("dump.rdb.as-loaded-1")).expect("there"), b"one");
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+}
