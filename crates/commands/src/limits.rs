@@ -216,7 +216,10 @@ impl Limits {
     /// What a connection may send before it is looked at, when this is what it may send for itself: one that
     /// has not authenticated itself may send everything while the default user is open.
     pub fn admission(&self, own: AuthState) -> AuthState {
-        if self.default_user_is_open { AuthState::Authenticated } else { own }
+        match own {
+            AuthState::Unauthenticated if self.default_user_is_open => AuthState::Authenticated,
+            own => own,
+        }
     }
 }
 

@@ -186,6 +186,7 @@ impl Caller {
     /// for.
     pub(crate) fn admission(&self) -> AuthState {
         match self.flags.authenticated {
+            _ if self.is_primary() => AuthState::Primary,
             false => AuthState::Unauthenticated,
             true => AuthState::Authenticated,
         }

@@ -26,6 +26,8 @@ use crate::span::Span;
 /// Whether the client is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthState {
+    /// Anything, of any length: this server's primary has accepted it.
+    Primary,
     /// Anything up to the configured limits.
     Authenticated,
     /// Small requests only, and one per call, since the first may be the AUTH that lifts the limits.
@@ -48,9 +50,16 @@ impl ParseLimits {
     /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` (at least 1 is used) bounds the requests per
     /// call.
     pub fn new(admission: AuthState, bulk_bytes_max: u64, batch_max: usize) -> ParseLimits {
-        let bulk_bytes_max = i64::try_from(bulk_bytes_max).unwrap_or(i64::MAX);
+        let bulk_bytes_max = match admission {
+            AuthState::Primary => PRIMARY_BULK_BYTES_MAX,
+            AuthState::Authenticated | AuthState::Unauthenticated => {
+                i64::try_from(bulk_bytes_max).unwrap_or(i64::MAX)
+            }
+        };
         let (argc_quick, bulk_bytes_quick, batch_max) = match admission {
-            AuthState::Authenticated => (QUICK_ARGC_MAX, bulk_bytes_max, batch_max.max(1)),
+            AuthState::Primary | AuthState::Authenticated => {
+                (QUICK_ARGC_MAX, bulk_bytes_max, batch_max.max(1))
+            }
             AuthState::Unauthenticated => {
                 (UNAUTHENTICATED_ARGC_MAX as usize, bulk_bytes_max.min(UNAUTHENTICATED_BULK_BYTES_MAX), 1)
             }
@@ -570,6 +579,8 @@ const APART: usize = usize::MAX - 1;
 const LINE_END: usize = 2;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
+/// Bytes of an argument of the primary: no value is that large, and lengths of such can still be added.
+const PRIMARY_BULK_BYTES_MAX: i64 = 1 << 40;
 /// More arguments than these get room only as they come.
 const QUICK_ARGC_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 64 * 1024;

@@ -55,6 +55,7 @@ impl Engine {
             return Err(not_found);
         };
         let what = ScriptKind::Function(found.library);
+        rights.lift_limit(&mut machine);
         if start_function(&mut machine, callback, args, keys, process.recent()).is_err() {
             let run = self.new_run(machine, what, name, rights, session, *now);
             self.end_run(run, session);
@@ -311,7 +312,7 @@ impl Engine {
     }
 
     /// What the machine of a library may use while the library is loaded.
-    fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
+    pub(crate) fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
         let limits = machine_limits(&self.control.config);
         if is_obeyed { limits.of_accepted() } else { limits }
     }

@@ -144,9 +144,12 @@ pub(crate) struct MachineLimits {
 }
 
 impl MachineLimits {
+    /// Bytes for what was accepted before: no bound.
+    pub(crate) const ACCEPTED_BYTES: usize = usize::MAX / 2;
+
     /// These limits without a bound on bytes, for a library that was accepted before.
     pub(crate) fn of_accepted(self) -> MachineLimits {
-        MachineLimits { bytes: usize::MAX / 2, is_wish: false, ..self }
+        MachineLimits { bytes: MachineLimits::ACCEPTED_BYTES, is_wish: false, ..self }
     }
 }
 

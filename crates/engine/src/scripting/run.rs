@@ -6,7 +6,7 @@ pub(crate) mod steps;
 
 use crate::scripting::cache::ScriptSha;
 use crate::scripting::debugger::Debugger;
-use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad};
+use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad, MachineLimits};
 use crate::scripting::machine::{Receivers, ScriptMachine};
 use crate::scripting::restore::RestoreRun;
 use crate::scripting::state::RunBuffers;
@@ -122,6 +122,16 @@ pub(crate) struct ScriptRights {
     pub is_obeyed: bool,
     /// It may stand still.
     pub may_stand_still: bool,
+}
+
+impl ScriptRights {
+    /// Lifts the limit on memory for a script that was accepted elsewhere: one that failed here would leave
+    /// other data.
+    pub(crate) fn lift_limit(self, machine: &mut ScriptMachine) {
+        if self.is_obeyed {
+            machine.set_limit(MachineLimits::ACCEPTED_BYTES);
+        }
+    }
 }
 
 /// How far a run has come.

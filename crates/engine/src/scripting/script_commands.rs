@@ -140,7 +140,7 @@ impl Engine {
     }
 
     fn script_load(&mut self, session: &mut Session, args: Args<'_>) -> Run {
-        let slot = self.script_of_text(args.at(2), true)?;
+        let slot = self.script_of_text(args.at(2), true, session.caller.is_primary())?;
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
         Reply::new(&mut session.outbox, session.caller.proto).bulk(&script.sha);
         Ok(Outcome::Done)

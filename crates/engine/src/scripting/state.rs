@@ -112,9 +112,11 @@ impl Scripting {
     ///
     /// # Errors
     /// The memory limit is too small for the libraries.
-    pub(crate) fn machine(&mut self, config: &Config) -> Result<&mut ScriptMachine, Fault> {
-        if self.machine.is_none() {
-            let MachineLimits { bytes, is_insecure, .. } = machine_limits(config);
+    pub(crate) fn machine(&mut self, limits: MachineLimits) -> Result<&mut ScriptMachine, Fault> {
+        let MachineLimits { bytes, is_insecure, .. } = limits;
+        if let Some(machine) = self.machine.as_mut() {
+            machine.set_limit(bytes);
+        } else {
             let machine = ScriptMachine::open(MachineKind::Eval, bytes, is_insecure)?;
             self.machine = Some(Box::new(machine));
         }
@@ -252,15 +254,18 @@ pub(crate) fn is_machine_setting(id: sluice_config::ParamId) -> bool {
 }
 
 impl ScriptWatch {
-    /// A signal ends the server. A script that has changed nothing is ended. One that has written is waited
-    /// for: half of its changes would be in the data that are saved.
+    /// A signal ends the server. A script that has changed nothing is ended. One that has written, and one of
+    /// the primary, is waited for without a bound: half of its changes would be in the data that are saved,
+    /// and `shutdown-timeout` is for replicas, which lose nothing.
     pub(crate) fn end_for_server(&mut self, process: &mut dyn Process) {
         let Some(running) = self.running.as_deref_mut() else { return };
         if !running.has_written && !running.is_obeyed {
             running.ending.get_or_insert(EarlyEnd::ServerEnds);
         } else if !std::mem::replace(&mut running.delays_end, true) {
+            let what =
+                if running.is_obeyed { "a script of the primary" } else { "a script that has written" };
             let text = format!(
-                "The end of the server waits for a script that has written: {}. To end the server without the changes of that \
+                "The end of the server waits for {what}, for as long as that takes: {}. To end the server without the changes of that \
                  script, and without saving: SHUTDOWN NOSAVE FORCE NOW",
                 String::from_utf8_lossy(&running.name)
             );

@@ -616,7 +616,7 @@ fn a_file_with_more_databases_than_there_are_is_not_loaded() {
 
 /// Limits on what clients ask for, lower than what was accepted before, and what each of them would refuse: a
 /// command of the log, and a question with its answer.
-const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
+pub(crate) const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
     ("proto-max-bulk-len", "1mb", "SETRANGE k 2000000 x", "STRLEN k", ":2000001"),
     ("proto-max-bulk-len", "1mb", "SETBIT k 16000000 1", "STRLEN k", ":2000001"),
     ("proto-max-bulk-len", "1mb", "BITFIELD k SET u8 16000000 1", "STRLEN k", ":2000001"),

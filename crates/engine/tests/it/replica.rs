@@ -137,6 +137,72 @@ fn neither_maxmemory_nor_a_fault_holds_the_primary() {
     rig.check("GET a", "\"1\"");
 }
 
+/// Limits that are lower here than at the primary, which has accepted the commands: one that failed here would
+/// leave other data.
+#[test]
+fn limits_lower_than_the_primary_s_lose_nothing_of_what_it_sends() {
+    for (directive, value, line, question, answer) in crate::load_aof::LOWERED {
+        // Its stream.
+        let (mut rig, primary) = following(&[(directive, value)]);
+        assert_eq!(stream(&mut rig, primary, &["SELECT 0", line]), "");
+        rig.check(question, answer);
+        // A client's script has the limit again.
+        if directive == "script-memory-limit" {
+            let answer = rig.run("EVAL return(#([[x]]):rep(2000000)) 0");
+            assert!(answer.contains("not enough memory"), "{answer}");
+        }
+        // Its snapshot.
+        let (mut rig, primary) = following(&[]);
+        stream(&mut rig, primary, &["SELECT 0", line]);
+        rig.check("SAVE", "+OK");
+        let (mut replica, _) = following(&[(directive, value)]);
+        replica.process.snapshots = rig.process.snapshots.clone();
+        let source = replica.process.snapshot_source(b"dump.rdb");
+        replica
+            .engine
+            .begin_sync_load(SyncSource::Exchanged(source, REPLID.to_owned()), &mut replica.process);
+        replica.end_iteration();
+        replica.finish_loads();
+        replica.check(question, answer);
+    }
+}
+
+/// A script of the primary is obeyed to its end: a signal waits for it, and the log says what can be done.
+#[test]
+fn the_end_of_the_server_waits_for_a_script_of_the_primary() {
+    let (mut rig, primary) = following(&[("busy-reply-threshold", "100")]);
+    rig.process.us_each_look = 100;
+    stream(&mut rig, primary, &["SELECT 0", "EVAL repeat(tostring)(1)until(false) 0"]);
+    assert!(rig.engine.has_open_unit());
+    rig.pass_ms(150);
+    for _ in 0..3 {
+        assert!(rig.engine.end_waits_for_cron(&mut rig.process));
+        rig.engine.advance_unit(&mut rig.process);
+    }
+    assert!(rig.engine.has_open_unit());
+    let said = |(_, line): &&(_, String)| {
+        line.contains("waits for a script of the primary") && line.contains("SHUTDOWN NOSAVE FORCE NOW")
+    };
+    assert_eq!(rig.process.log.iter().filter(said).count(), 1, "{:?}", rig.process.log);
+    let other = rig.connect();
+    assert_eq!(rig.run_as(other, "SHUTDOWN NOSAVE FORCE NOW"), "");
+    let ends = |action: &sluice_engine::Action| matches!(action, sluice_engine::Action::Shutdown);
+    assert!(rig.actions.iter().any(ends), "the client's word ends the server");
+}
+
+#[test]
+fn the_length_of_an_argument_of_the_primary_has_no_limit_of_this_server() {
+    let (rig, primary) = following(&[("proto-max-bulk-len", "1mb")]);
+    assert_eq!(rig.engine.authentication(primary), sluice_resp::AuthState::Primary);
+    let limits = rig.engine.limits();
+    let admission = limits.admission(rig.engine.authentication(primary));
+    let limits = sluice_resp::ParseLimits::new(admission, limits.proto_max_bulk_len as u64, 16);
+    let bytes = request(&format!("SET a {}", "x".repeat(2 << 20)));
+    let mut requests = sluice_resp::Requests::new();
+    let progress = sluice_resp::Parser::new().parse(&bytes, &limits, &mut requests);
+    assert_eq!((progress.consumed, progress.state), (bytes.len(), sluice_resp::State::Starved));
+}
+
 #[test]
 fn a_pause_holds_the_primary_and_counts_what_was_read() {
     let (mut rig, primary) = following(&[]);

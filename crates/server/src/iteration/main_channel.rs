@@ -88,7 +88,7 @@ impl Server {
         self.follower.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
         let mut connection = Connection::new(key, transport);
-        connection.authentication = sluice_resp::AuthState::Authenticated;
+        connection.authentication = sluice_resp::AuthState::Primary;
         connection.is_receive_paused = true;
         connection::ConnectionHost::put(self, connection);
         self.follower.replay = Some(buffer.unwrap_or_default());

@@ -513,7 +513,7 @@ impl LinkTransport for Server {
         self.follower.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
         let mut connection = Connection::new(key, transport);
-        connection.authentication = AuthState::Authenticated;
+        connection.authentication = AuthState::Primary;
         connection.input.keep(&rest);
         connection::resume(self, connection);
         true

@@ -63,6 +63,19 @@ fn a_snapshot_and_the_stream_behind_it_arrive() {
     client.check("SET x 1", "-READONLY You can't write against a read only replica.\r\n");
 }
 
+/// The primary has accepted a longer value than this server takes from its clients.
+#[test]
+fn a_value_longer_than_proto_max_bulk_len_arrives_from_the_primary() {
+    let limits = ["--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "1mb"];
+    let (server, _primary, mut link) = synchronised(&limits);
+    let stream = [request(&[b"SELECT", b"0"]), request(&[b"SET", b"k", &vec![b'x'; 2 << 20]])].concat();
+    let length = stream.len() as i64;
+    link.send(stream);
+    let mut client = server.client();
+    until("the stream", || (client.info_number("master_repl_offset") == length).then_some(()));
+    client.check("STRLEN k", ":2097152\r\n");
+}
+
 #[test]
 fn offsets_are_told_when_asked_and_a_transaction_counts_when_it_ends() {
     let (server, _primary, mut link) = synchronised(&[]);

@@ -16,10 +16,11 @@ use crate::host::process::Process;
 use crate::scripting::cache::NewScript;
 use crate::scripting::debugger::{Debugger, LOOK_NS};
 use crate::scripting::library;
+use crate::scripting::library::MachineLimits;
 use crate::scripting::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
 use crate::scripting::run::RunName;
 use crate::scripting::shebang::{ScriptFlags, script_head};
-use crate::scripting::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage};
+use crate::scripting::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage, machine_limits};
 use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
 use crate::session::{ScriptDebugging, Session};
 use sluice_base::Now;
@@ -103,15 +104,20 @@ impl Engine {
         let keys = key_count(args)?;
         let slot = match kind {
             EvalKind::Sha => self.scripting.cache.find_sha(args.at(1)).ok_or(NO_SCRIPT)?,
-            EvalKind::Text => self.script_of_text(args.at(1), false)?,
+            EvalKind::Text => {
+                let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
+                self.script_of_text(args.at(1), false, is_obeyed)?
+            }
         };
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
         let (flags, chunk, name) = (script.flags, script.chunk, script.sha);
         let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
         let Some(mut machine) = self.scripting.machine.take() else { return Err(NO_SCRIPT) };
+        rights.lift_limit(&mut machine);
         if let Err(fault) = start_eval(&mut machine, chunk, args, keys, process.recent()) {
             drop(fault);
             let _ = machine.vm.end();
+            self.end_lift(&mut machine, rights);
             self.scripting.machine = Some(machine);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
@@ -354,6 +360,7 @@ impl Engine {
         if let Some(garbage) = run.machine.vm.end() {
             self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
         }
+        self.end_lift(&mut run.machine, run.rights);
         run.buffers.trim();
         self.scripting.spare = Some(run.buffers);
         match run.what {
@@ -374,6 +381,13 @@ impl Engine {
         self.control.functions.note_lent(0);
         if self.control.scripts.running.is_some() {
             self.end_watch();
+        }
+    }
+
+    /// Gives a machine the limit of clients' scripts again.
+    fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
+        if rights.is_obeyed {
+            machine.set_limit(machine_limits(&self.control.config).bytes);
         }
     }
 
@@ -428,7 +442,12 @@ impl Engine {
     ///
     /// # Errors
     /// Its first line or its program is wrong.
-    pub(crate) fn script_of_text(&mut self, text: &[u8], is_kept: bool) -> Result<u32, CmdError> {
+    pub(crate) fn script_of_text(
+        &mut self,
+        text: &[u8],
+        is_kept: bool,
+        is_obeyed: bool,
+    ) -> Result<u32, CmdError> {
         let hash = self.keyspace.hasher().hash(text);
         if let Some(slot) = self.scripting.cache.find_text(hash, text) {
             if is_kept {
@@ -436,8 +455,23 @@ impl Engine {
             }
             return Ok(slot);
         }
+        let added = self.add_script(text, hash, is_kept, self.limits_of_load(is_obeyed));
+        if is_obeyed && let Some(machine) = self.scripting.machine.as_mut() {
+            machine.set_limit(machine_limits(&self.control.config).bytes);
+        }
+        added
+    }
+
+    /// Compiles a script that is not known yet; its slot.
+    fn add_script(
+        &mut self,
+        text: &[u8],
+        hash: u64,
+        is_kept: bool,
+        limits: MachineLimits,
+    ) -> Result<u32, CmdError> {
         let head = script_head(text).map_err(|text| CmdError::owned([b"ERR ", &*text].concat()))?;
-        let machine = self.scripting.machine(&self.control.config);
+        let machine = self.scripting.machine(limits);
         let machine = machine.map_err(|_| {
             CmdError::text("ERR script-memory-limit is too small for the libraries of scripts")
         })?;
