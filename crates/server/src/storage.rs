@@ -65,8 +65,8 @@ pub trait Storage: Send + Sync {
     /// The names in a folder.
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Whether anything has this name: a symbolic link that leads nowhere, too. Errors: nobody knows, as where
-    /// the name is too long or the folder may not be read.
+    /// Whether anything has this name: a symbolic link that leads nowhere, too. Errors: nobody knows, as
+    /// where the name is too long or the folder may not be read.
     fn is_there(&self, path: &Path) -> io::Result<bool>;
 
     /// Whether two names are those of one file.

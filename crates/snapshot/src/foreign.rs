@@ -45,7 +45,7 @@ impl DroppedRecords {
         }
     }
 
-    /// How many records and fields were dropped that data went with, or may have.
+    /// Records and fields that were dropped, and data with them.
     pub(crate) fn with_data(&self) -> u64 {
         self.modules.values().sum::<u64>() + self.further_records + self.data_fields
     }
@@ -81,8 +81,8 @@ impl DroppedRecords {
     }
 }
 
-/// Auxiliary fields of others that say something of the server that wrote the file, or of its replication, and
-/// hold no data: KeyDB's times of writes, Dragonfly's numbers of its shards.
+/// Auxiliary fields of others that say something of the server that wrote the file, or of its replication,
+/// and hold no data: KeyDB's times of writes, Dragonfly's numbers of its shards.
 const FACTS: [&[u8]; 4] = [b"mvcc-tstamp", b"shard-count", b"shard-id", b"table-mem"];
 /// Types of modules that have a line each. A Redis Stack has about ten.
 const MODULES_MAX: usize = 64;

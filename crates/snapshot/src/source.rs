@@ -10,8 +10,8 @@ pub trait SnapshotSource: Send {
     /// system's reason.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
 
-    /// Gives the file a second name, durably, so that a file which takes its place does not lose what it holds:
-    /// that name, which may be there from before. `None`: no file of this server. Errors: the reason.
+    /// Gives the file a second name, durably, so that a file which takes its place does not lose what it
+    /// holds: that name, which may be there from before. `None`: no file of this server. Errors: the reason.
     fn keep(&mut self) -> Result<Option<String>, String> {
         Ok(None)
     }
