@@ -80,3 +80,42 @@ struct Judgement {
     faults: Vec<String>,
     may_be_noise: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::deep::hostile::scene::{Measured, Memory};
+    use std::time::Duration;
+
+    use super::{KILL_MAX, PING_MAX, Program};
+
+    fn judged(measured: Measured) -> (usize, bool) {
+        let program = Program::new("a program".into(), 10, |_| Ok(Measured::default()));
+        let judgement = program.judge(&measured);
+        (judgement.faults.len(), judgement.may_be_noise)
+    }
+
+    #[test]
+    fn waits_and_memory_beyond_their_bounds_are_faults_and_only_short_waits_may_be_noise() {
+        let waited = |wait: Duration| {
+            let mut measured = Measured::default();
+            measured.pings.longest = wait;
+            judged(measured)
+        };
+        assert_eq!(waited(PING_MAX), (0, true));
+        assert_eq!(waited(PING_MAX * 2), (1, true));
+        assert_eq!(waited(PING_MAX * 20), (1, false));
+        let killed = |wait| judged(Measured { killed: Some(wait), ..Measured::default() });
+        assert_eq!(
+            (killed(KILL_MAX), killed(KILL_MAX * 2), killed(KILL_MAX * 20)),
+            ((0, true), (1, true), (1, false))
+        );
+        let grown = |peak_mib| {
+            judged(Measured {
+                memory: Memory { before_mib: 5, peak_mib, after_mib: 5 },
+                ..Measured::default()
+            })
+        };
+        assert_eq!((grown(15), grown(16)), ((0, true), (1, false)));
+        assert_eq!(judged(Measured { wrong: vec!["ended".into()], ..Measured::default() }), (1, false));
+    }
+}
