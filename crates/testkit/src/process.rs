@@ -356,7 +356,7 @@ struct MemorySource {
     /// None where there is no such file.
     bytes: Option<Vec<u8>>,
     at: usize,
-    /// Its name; none where it cannot have a second one.
+    /// The name of the file; `None` where the file cannot have a second name.
     name: Option<Vec<u8>>,
 }
 

@@ -137,8 +137,8 @@ fn neither_maxmemory_nor_a_fault_holds_the_primary() {
     rig.check("GET a", "\"1\"");
 }
 
-/// Limits that are lower here than at the primary, which has accepted the commands: one that failed here would
-/// leave other data.
+/// Limits that are lower here than at the primary, which has accepted the commands: one that failed here
+/// would leave other data.
 #[test]
 fn limits_lower_than_the_primary_s_lose_nothing_of_what_it_sends() {
     for (directive, value, line, question, answer) in crate::load_aof::LOWERED {
