@@ -1,5 +1,7 @@
 //! When a replica tries again: failures of a full synchronisation cost the primary a snapshot each, so that
-//! the pauses between them double, and no two replicas keep step.
+//! the pauses between them double, and no two replicas keep step. A link that was up and is lost is made again
+//! at once: meanwhile commands that name the replica fail (FAILOVER), and writes that need it (WAIT,
+//! `min-replicas-to-write`). Only one that is lost as soon as it is up, again and again, is made later.
 
 use sluice_base::Rng;
 
@@ -9,11 +11,13 @@ pub(crate) struct Backoff {
     rng: Rng,
     /// Full synchronisations that failed since the last success.
     failures: u32,
+    /// Links in a row that were lost within [`SHORT_NS`].
+    short: u32,
 }
 
 impl Backoff {
     pub(crate) fn new(seed: u64) -> Backoff {
-        Backoff { rng: Rng::new(seed), failures: 0 }
+        Backoff { rng: Rng::new(seed), failures: 0, short: 0 }
     }
 
     /// The link is up.
@@ -25,6 +29,12 @@ impl Backoff {
     /// nothing.
     pub(crate) fn after_refusal(&mut self) -> u64 {
         self.jittered(REFUSED_NS)
+    }
+
+    /// Nanoseconds until the next attempt, where a link was lost that has been up for so many.
+    pub(crate) fn after_loss(&mut self, lasted_ns: u64) -> u64 {
+        self.short = if lasted_ns < SHORT_NS { self.short.saturating_add(1) } else { 0 };
+        if self.short > SHORT_MAX { self.after_refusal() } else { 0 }
     }
 
     /// Nanoseconds until the next attempt, where a full synchronisation has failed.
@@ -46,6 +56,11 @@ const FIRST_NS: u64 = 500_000_000;
 const DOUBLINGS_MAX: u32 = 7;
 /// The pause after a primary that cannot be reached or refuses, at most.
 const REFUSED_NS: u64 = 1_000_000_000;
+/// A link that was up for less is a short one.
+const SHORT_NS: u64 = 1_000_000_000;
+/// Short links in a row behind which there is no pause: CLIENT KILL may come from both ends, an order to
+/// follow another primary close to it, and ends of history above.
+const SHORT_MAX: u32 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -64,6 +79,19 @@ mod tests {
         assert_eq!(last_max, 64_000_000_000);
         backoff.succeed();
         assert!(backoff.after_failed_sync() <= FIRST_NS);
+    }
+
+    #[test]
+    fn short_links_in_a_row_have_a_pause_behind_them_and_few_have_none() {
+        let mut backoff = Backoff::new(7);
+        for _ in 0..3 {
+            let pauses: Vec<u64> = (0..8).map(|_| backoff.after_loss(SHORT_NS - 1)).collect();
+            let (at_once, later) = pauses.split_at(SHORT_MAX as usize);
+            assert!(at_once.iter().all(|pause| *pause == 0), "{pauses:?}");
+            assert!(later.iter().all(|pause| *pause >= REFUSED_NS / 2), "{pauses:?}");
+            // One that has lasted ends the row.
+            assert_eq!(backoff.after_loss(SHORT_NS), 0);
+        }
     }
 
     #[test]

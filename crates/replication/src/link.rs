@@ -554,8 +554,7 @@ impl ReplicaLink {
             LinkPhase::Connected { since_ns, .. } => {
                 self.log(LogLevel::Notice, "Connection with primary lost.");
                 self.log(LogLevel::Notice, "Caching the disconnected primary state.");
-                let has_lasted = around.now_ns.saturating_sub(since_ns) >= SECOND_NS;
-                let pause_ns = if has_lasted { 0 } else { self.backoff.after_refusal() };
+                let pause_ns = self.backoff.after_loss(around.now_ns.saturating_sub(since_ns));
                 self.retry(pause_ns, true, around);
             }
         }
