@@ -1,6 +1,6 @@
 //! When a replica tries again: failures of a full synchronisation cost the primary a snapshot each, so that
-//! the pauses between them double, and no two replicas keep step. A link that was up and is lost is made again
-//! at once: meanwhile commands that name the replica fail (FAILOVER), and writes that need it (WAIT,
+//! the pauses between them double, and no two replicas keep step. A link that was up and is lost is made
+//! again at once: meanwhile commands that name the replica fail (FAILOVER), and writes that need it (WAIT,
 //! `min-replicas-to-write`). Only one that is lost as soon as it is up, again and again, is made later.
 
 use sluice_base::Rng;
