@@ -64,6 +64,8 @@ pub struct Rig {
     pub reads: Vec<(SessionKey, Box<SlowRead>)>,
     /// Microseconds that loads have waited.
     pub slept_us: u64,
+    /// The attempt for which the link to the primary has asked for a connection that is not made yet.
+    link_asked: Option<u64>,
 }
 
 /// The thread of a load: the one that calls; and the time.
@@ -122,6 +124,7 @@ impl Rig {
             reads: Vec::new(),
             migrations: Vec::new(),
             slept_us: 0,
+            link_asked: None,
         }
     }
 

@@ -74,12 +74,11 @@ impl RigLink {
     #[track_caller]
     pub fn connect(&mut self, rig: &mut Rig) {
         for _ in 0..PAUSES_MAX {
-            let outputs = self.step(rig, Input::Tick);
-            let made = outputs.iter().find_map(|output| match output {
-                LinkOutput::Connect(attempt, _) => Some(*attempt),
-                _ => None,
-            });
-            if let Some(attempt) = made {
+            // A link that was lost may have asked for its next connection in the step that noticed.
+            if rig.link_asked.is_none() {
+                self.step(rig, Input::Tick);
+            }
+            if let Some(attempt) = rig.link_asked.take() {
                 self.attempt = attempt;
                 self.step(rig, Input::Opened(attempt));
                 return;
@@ -92,7 +91,14 @@ impl RigLink {
     /// Takes a step; what the link wants done about its connections.
     pub fn step(&mut self, rig: &mut Rig, input: Input<'_>) -> Vec<LinkOutput> {
         rig.engine.step_link(input, 0, &mut rig.process);
-        std::iter::from_fn(|| rig.engine.next_link_output(&mut rig.process)).collect()
+        let outputs: Vec<LinkOutput> =
+            std::iter::from_fn(|| rig.engine.next_link_output(&mut rig.process)).collect();
+        let asked = outputs.iter().find_map(|output| match output {
+            LinkOutput::Connect(attempt, _) => Some(*attempt),
+            _ => None,
+        });
+        rig.link_asked = asked.or(rig.link_asked);
+        outputs
     }
 
     /// The primary answers.
