@@ -145,7 +145,7 @@ impl Users {
         self.get(&held.name).filter(|user| user.identity == held.identity)
     }
 
-    /// Lets a client in as a user, or not. Cost: the digest of the password, and [`COMPARED_MIN`] comparisons
+    /// Lets a client in as a user, or not. Cost: the digest of the password, and `COMPARED_MIN` comparisons
     /// or as many as the user has passwords: the same for a name that is unknown, a user that is disabled or
     /// needs no password, and a password that is wrong, so that the time of a refusal names no user.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {

@@ -9,7 +9,7 @@
 //! last cannot; (2) no recursion; (3) beyond steps that are linear in pattern and text, the elements between
 //! two stars are looked for 256 at a time (`blocks.rs`), so a match costs O(pattern + text) and
 //! elements × text ÷ 256 steps of a few nanoseconds at most; (4) a [`Pattern`] that is matched with many
-//! texts reads each class of more than [`CLASS_BYTES_MAX`] bytes once: a byte of a text never costs more
+//! texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a text never costs more
 //! than that many steps.
 
 mod blocks;

@@ -4,7 +4,7 @@
 //! Invariants: (1) each program has a server of its own, and a bystander whose longest wait has a bound; (2)
 //! a program that does not do what it is for fails its row: a script that ends with an error that nobody
 //! expected measures nothing; (3) a row whose only fault is a wait that another program of the machine may
-//! have caused is run again, [`ATTEMPTS`] times in all, and the output has each attempt.
+//! have caused is run again, `ATTEMPTS` times in all, and the output has each attempt.
 
 mod bystander;
 mod files;
