@@ -51,6 +51,18 @@ impl<'a> Pattern<'a> {
         Pattern { text, is_nocase: true, compiled: Compiled::where_needed::<NoCase>(text) }
     }
 
+    /// Whether the pattern begins with a plain byte and the text with another: most texts of most patterns,
+    /// for which no call is made.
+    #[inline]
+    fn differs_at_once(&self, text: &[u8]) -> bool {
+        match self.text {
+            [first, ..] if !self.is_nocase && !matches!(first, b'*' | b'?' | b'[' | b'\\') => {
+                text.first() != Some(first)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether all of `text` matches.
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {
@@ -65,6 +77,9 @@ impl<'a> Pattern<'a> {
 
     #[inline]
     fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
+        if self.differs_at_once(text) {
+            return Some(false);
+        }
         match (&self.compiled, self.is_nocase) {
             (None, false) => run(Raw::<Exact>::new(self.text), text, work),
             (None, true) => run(Raw::<NoCase>::new(self.text), text, work),

@@ -59,8 +59,8 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let now_ms = ctx.db.access.now.unix_ms();
     let unit = if options.absttl { ExpiryUnit::AtMs } else { ExpiryUnit::Ms };
-    let at = time(ttl, unit, now_ms).ok_or(CmdError::InvalidExpire(ctx.spec.full_name))?;
     let value = load(ctx, args.at(3))?;
+    let at = time(ttl, unit, now_ms).ok_or(CmdError::InvalidExpire(ctx.spec.full_name))?;
     let expiry = (ttl != 0).then_some(at);
     if expiry.is_some_and(|at| at <= now_ms) && ctx.db.access.expiry == ExpiryMode::Delete {
         if options.replace && ctx.db.remove_stored(key, Event::Del) {

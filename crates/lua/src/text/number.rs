@@ -110,12 +110,93 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
             used += 1 + sign + exponent;
         }
     }
-    let digits = std::str::from_utf8(&text[..used]).ok()?;
-    Some((digits.parse().ok()?, used))
+    let number = match used {
+        0..=PLAIN_MAX => std::str::from_utf8(&text[..used]).ok()?.parse().ok()?,
+        _ => long_decimal(&text[..used])?,
+    };
+    Some((number, used))
 }
 
+/// Bytes up to which a decimal number is read as a whole.
+const PLAIN_MAX: usize = 2048;
+
+/// Significant digits that decide which double is nearest: after 768 digits only whether another one is not
+/// zero counts (Rust's `dec2flt` and others keep as many).
+const DECISIVE: usize = 800;
+
+/// The value of a decimal number of many digits, as the same number with at most [`DECISIVE`] of them and a
+/// last one for the others. The digits that are left out are looked at some dozens at a time.
+fn long_decimal(text: &[u8]) -> Option<f64> {
+    let (whole, after) = text.split_at(digits(text));
+    let fraction = match after {
+        [b'.', rest @ ..] => &rest[..digits(rest)],
+        _ => &[],
+    };
+    let mantissa = whole.len() + if after.first() == Some(&b'.') { 1 + fraction.len() } else { 0 };
+    let exponent = text.get(mantissa + 1..).map_or(0, exponent_of);
+    let zeros = match leading_zeros(whole) {
+        zeros if zeros == whole.len() => zeros + leading_zeros(fraction),
+        zeros => zeros,
+    };
+    let mut line = [0; DECISIVE + EXPONENT_MAX];
+    let (mut len, mut goes_on) = (0, false);
+    for part in [whole.get(zeros..), fraction.get(zeros.saturating_sub(whole.len())..)].into_iter().flatten()
+    {
+        let (kept, rest) = part.split_at(part.len().min(DECISIVE - len));
+        line[len..len + kept.len()].copy_from_slice(kept);
+        len += kept.len();
+        goes_on |= leading_zeros(rest) < rest.len();
+    }
+    if len == 0 {
+        return Some(0.0);
+    }
+    // The power of ten of the last digit, which stands for all that are left out.
+    let last = whole.len() as i64 - zeros as i64 - 1 - len as i64 + exponent;
+    let mut power = IntBuffer::new();
+    let power = power.format(last);
+    line[len] = b'0' + u8::from(goes_on);
+    line[len + 1] = b'e';
+    line[len + 2..][..power.len()].copy_from_slice(power);
+    std::str::from_utf8(&line[..len + 2 + power.len()]).ok()?.parse().ok()
+}
+
+/// Bytes behind the significant digits: a digit for the others, `e`, and a power of ten.
+const EXPONENT_MAX: usize = 24;
+
+/// An exponent with its sign, as far as it matters: beyond the length of any text every number is zero or
+/// infinite.
+fn exponent_of(text: &[u8]) -> i64 {
+    const BOUND: i64 = 1 << 40;
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let digits = &digits[leading_zeros(digits)..];
+    let sum = digits.iter().take(13).fold(0i64, |sum, byte| sum * 10 + i64::from(byte.wrapping_sub(b'0')));
+    let sum = if digits.len() > 12 { BOUND } else { sum.min(BOUND) };
+    if is_negative { -sum } else { sum }
+}
+
+/// How many digits `text` begins with.
 fn digits(text: &[u8]) -> usize {
-    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    prefix(text, |byte| byte.wrapping_sub(b'0') < 10)
+}
+
+fn leading_zeros(text: &[u8]) -> usize {
+    prefix(text, |byte| byte == b'0')
+}
+
+/// How many bytes at the beginning of `text` are of a kind: by blocks without a branch for each byte, which
+/// the compiler turns into vector instructions.
+#[inline(always)]
+fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
+    const BLOCK: usize = 64;
+    let blocks = text.chunks_exact(BLOCK);
+    let whole =
+        blocks.take_while(|block| block.iter().fold(true, |all, byte| all & is_of_kind(*byte))).count();
+    let rest = &text[whole * BLOCK..];
+    whole * BLOCK + rest.iter().take_while(|byte| is_of_kind(**byte)).count()
 }
 
 /// `inf`, `infinity`, `nan`, `nan(letters)`, in either case.

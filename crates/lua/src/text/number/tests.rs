@@ -171,3 +171,51 @@ fn numbers_become_integers_as_the_processor_converts_them() {
     assert_eq!(to_i32(-2_147_483_648.9), i32::MIN);
     assert_eq!(to_i32(1e10), i32::MIN);
 }
+
+/// Long numbers are those that Rust's own parser reads out of all of their digits.
+#[test]
+fn a_long_number_is_what_all_of_its_digits_say() {
+    let mut seed = 0x5eed_u64;
+    let mut below = |n: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % n
+    };
+    for _ in 0..600 {
+        let mut text = String::new();
+        let push = |text: &mut String, longest: u64, below: &mut dyn FnMut(u64) -> u64| {
+            let (len, kind) = (below(longest), below(4));
+            for _ in 0..len {
+                let digit = match kind {
+                    0 => 0,
+                    1 => 9,
+                    _ => below(10),
+                };
+                text.push(char::from(b'0' + digit as u8));
+            }
+        };
+        for _ in 0..below(3) {
+            push(&mut text, 1_500, &mut below);
+        }
+        if below(3) > 0 {
+            text.push('.');
+            for _ in 0..below(3) {
+                push(&mut text, 1_500, &mut below);
+            }
+        }
+        if below(2) > 0 {
+            text += &format!("e{}{}", ["", "-", "+"][below(3) as usize], below(4_000));
+        }
+        let Ok(wanted) = text.parse::<f64>() else { continue };
+        assert_eq!(long_decimal(text.as_bytes()).map(f64::to_bits), Some(wanted.to_bits()), "{text}");
+        assert_eq!(parse_number(text.as_bytes()).map(f64::to_bits), Some(wanted.to_bits()), "{text}");
+    }
+    // Between two doubles, decided by the last of many digits.
+    let tie = format!("9007199254740993{}", "0".repeat(3_000));
+    for (last, wanted) in [("0", 9_007_199_254_740_992.0), ("1", 9_007_199_254_740_994.0)] {
+        let text = format!("{tie}{last}e-3001");
+        assert_eq!(parse_number(text.as_bytes()), Some(wanted), "{last}");
+    }
+    assert_eq!(parse_number(format!("1e{}", "9".repeat(5_000)).as_bytes()), Some(f64::INFINITY));
+    assert_eq!(parse_number(format!("1e-{}", "9".repeat(5_000)).as_bytes()), Some(0.0));
+    assert_eq!(parse_number(format!("{}x", "1".repeat(5_000)).as_bytes()), None);
+}
