@@ -678,7 +678,7 @@ impl Execution<'_> {
     }
 
     /// Runs about so many units more, without a clock: for programs of one's own, as tests and tools have.
-    /// Those of others are resumed by [`Execution::resume`].
+    /// [`Execution::resume`] runs programs of clients.
     pub fn resume_unwatched(&mut self, units: u64) -> RunOutcome {
         self.resume_counted(units).0
     }
