@@ -14,21 +14,21 @@ pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 /// The built server in release form, with the check tools beside it, or `None` while the workspace has no
 /// server.
 pub(crate) fn build_server() -> Result<Option<PathBuf>> {
-    if !shell::root().join("crates/server/Cargo.toml").exists() {
+    if !shell::root().join("crates/sluice/Cargo.toml").exists() {
         return Ok(None);
     }
     let mut build = shell::cargo();
-    build.args(["build", "--release", "--package", "sluice-server", "--package", "sluice-check"]);
+    build.args(["build", "--release", "--package", "sluice", "--package", "sluice-check"]);
     shell::run(&mut build)?;
     Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 
 /// The built server with debug assertions, or `None` while the workspace has no server.
 pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
-    if !shell::root().join("crates/server/Cargo.toml").exists() {
+    if !shell::root().join("crates/sluice/Cargo.toml").exists() {
         return Ok(None);
     }
-    shell::run(shell::cargo().args(["build", "--package", "sluice-server", "--package", "sluice-check"]))?;
+    shell::run(shell::cargo().args(["build", "--package", "sluice", "--package", "sluice-check"]))?;
     Ok(Some(shell::target_dir().join("debug/sluice-server")))
 }
 

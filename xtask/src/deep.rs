@@ -526,24 +526,14 @@ fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> R
     test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
     test.arg(shell::target_dir().join("tsan"));
     let module = format!("{}::", test::IO_THREADS);
-    shell::run(test.args([
-        "--package",
-        "sluice-server",
-        "--test",
-        "it",
-        "--",
-        &module,
-        "tls::",
-        "tracking::",
-    ]))
+    shell::run(test.args(["--package", "sluice", "--test", "it", "--", &module, "tls::", "tracking::"]))
 }
 
 /// A replica that is cut off in every way, with every way to send and to load a snapshot.
 fn matrix(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_TEST_MATRIX", "all");
-    let words =
-        ["test", "--package", "sluice-server", "--test", "it", "--", "--quiet", "replication_matrix::"];
+    let words = ["test", "--package", "sluice", "--test", "it", "--", "--quiet", "replication_matrix::"];
     shell::pass(test.args(words))
 }
 

@@ -27,8 +27,11 @@ const SLOWEST: usize = 20;
 /// Tests of the server that run at once: they wait for servers, disks and seconds more than they compute.
 const SERVER_THREADS: usize = 6;
 
-/// The package whose tests run in arms.
+/// The server's program.
 const SERVER: &str = "sluice-server";
+
+/// Its package, whose tests run in arms.
+const PACKAGE: &str = "sluice";
 
 /// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`; with
 /// an arm, only the tests of the server run, in that arm. Without both, the client programs come behind the
@@ -58,7 +61,7 @@ pub(crate) fn workspace() -> Result<Ran> {
         report.add(run(program, &[], None)?);
     }
     let arm = arms::of_every_change();
-    for program in programs.iter().filter(|program| program.is_integration_of(SERVER)) {
+    for program in programs.iter().filter(|program| program.is_integration_of(PACKAGE)) {
         report.add(run(program, &[], Some(arm))?);
     }
     report.finish()
@@ -83,10 +86,10 @@ fn chosen(words: &[String]) -> Result<Ran> {
 
 /// The server's tests in each of the arms, those alone whose names contain one of the words.
 pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
-    let programs = programs::build(&["--package", SERVER])?;
+    let programs = programs::build(&["--package", PACKAGE])?;
     let mut report = Report::default();
     for arm in arms {
-        for program in programs.iter().filter(|program| program.is_integration_of(SERVER)) {
+        for program in programs.iter().filter(|program| program.is_integration_of(PACKAGE)) {
             report.add(run(program, words, Some(arm))?);
         }
     }
@@ -95,7 +98,7 @@ pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
 
 /// Runs a program's tests; with an arm, those that the arm has.
 fn run(program: &Program, words: &[String], arm: Option<&Arm>) -> Result<Outcome> {
-    let threads = match program.is_integration_of(SERVER) {
+    let threads = match program.is_integration_of(PACKAGE) {
         true => SERVER_THREADS,
         false => std::thread::available_parallelism().map_or(1, usize::from),
     };

@@ -9,6 +9,7 @@
 //! SIGALRM, sent by an operator, writes to the log where the main thread is, or the thread to which it was
 //! sent; the process goes on. Its handler allocates nothing: the thread may be anywhere.
 
+use crate::allocator::Allocator;
 use crate::cli::VERSION;
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
@@ -19,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 
@@ -32,6 +34,9 @@ struct Target {
 /// Set once, before any handler is installed, and never freed; null until then.
 static TARGET: AtomicPtr<Target> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The allocator of the process; set once, before any handler is installed.
+static ALLOCATOR: OnceLock<&'static dyn Allocator> = OnceLock::new();
+
 /// The signals of which a report is made.
 const FAULTS: [Signal; 5] =
     [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
@@ -39,7 +44,8 @@ const FAULTS: [Signal; 5] =
 /// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes
 /// over. Reports go to the log: this file, or standard output. To be called once, by the main thread. Errors:
 /// no further descriptor.
-pub fn install(log_file: Option<&Path>) -> std::io::Result<()> {
+pub fn install(log_file: Option<&Path>, allocator: &'static dyn Allocator) -> std::io::Result<()> {
+    let _ = ALLOCATOR.set(allocator);
     let stdout = File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?);
     let target = Box::new(Target { log_file: log_file.map(Path::to_path_buf), stdout });
     TARGET.store(Box::into_raw(target), Relaxed);
@@ -279,7 +285,9 @@ impl Drop for SignalStack {
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     forget_faults();
     nix::unistd::alarm::set(REPORT_SECONDS_MAX);
-    crate::alloc::report_begins();
+    if let Some(allocator) = ALLOCATOR.get() {
+        allocator.report_begins();
+    }
     // SAFETY: the kernel passes valid pointers to a handler that was installed with SA_SIGINFO; a fault has
     // an address.
     // JUSTIFICATION: the address is the first thing one looks for in a report.
@@ -312,7 +320,7 @@ extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
 /// much it was.
 fn write_out_of_memory(mut log: &File, signal: i32, code: i32) -> std::io::Result<()> {
     let ours = signal == Signal::SIGABRT as i32 && code == libc::SI_TKILL;
-    match crate::alloc::refused() {
+    match ALLOCATOR.get().map_or(0, |allocator| allocator.refused()) {
         bytes if ours && bytes > 0 => writeln!(log, "Out Of Memory allocating {bytes} bytes!"),
         _ => Ok(()),
     }

@@ -18,7 +18,7 @@ pub use self::shown::NO_IO_THREADS;
 use self::shown::Shown;
 use self::snapshots::Snapshots;
 pub use self::work::Work;
-use crate::alloc;
+use crate::allocator::{Allocated, Allocator};
 
 use crate::cli;
 use crate::lazyfree::Bio;
@@ -47,6 +47,8 @@ use std::time::Duration;
 pub struct Host {
     /// What time it is.
     pub clock: HostClock,
+    /// The allocator of the process.
+    pub allocator: &'static dyn Allocator,
     /// The log.
     pub log: Log,
     /// Files.
@@ -78,8 +80,9 @@ pub struct Host {
 
 impl Host {
     /// A process with its clock running and its log on standard output.
-    pub fn new() -> Host {
+    pub fn new(allocator: &'static dyn Allocator) -> Host {
         Host {
+            allocator,
             clock: HostClock::new(),
             log: Log::stdout(),
             storage: storage::of_process(),
@@ -121,11 +124,11 @@ impl Host {
             event_loop_reason: reason.to_owned(),
             listeners: self.settings.listening.info_lines(),
             arch_bits: usize::BITS,
-            allocator: alloc::name(),
+            allocator: self.allocator.name(),
             total_system_memory: total_memory(),
             ..Facts::default()
         };
-        self.memory.startup = alloc::allocated().used();
+        self.memory.startup = self.allocator.allocated().used();
     }
 
     /// Logs how the clock is read, when that has changed.
@@ -225,7 +228,7 @@ impl Host {
 
 impl Host {
     /// The facts, with what was read of the allocator and of the process. To be called by the main thread.
-    fn facts_of(&self, numbers: alloc::Allocated, process: ProcessNumbers) -> Facts {
+    fn facts_of(&self, numbers: Allocated, process: ProcessNumbers) -> Facts {
         let counts = self.counts_now();
         let bio = self.bio.as_ref();
         let (sys_main, user_main) = os::times_of(UsageWho::RUSAGE_THREAD);

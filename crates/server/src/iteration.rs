@@ -17,7 +17,6 @@ mod save_pace;
 mod shutdown;
 mod timing;
 
-use crate::alloc;
 use crate::aof::Folder;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -269,7 +268,7 @@ impl Server {
             ("stream_buffer", self.stream_buffer_footprint()),
             ("aof_thread", self.host.aof.open.as_ref().map_or(0, |aof| aof.shared().footprint())),
             // `allocated` counts them as given out; `used_memory` does not.
-            ("allocator_cache", alloc::cached()),
+            ("allocator_cache", self.host.allocator.cached()),
         ]);
         self.host.shown.parts.learn(used, parts);
     }

@@ -1,6 +1,7 @@
 //! From arguments to a running server, with a log line for each thing an operator asks: where the
 //! configuration came from, what is listening, which event loop and why.
 
+use crate::allocator::Allocator;
 use crate::aof;
 use crate::check_move::{self, MovePlan};
 use crate::cli::{self, Task};
@@ -41,14 +42,14 @@ impl Failure {
 }
 
 /// Does what the arguments ask; the exit status.
-pub fn run(arguments: Vec<OsString>) -> Result<u8, Failure> {
+pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
     match cli::task_of(arguments) {
         Task::Version => print!("{}", cli::version()),
         Task::Help => print!("{}", cli::HELP),
         Task::ExampleConf => print!("{}", sluice_config::example_conf()),
         Task::Check(words) => check(&words)?,
         Task::CheckMove(words) => return Ok(check_move(words)),
-        Task::Serve(words) => return serve(load(&words)?),
+        Task::Serve(words) => return serve(load(&words)?, allocator),
     }
     Ok(0)
 }
@@ -227,20 +228,20 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-fn serve(loaded: Loaded) -> Result<u8, Failure> {
+fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
     let Loaded { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
-    let mut host = Host::new();
+    let mut host = Host::new(allocator);
     host.settings.config_file = file;
     open_log(&mut host, &config)?;
     let fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
-    crash::install(host.log.file())
+    crash::install(host.log.file(), allocator)
         .map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
     crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
     supervisor::stop_for_upstart(&config, &mut host);
@@ -272,7 +273,7 @@ fn serve(loaded: Loaded) -> Result<u8, Failure> {
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
     #[cfg(debug_assertions)]
     if crate::test_switches::number(crate::test_switches::ALLOCATOR_FAULT).is_some() {
-        crate::alloc::fault_when_growing();
+        allocator.fault_when_growing();
     }
     let mut engine = Engine::new(config, seeds, &mut host);
     engine.install_users(users);

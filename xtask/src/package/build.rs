@@ -49,7 +49,7 @@ pub(crate) fn build_programs() -> Result<PathBuf> {
     build.env("SOURCE_DATE_EPOCH", source_date()?.to_string());
     build.env("SLUICE_COMMIT", git(&["rev-parse", "--short=12", "HEAD"])?);
     build.args(["build", "--profile", "dist", "--locked"]);
-    shell::run(build.args(["--package", "sluice-server", "--package", "sluice-check"]))?;
+    shell::run(build.args(["--package", "sluice", "--package", "sluice-check"]))?;
     Ok(shell::target_dir().join("dist"))
 }
 

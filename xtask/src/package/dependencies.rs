@@ -22,7 +22,7 @@ pub(crate) struct Dependency {
 }
 
 /// The programs' packages.
-const ROOTS: [&str; 2] = ["sluice-check", "sluice-server"];
+const ROOTS: [&str; 2] = ["sluice", "sluice-check"];
 
 /// The metadata of the workspace and of all that it uses on this kind of machine.
 pub(crate) fn metadata() -> Result<Value> {

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn every_module_of_an_arm_is_one_of_the_servers_tests() {
-        let folder = crate::shell::root().join("crates/server/tests/it");
+        let folder = crate::shell::root().join("crates/sluice/tests/it");
         for arm in &ARMS {
             assert!(!arm.filters().is_empty());
             for module in arm.modules.iter().flat_map(|modules| modules.iter()) {

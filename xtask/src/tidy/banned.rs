@@ -14,7 +14,8 @@ struct Ban {
 const DEVELOPMENT: &[&str] = &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testkit/", "crates/sim/"];
 
 /// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
-const IMPURE: &[&str] = &["crates/server/", "crates/evloop/", "crates/clock/", "crates/check/"];
+const IMPURE: &[&str] =
+    &["crates/server/", "crates/sluice/", "crates/evloop/", "crates/clock/", "crates/check/"];
 
 /// Where connections are made and touched: a connected socket of the server is a `net::Stream`. Signals and
 /// the supervisor have sockets that are no connections to a peer.
@@ -42,7 +43,7 @@ const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its
 const STATICS: &[&str] = &[
     "crates/base/src/mistake.rs",
     "crates/server/src/log",
-    "crates/server/src/alloc",
+    "crates/sluice/src/allocator",
     "crates/server/src/signals",
     "crates/server/src/crash",
     // Only in builds that make mistakes on purpose.

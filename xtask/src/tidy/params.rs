@@ -52,7 +52,7 @@ mod tests {
         let read = |path: &str, text: &str| is_read(&[Source::scan(path, text)], "param::PORT");
         assert!(read("crates/server/src/a.rs", "fn f(c: &C) { c.int(param::PORT); }"));
         assert!(!read("crates/server/src/a.rs", "fn f(c: &C) { c.int(param::PORT_RANGE); } // param::PORT"));
-        assert!(!read("crates/server/tests/a.rs", "fn f(c: &C) { c.int(param::PORT); }"));
+        assert!(!read("crates/sluice/tests/a.rs", "fn f(c: &C) { c.int(param::PORT); }"));
         assert!(!read("crates/config/src/a.rs", "fn f(c: &C) { c.int(param::PORT); }"));
         assert_eq!(word_for("proto-max-bulk-len"), "param::PROTO_MAX_BULK_LEN");
     }

@@ -7,7 +7,8 @@
 //! `docs/layers.toml`, with what it shows them; what examples and benchmarks alone use in `[shown]`, with the
 //! file; `[public]` names items that are public without any user, and why. A crate that `docs/layers.toml`
 //! marks `waits` has its user still to come, one that it marks `rebuilt` is left out until it is; the mark
-//! must go when it hides nothing.
+//! must go when it hides nothing. A crate that is `closed` has no public module: the compiler itself finds
+//! there what nobody uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,8 @@ enum Mark {
     Product,
     /// Serves development.
     Free,
+    /// No module of it may be public.
+    Closed,
     /// Public items without a user are expected for now; the mark's name.
     Pending(&'static str),
 }
@@ -50,6 +53,10 @@ pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
     for name in crates {
         let mark = mark_of(layers, name);
         if mark == Mark::Free {
+            continue;
+        }
+        if mark == Mark::Closed {
+            findings.extend(public_modules(name, sources));
             continue;
         }
         let unused = unused_in(name, sources);
@@ -108,8 +115,22 @@ fn mark_of(layers: &toml::Table, name: &str) -> Mark {
     match ["waits", "rebuilt"].into_iter().find(|mark| entry.contains_key(*mark)) {
         _ if !entry.contains_key("stratum") => Mark::Free,
         Some(mark) => Mark::Pending(mark),
+        None if entry.contains_key("closed") => Mark::Closed,
         None => Mark::Product,
     }
+}
+
+/// The public modules of a crate that should have none.
+fn public_modules(name: &str, sources: &[Source]) -> Vec<Finding> {
+    let of_library = sources.iter().filter(|source| library_of(&source.path) == Some(name));
+    let lines =
+        of_library.flat_map(|source| source.code.iter().zip(1..).map(|(line, at)| (&source.path, line, at)));
+    lines
+        .filter(|(_, line, _)| line.trim_start().starts_with("pub mod "))
+        .map(|(path, _, at)| {
+            Finding::new(path, at, format!("{name} is marked `closed` in {TABLE}: no module is public"))
+        })
+        .collect()
 }
 
 /// The folder under `crates/` whose library begins with this file.
@@ -288,6 +309,13 @@ mod tests {
         assert!(found("pub fn f() {}\n", &[("crates/a/src/bin/p.rs", "a::f()")], "").is_empty());
         assert!(found("pub(crate) fn f() {}\n", &[], "").is_empty());
         assert_eq!(found("pub mod f;\n", &[], ""), [FN_USED]);
+    }
+
+    #[test]
+    fn a_closed_crate_has_no_public_module() {
+        assert!(found("mod f;\npub fn g() {}\n", &[], "closed = 'x'").is_empty());
+        let module = ["2: a is marked `closed` in docs/layers.toml: no module is public"];
+        assert_eq!(found("mod f;\npub mod g;\n", &[], "closed = 'x'"), module);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod steps;
 
-use crate::alloc::Allocated;
+use crate::allocator::Allocated;
 
 /// Cached numbers of the allocator.
 #[derive(Clone, Copy, Debug, Default)]

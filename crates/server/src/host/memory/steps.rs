@@ -1,6 +1,6 @@
 //! The memory of the process, as `maxmemory` and INFO count it.
 
-use crate::alloc;
+use crate::allocator::Allocated;
 use crate::host::Host;
 use crate::lazyfree::Bio;
 use crate::os::plain_error;
@@ -17,9 +17,9 @@ const MEMORY_RECENT_NS: u64 = 300_000_000;
 
 impl Host {
     /// Reads the numbers of the allocator.
-    pub(in crate::host) fn read_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
+    pub(in crate::host) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
-        let numbers = alloc::allocated().with_entries(keyspace.chunk_memory().plus(loading));
+        let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));
         self.memory.numbers = numbers;
         self.memory.read_at_ns = self.clock.recent().mono_ns;
         if numbers.used() > self.memory.peak {
@@ -30,7 +30,7 @@ impl Host {
     }
 
     /// The numbers of the allocator, as the cron has read them last; read anew where that was long ago.
-    pub(in crate::host) fn recent_memory(&mut self, keyspace: &Keyspace) -> alloc::Allocated {
+    pub(in crate::host) fn recent_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         match self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_RECENT_NS {
             true => self.read_memory(keyspace),
             false => self.memory.numbers,
@@ -57,12 +57,12 @@ impl ProcessMemory for Host {
     }
 
     fn purge_memory(&mut self) {
-        if let Err(error) = alloc::purge() {
+        if let Err(error) = self.allocator.purge() {
             self.note(LogLevel::Warning, &format!("MEMORY PURGE failed: {}", plain_error(&error)));
         }
     }
 
     fn malloc_stats(&mut self) -> String {
-        alloc::report()
+        self.allocator.report()
     }
 }

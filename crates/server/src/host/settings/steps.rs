@@ -1,6 +1,5 @@
 //! What a change of the configuration means outside the engine.
 
-use crate::alloc;
 use crate::host::Host;
 use crate::listen;
 use crate::log::Style;
@@ -45,8 +44,8 @@ impl Host {
     /// client.
     pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
         let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
-            true => (alloc::start_background_thread(), "start"),
-            false => (alloc::end_background_thread(), "end"),
+            true => (self.allocator.start_background_thread(), "start"),
+            false => (self.allocator.end_background_thread(), "end"),
         };
         done.map_err(|reason| {
             let text = format!("Could not {verb} the allocator's background thread: {reason}");

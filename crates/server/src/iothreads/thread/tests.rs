@@ -25,7 +25,7 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 };
-        let engine = Engine::new(Config::default(), seeds, &mut Host::new());
+        let engine = Engine::new(Config::default(), seeds, &mut Host::new(&crate::allocator::NoAllocator));
         let open = || {
             let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default());
             opened.expect("poll is everywhere").event_loop

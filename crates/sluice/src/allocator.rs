@@ -3,7 +3,7 @@
 //! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay
 //! keep resident memory near what is used, and it reports both.
 
-use sluice_keyspace::ChunkMemory;
+use sluice_server::{Allocated, Allocator};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use tikv_jemalloc_ctl::{epoch, stats};
 // The race checker follows the system's allocator, and would see races in the reuse of memory behind any
 // other.
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
-static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
+pub static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 
 /// What jemalloc reads as it starts. Free pages are used again where they stand together with up to 8,192
 /// times (2^13) what is asked for; 64 times by default. The pages of a long string are allocated one by one,
@@ -33,15 +33,53 @@ static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13\0";
 
 /// The allocator, which notes how much it refused last.
-struct Noting(tikv_jemallocator::Jemalloc);
+pub struct Noting(tikv_jemallocator::Jemalloc);
 
 /// Bytes that were refused last, to whichever thread; 0 where none were. Relaxed: the thread that was refused
 /// is the one that reports it.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
-pub fn refused() -> usize {
-    REFUSED.load(Relaxed)
+impl Allocator for Noting {
+    fn name(&self) -> String {
+        name()
+    }
+
+    fn allocated(&self) -> Allocated {
+        allocated()
+    }
+
+    fn cached(&self) -> usize {
+        cached()
+    }
+
+    fn start_background_thread(&self) -> Result<(), String> {
+        set_background_thread(cfg!(not(sluice_system_allocator)))
+    }
+
+    fn end_background_thread(&self) -> Result<(), String> {
+        set_background_thread(false)
+    }
+
+    fn purge(&self) -> std::io::Result<()> {
+        purge()
+    }
+
+    fn report(&self) -> String {
+        report()
+    }
+
+    fn report_begins(&self) {
+        report_begins();
+    }
+
+    fn refused(&self) -> usize {
+        REFUSED.load(Relaxed)
+    }
+
+    #[cfg(debug_assertions)]
+    fn fault_when_growing(&self) {
+        fault_when_growing();
+    }
 }
 
 impl Noting {
@@ -127,7 +165,7 @@ static REPORT_USED: AtomicUsize = AtomicUsize::new(0);
 /// From now on this thread allocates from memory of its own: the fault that it reports may have struck inside
 /// jemalloc, whose locks it may hold. Other threads notice nothing. The process has to end afterwards. Plain
 /// system calls only.
-pub fn report_begins() {
+fn report_begins() {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
     // JUSTIFICATION: memory that jemalloc does not know; pages that a report does not touch cost nothing.
@@ -170,45 +208,8 @@ fn report_memory(bytes: usize, align: usize) -> *mut u8 {
 /// nothing is freed. Only what is touched becomes memory.
 const REPORT_BYTES: usize = 4 << 30;
 
-/// What jemalloc reports, bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Allocated {
-    /// Given out, to the program and to the threads' caches.
-    pub allocated: usize,
-    /// Of that, freed blocks that the threads' caches keep for the next allocations of their sizes.
-    pub cached: usize,
-    /// In pages with something given out.
-    pub active: usize,
-    /// In pages that are resident.
-    pub resident: usize,
-}
-
-impl Allocated {
-    /// The numbers with the chunks of the entries, which lie in regions of their own that the allocator does
-    /// not know: the entries are given out, and the pages that were touched are active and resident, so that
-    /// free blocks between entries show as fragmentation.
-    ///
-    /// A database that was given to another thread to be freed has left the keyspace: its entries no longer
-    /// count.
-    pub fn with_entries(self, memory: ChunkMemory) -> Allocated {
-        Allocated {
-            cached: self.cached,
-            allocated: self.allocated + memory.used_bytes,
-            active: self.active + memory.touched_bytes,
-            resident: self.resident + memory.touched_bytes,
-        }
-    }
-
-    /// What the program uses: as the reference counts, a block that is freed is used no longer, whoever keeps
-    /// it. The caches of a thread keep some hundred kilobytes and come and go with what it does, so
-    /// `maxmemory` must not feel them.
-    pub fn used(self) -> usize {
-        self.allocated.saturating_sub(self.cached)
-    }
-}
-
 /// The present numbers. Cost: some microseconds.
-pub fn allocated() -> Allocated {
+fn allocated() -> Allocated {
     let _ = epoch::advance();
     Allocated {
         allocated: stats::allocated::read().unwrap_or(0),
@@ -220,7 +221,7 @@ pub fn allocated() -> Allocated {
 
 /// Bytes in the caches of all threads when the numbers were brought up to date. Those of a thread that is at
 /// work are read without stopping it, and may be those of a moment before.
-pub fn cached() -> usize {
+fn cached() -> usize {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = b"stats.arenas.4096.tcache_bytes\0";
     // SAFETY: the name ends with a zero byte, and jemalloc documents this number as a `size_t`, which `usize`
@@ -231,29 +232,13 @@ pub fn cached() -> usize {
     read.unwrap_or(0)
 }
 
-/// Starts the allocator's own thread, which gives unused pages back to the system while no thread allocates.
-/// To be called after the last fork: a child has no thread but the one that forked.
-///
-/// # Errors
-/// The allocator's text.
-pub fn start_background_thread() -> Result<(), String> {
-    set_background_thread(cfg!(not(sluice_system_allocator)))
-}
-
-/// Ends that thread; pages are then given back by threads that allocate.
-///
-/// # Errors
-/// The allocator's text.
-pub fn end_background_thread() -> Result<(), String> {
-    set_background_thread(false)
-}
-
+/// Starts or ends the allocator's own thread.
 fn set_background_thread(runs: bool) -> Result<(), String> {
     tikv_jemalloc_ctl::background_thread::write(runs).map_err(|error| error.to_string())
 }
 
 /// Name and version, as INFO shows it.
-pub fn name() -> String {
+fn name() -> String {
     let version = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
     format!("jemalloc-{}", version.split('-').next().unwrap_or(version))
 }
@@ -262,7 +247,7 @@ pub fn name() -> String {
 ///
 /// # Errors
 /// jemalloc's, as the system's error number.
-pub fn purge() -> std::io::Result<()> {
+fn purge() -> std::io::Result<()> {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = c"arena.4096.purge";
     // SAFETY: the name ends with a zero byte; all other pointers are null, which says that there is no value
@@ -275,7 +260,7 @@ pub fn purge() -> std::io::Result<()> {
 /// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first arena,
 /// which is the main thread's: for the test that such a fault is reported.
 #[cfg(debug_assertions)]
-pub fn fault_when_growing() {
+fn fault_when_growing() {
     use std::ffi::c_void;
     use tikv_jemalloc_sys::extent_hooks_t;
 
@@ -316,7 +301,7 @@ pub fn fault_when_growing() {
 }
 
 /// jemalloc's own report.
-pub fn report() -> String {
+fn report() -> String {
     let mut out = Vec::new();
     match tikv_jemalloc_ctl::stats_print::stats_print(
         &mut out,

@@ -7,7 +7,7 @@
 //! printed, and the wall clock's figure beside it. The command itself starts or ends threads, and accepting
 //! the connections counts too: with no connection to move that is what the first line says.
 //!
-//! `cargo bench -p sluice-server --bench moves [-- CONNECTIONS…]`
+//! `cargo bench -p sluice --bench moves [-- CONNECTIONS…]`
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -9,7 +9,7 @@
 //! anew after 4,000 commands. Of 20,000 the median, two percentiles and the worst are printed. The last line
 //! is the floor: a page allocated, copied and kept, without a server.
 //!
-//! `cargo bench -p sluice-server --bench strings`
+//! `cargo bench -p sluice --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use sluice_base::Rng;

@@ -1,7 +1,7 @@
 //! How the server names itself, and what the build script makes of git.
 
 #[allow(dead_code, reason = "cargo calls its main")]
-#[path = "../../build.rs"]
+#[path = "../../../server/build.rs"]
 mod build;
 
 use crate::common::{Dir, Server, run};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 #[test]
 fn every_place_names_the_same_version() {
-    let version = env!("SLUICE_VERSION");
+    let version = sluice_server::VERSION;
     let package = version.split('+').next().unwrap();
     assert_eq!(package, env!("CARGO_PKG_VERSION"));
     assert_ne!(package, "0.0.0");

@@ -9,7 +9,7 @@
 //! `Db::find`, `Db::entry` and the value of it. The loop's own part is counted too, and is the same in both.
 //! Hashing is counted in another: it is what computing a slot costs.
 //!
-//! `cargo bench -p sluice-server --bench slots`, or with `-- memory` or `-- instructions` one part. The
+//! `cargo bench -p sluice --bench slots`, or with `-- memory` or `-- instructions` one part. The
 //! second needs valgrind and takes some minutes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
