@@ -116,5 +116,5 @@ pub fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
 /// What comes before the first zero byte. The reference takes many words for texts that end there, and a
 /// client that is answered otherwise could notice.
 pub fn until_zero(word: &[u8]) -> &[u8] {
-    word.split(|byte| *byte == 0).next().unwrap_or_default()
+    memchr::memchr(0, word).map_or(word, |end| &word[..end])
 }

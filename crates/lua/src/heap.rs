@@ -178,6 +178,8 @@ pub struct Heap {
     pub(crate) events: Vec<(Value, u32)>,
     /// The metatable of strings.
     pub(crate) string_meta: Option<TableRef>,
+    /// The native function that joins long texts for the operator `..`; it is pinned.
+    pub(crate) joiner: Value,
     /// The table of globals.
     pub(crate) globals: Option<TableRef>,
     /// Values that are never collected.

@@ -88,7 +88,7 @@ impl Native {
     }
 
     /// A function that may call others or pause.
-    pub(crate) const fn resumable(name: &'static str, call: Call, resume: Resume) -> Native {
+    pub const fn resumable(name: &'static str, call: Call, resume: Resume) -> Native {
         Native { name, call, resume: Some(resume) }
     }
 }

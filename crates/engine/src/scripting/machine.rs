@@ -4,10 +4,12 @@
 //! Functions that need the server answer [`NativeStep::Request`] with a number of [`ScriptRequest`];
 //! `scripting/run.rs` serves it. The others are done here.
 
+use std::ops::Range;
+
 use sha1::{Digest, Sha1};
 use sluice_base::LogLevel;
 use sluice_commands::until_zero;
-use sluice_lua::{Ctx, Fault, Global, Heap, Library, Native, NativeStep, TableRef, Value, Vm};
+use sluice_lua::{Ctx, Fault, Global, Heap, Library, Native, NativeStep, State, TableRef, Value, Vm};
 
 /// What a script asks the server for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,8 +183,8 @@ fn open_server_table(library: &mut Library<'_>, kind: MachineKind) -> Result<(),
         Native::plain("pcall", pcall),
         Native::plain("log", log),
         Native::plain("setresp", set_resp),
-        Native::plain("sha1hex", sha1hex),
-        Native::plain("error_reply", error_reply),
+        Native::resumable("sha1hex", sha1hex, sha1hex_on),
+        Native::resumable("error_reply", error_reply, error_reply_on),
         Native::plain("status_reply", status_reply),
         Native::plain("set_repl", set_repl),
         Native::plain("acl_check_cmd", acl_check_cmd),
@@ -293,26 +295,44 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 /// # Errors
 /// `not enough memory`.
 pub(crate) fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
-    let line_ends = |text: &[u8]| -> Vec<u8> {
-        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-        let from = text.iter().position(|byte| !is_end(byte)).unwrap_or(text.len());
-        let to = text.iter().rposition(|byte| !is_end(byte)).map_or(from, |last| last + 1);
-        text[from..to].to_vec()
-    };
-    // Looked through and copied several times.
+    // Looked through and copied.
     heap.note_bytes(text.len().saturating_mul(4));
-    let text = until_zero(text);
-    let told = match text.strip_prefix(b"-") {
-        Some(coded) => match coded.iter().position(|byte| *byte == b' ') {
-            Some(space) => [&coded[..=space], &line_ends(&coded[space + 1..])].concat(),
-            None => [b"ERR ", coded].concat(),
-        },
-        None => [b"ERR ", &*line_ends(text)].concat(),
-    };
+    let told = told_parts(text).concat();
+    table_of_error(heap, told)
+}
+
+fn table_of_error(heap: &mut Heap, told: Vec<u8>) -> Result<TableRef, Fault> {
     let table = heap.new_table(0, 1)?;
-    let told = heap.new_string(&told)?;
+    let told = heap.take_string(told)?;
     heap.set_text(table, b"err", told)?;
     Ok(table)
+}
+
+/// What `err` says of an error's text, in two parts.
+fn told_parts(text: &[u8]) -> [&[u8]; 2] {
+    let text = until_zero(text);
+    match text.strip_prefix(b"-") {
+        Some(coded) => match code_len(coded) {
+            0 => [b"ERR ", coded],
+            code => [&coded[..code], without_line_ends(&coded[code..])],
+        },
+        None => [b"ERR ", without_line_ends(text)],
+    }
+}
+
+/// Bytes of the code that a text begins with, and the space behind it; 0 where there is no space.
+fn code_len(text: &[u8]) -> usize {
+    memchr::memchr(b' ', text).map_or(0, |space| space + 1)
+}
+
+fn without_line_ends(text: &[u8]) -> &[u8] {
+    let from = text.iter().position(|byte| !is_line_end(*byte)).unwrap_or(text.len());
+    let to = text.iter().rposition(|byte| !is_line_end(*byte)).map_or(from, |last| last + 1);
+    &text[from..to]
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
 }
 
 /// Throws such an error.
@@ -415,23 +435,56 @@ fn set_repl(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     request_with(ctx, ScriptRequest::SetRepl, flags)
 }
 
+/// Bytes of a long text that are handled between two looks at the budget.
+const PIECE: usize = 64 << 10;
+
+/// The digest of a text so far, and how many of its bytes are in it.
+struct Digesting(Sha1, usize);
+
 fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() != 1 {
         return Err(thrown(ctx.heap, b"wrong number of arguments"));
     }
     let value = ctx.arg(1);
-    let text = ctx.to_str(value)?;
-    let text = text.map(|text| ctx.heap.bytes(text)).unwrap_or_default();
-    // The digest of a long text takes time, which the budget has to know of.
-    let (digest, len) = (sha1_hex(text), text.len());
-    ctx.charge(len as u64 / 4);
-    let digest = ctx.heap.new_string(&digest)?;
-    ctx.one(digest)
+    match ctx.to_str(value)? {
+        Some(text) => ctx.set(1, text.into()),
+        // Anything else is an empty text.
+        None => ctx.truncate(0),
+    }
+    digest_on(ctx, Digesting(Sha1::new(), 0))
+}
+
+fn sha1hex_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Digesting>() else { return Ok(NativeStep::Return(0)) };
+    digest_on(ctx, *state)
+}
+
+fn digest_on(ctx: &mut Ctx<'_>, mut state: Digesting) -> Result<NativeStep, Fault> {
+    loop {
+        let text = ctx.arg(1).as_str().map(|text| ctx.heap.bytes(text)).unwrap_or_default();
+        let rest = &text[state.1..];
+        let piece = &rest[..rest.len().min(PIECE)];
+        state.0.update(piece);
+        state.1 += piece.len();
+        let (is_done, units) = (piece.len() == rest.len(), piece.len() as u64 / 4);
+        // The digest of a long text takes time, which the budget has to know of.
+        let has_budget = ctx.charge(units);
+        if is_done {
+            let digest = ctx.heap.new_string(&hex(&state.0.finalize()))?;
+            return ctx.one(digest);
+        }
+        if !has_budget {
+            return Ok(NativeStep::Pause(Box::new(state)));
+        }
+    }
 }
 
 /// SHA-1 as forty hexadecimal digits.
 pub(crate) fn sha1_hex(text: &[u8]) -> [u8; 40] {
-    let digest = Sha1::digest(text);
+    hex(&Sha1::digest(text))
+}
+
+fn hex(digest: &[u8]) -> [u8; 40] {
     let mut hex = [0; 40];
     for (pair, byte) in hex.chunks_exact_mut(2).zip(digest) {
         pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
@@ -444,15 +497,66 @@ fn is_one_text(ctx: &Ctx<'_>) -> bool {
     ctx.count() == 1 && ctx.arg(1).is_str()
 }
 
+/// The text of an error that is put together: the bytes so far, and the parts of the argument that are to
+/// follow.
+struct ErrorText {
+    told: Vec<u8>,
+    parts: [Range<usize>; 2],
+}
+
 fn error_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
-    let table = match ctx.arg(1).as_str().filter(|_| is_one_text(ctx)) {
-        Some(text) => {
-            let text = ctx.heap.bytes(text);
-            let coded = if text.starts_with(b"-") { text.to_vec() } else { [b"-", text].concat() };
-            error_table(ctx.heap, &coded)?
-        }
-        None => error_table(ctx.heap, b"wrong number or type of arguments")?,
+    let Some(text) = ctx.arg(1).as_str().filter(|_| is_one_text(ctx)) else {
+        let table = error_table(ctx.heap, b"wrong number or type of arguments")?;
+        return ctx.one(table.into());
     };
+    let bytes = ctx.heap.bytes(text);
+    let len = bytes.len();
+    if len <= PIECE {
+        let coded = if bytes.starts_with(b"-") { bytes.to_vec() } else { [b"-", bytes].concat() };
+        let table = error_table(ctx.heap, &coded)?;
+        return ctx.one(table.into());
+    }
+    // The bounds of a long text are looked for at once, at the speed of memory; the text is copied in pieces.
+    let bytes = until_zero(bytes);
+    let start = usize::from(bytes.starts_with(b"-"));
+    let code = code_len(&bytes[start..]);
+    let parts = match code {
+        0 => [start..bytes.len(), 0..0],
+        _ => {
+            let behind = &bytes[start + code..];
+            let trimmed = without_line_ends(behind);
+            let from = start + code + behind.iter().take_while(|byte| is_line_end(**byte)).count();
+            [start..start + code, from..from + trimmed.len()]
+        }
+    };
+    ctx.charge(len as u64 / 64);
+    ctx.heap.room(len)?;
+    let mut told = Vec::new();
+    told.try_reserve_exact(len + b"ERR ".len()).map_err(|_| Fault::memory())?;
+    if code == 0 {
+        told.extend_from_slice(b"ERR ");
+    }
+    write_error(ctx, ErrorText { told, parts })
+}
+
+fn error_reply_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<ErrorText>() else { return Ok(NativeStep::Return(0)) };
+    write_error(ctx, *state)
+}
+
+/// Copies the parts of an error's text that are left.
+fn write_error(ctx: &mut Ctx<'_>, mut state: ErrorText) -> Result<NativeStep, Fault> {
+    while let Some(part) = state.parts.iter_mut().find(|part| !part.is_empty()) {
+        let bytes = ctx.arg(1).as_str().map(|text| ctx.heap.bytes(text)).unwrap_or_default();
+        let end = part.end.min(part.start + PIECE);
+        state.told.extend_from_slice(&bytes[part.start..end]);
+        let units = (end - part.start) as u64 / 16;
+        part.start = end;
+        if !ctx.charge(units) {
+            return Ok(NativeStep::Pause(Box::new(state)));
+        }
+    }
+    let table = table_of_error(ctx.heap, state.told)?;
     ctx.one(table.into())
 }
 
@@ -552,5 +656,50 @@ mod tests {
         assert_eq!(shown(b"-CODE and a text\r\n"), "CODE and a text");
         assert_eq!(shown(b"-WORD"), "ERR WORD");
         assert_eq!(shown(b"\r\ntext\r\n"), "ERR text");
+    }
+
+    /// What a script answers that is given so many units at a time.
+    #[expect(clippy::disallowed_methods, reason = "a program of one's own needs no clock")]
+    fn answer(script: &str, units: u64) -> String {
+        let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
+        let chunk = machine.vm.load(&sluice_lua::compile(script.as_bytes(), b"=test").unwrap()).unwrap();
+        let mut run = machine.vm.start(chunk);
+        loop {
+            match run.resume_unwatched(units) {
+                sluice_lua::RunOutcome::OutOfBudget => {}
+                sluice_lua::RunOutcome::Done => break,
+                other => panic!("{script}: {other:?}"),
+            }
+        }
+        let text = run.results()[0].as_str().unwrap();
+        String::from_utf8(run.objects().bytes(text).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn long_texts_are_digested_and_told_in_pieces_as_in_one_step() {
+        // Of the lengths around a piece, and with all that an error's text may begin and end with.
+        for len in [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7] {
+            let text = "text-".repeat(len / 5 + 1)[..len].to_owned();
+            let program = |work: &str| format!("local s = ('text-'):rep({}):sub(1, {len}) {work}", len / 5 + 1);
+            let digest = String::from_utf8(sha1_hex(text.as_bytes()).to_vec()).unwrap();
+            let told = [
+                ("s", format!("ERR {text}")),
+                ("'-' .. s", format!("ERR {text}")),
+                ("'CODE ' .. s", format!("CODE {text}")),
+                ("'-CODE \\r\\n' .. s .. '\\n\\n'", format!("CODE {text}")),
+                ("s .. ' ' .. s", format!("{text} {text}")),
+                ("s .. '\\0' .. s", format!("ERR {text}")),
+                ("s .. '\\n'", format!("ERR {text}\n")),
+                ("('\\n'):rep(#s)", format!("ERR {}", "\n".repeat(len))),
+                ("'A ' .. ('\\n'):rep(#s)", "A ".to_owned()),
+            ];
+            for units in [1, 3_000, u64::MAX >> 2] {
+                assert!(answer(&program("return redis.sha1hex(s)"), units) == digest, "{len}, {units}");
+                for (given, wanted) in &told {
+                    let shown = answer(&program(&format!("return redis.error_reply({given}).err")), units);
+                    assert!(shown == *wanted, "{given}, {len}, {units}: {} bytes", shown.len());
+                }
+            }
+        }
     }
 }

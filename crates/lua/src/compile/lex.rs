@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::code::ChunkName;
 
-use crate::text::number::parse_number;
+use crate::text::number::{c_text, parse_number, prefix};
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +87,14 @@ const OPERATORS: [(&str, Token); 6] = [
 /// An error in a source text, with its position.
 pub(crate) type SyntaxError = Vec<u8>;
 
+/// Bytes of a token that are looked at one by one: most tokens are shorter.
+const NEAR: usize = 16;
+
+/// What names and the ends of numbers consist of.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
 /// How the text of an error shows a token.
 pub(super) fn describe(token: &Token) -> Vec<u8> {
     match token {
@@ -110,8 +118,11 @@ pub(super) fn describe(token: &Token) -> Vec<u8> {
 pub(super) struct Lexer<'s> {
     source: &'s [u8],
     at: usize,
-    /// Bytes of the token that is being read, as errors show them.
+    /// Bytes of the token that is being read, as errors show them, but for those of `span`.
     buffer: Vec<u8>,
+    /// Where the token that was read last lies in the source, if it is a word or a number: these are shown as
+    /// they stand there, and not copied.
+    span: Option<(usize, usize)>,
     /// The current token.
     pub(super) token: Token,
     ahead: Option<Token>,
@@ -128,6 +139,7 @@ impl<'s> Lexer<'s> {
             source,
             at: 0,
             buffer: Vec::new(),
+            span: None,
             token: Token::End0,
             ahead: None,
             line: 1,
@@ -165,7 +177,7 @@ impl<'s> Lexer<'s> {
         let mut out = self.plain_error(text);
         out.extend_from_slice(b" near '");
         // The reference prints the token as a C string.
-        out.extend(near.iter().take_while(|byte| **byte != 0));
+        out.extend_from_slice(c_text(near));
         out.push(b'\'');
         out
     }
@@ -173,10 +185,18 @@ impl<'s> Lexer<'s> {
     /// An error at the current token.
     pub(super) fn syntax_error(&self, text: &str) -> SyntaxError {
         match &self.token {
-            Token::Name(_) | Token::Text(_) | Token::Number(_) => self.error_near(text, &self.buffer),
+            Token::Name(_) | Token::Text(_) | Token::Number(_) => self.error_near(text, self.shown()),
             // The reference takes the token of a zero byte for none.
             Token::Char(0) => self.plain_error(text),
             token => self.error_near(text, &describe(token)),
+        }
+    }
+
+    /// The token that was read last, as errors show it.
+    fn shown(&self) -> &[u8] {
+        match self.span {
+            Some((from, to)) => &self.source[from..to],
+            None => &self.buffer,
         }
     }
 
@@ -191,6 +211,20 @@ impl<'s> Lexer<'s> {
             self.buffer.push(byte);
             self.at += 1;
         }
+    }
+
+    /// How many bytes of a kind come next.
+    fn count_next(&self, is_of_kind: impl Fn(u8) -> bool + Copy) -> usize {
+        let rest = &self.source[self.at..];
+        let near = rest.iter().take(NEAR).take_while(|byte| is_of_kind(**byte)).count();
+        if near < NEAR { near } else { NEAR + prefix(&rest[NEAR..], is_of_kind) }
+    }
+
+    /// Saves all bytes of a kind that come next.
+    fn save_all(&mut self, is_of_kind: impl Fn(u8) -> bool + Copy) {
+        let end = self.at + self.count_next(is_of_kind);
+        self.buffer.extend_from_slice(&self.source[self.at..end]);
+        self.at = end;
     }
 
     fn is_newline(&self) -> bool {
@@ -209,6 +243,7 @@ impl<'s> Lexer<'s> {
 
     fn read(&mut self) -> Result<Token, SyntaxError> {
         self.buffer.clear();
+        self.span = None;
         loop {
             let Some(byte) = self.current() else { return Ok(Token::End0) };
             match byte {
@@ -275,31 +310,32 @@ impl<'s> Lexer<'s> {
     }
 
     fn word(&mut self) -> Token {
-        while self.current().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            self.save();
-        }
-        match WORDS.iter().find(|(word, _)| word.as_bytes() == self.buffer) {
+        let from = self.at;
+        self.at += self.count_next(is_word);
+        self.span = Some((from, self.at));
+        let text = &self.source[from..self.at];
+        match WORDS.iter().find(|(word, _)| word.as_bytes() == text) {
             Some((_, token)) => token.clone(),
-            None => Token::Name(self.buffer.as_slice().into()),
+            None => Token::Name(text.into()),
         }
     }
 
+    /// Reads a number, of which a point is read already where it begins with one.
     fn number(&mut self) -> Result<Token, SyntaxError> {
-        while self.current().is_some_and(|byte| byte.is_ascii_digit() || byte == b'.') {
-            self.save();
-        }
+        let from = self.at - self.buffer.len();
+        self.at += self.count_next(|byte| byte.is_ascii_digit() || byte == b'.');
         if matches!(self.current(), Some(b'e' | b'E' | 0)) {
-            self.save();
+            self.at += 1;
             if matches!(self.current(), Some(b'+' | b'-' | 0)) {
-                self.save();
+                self.at += 1;
             }
         }
-        while self.current().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            self.save();
-        }
-        match parse_number(&self.buffer) {
+        self.at += self.count_next(is_word);
+        self.span = Some((from, self.at));
+        let text = &self.source[from..self.at];
+        match parse_number(text) {
             Some(number) => Ok(Token::Number(number)),
-            None => Err(self.error_near("malformed number", &self.buffer)),
+            None => Err(self.error_near("malformed number", text)),
         }
     }
 
@@ -325,9 +361,7 @@ impl<'s> Lexer<'s> {
                 return Ok(());
             }
         }
-        while self.current().is_some() && !self.is_newline() {
-            self.at += 1;
-        }
+        self.at += prefix(&self.source[self.at..], |byte| !matches!(byte, b'\n' | b'\r'));
         Ok(())
     }
 
@@ -352,7 +386,7 @@ impl<'s> Lexer<'s> {
                     self.newline();
                     self.buffer.push(b'\n');
                 }
-                Some(_) => self.save(),
+                Some(_) => self.save_all(|byte| !matches!(byte, b']' | b'\n' | b'\r')),
             }
         }
     }
@@ -364,12 +398,14 @@ impl<'s> Lexer<'s> {
                 None => return Err(self.error_near("unfinished string", b"<eof>")),
                 Some(b'\n' | b'\r') => return Err(self.error_near("unfinished string", &self.buffer)),
                 Some(b'\\') => self.escape()?,
-                Some(byte) => {
+                Some(byte) if byte == quote => {
                     self.save();
-                    if byte == quote {
-                        let text = &self.buffer[1..self.buffer.len() - 1];
-                        return Ok(Token::Text(text.into()));
-                    }
+                    let text = &self.buffer[1..self.buffer.len() - 1];
+                    return Ok(Token::Text(text.into()));
+                }
+                Some(_) => {
+                    let is_plain = |byte| byte != quote && !matches!(byte, b'\n' | b'\r' | b'\\');
+                    self.save_all(is_plain);
                 }
             }
         }

@@ -7,6 +7,7 @@ mod parse;
 use std::sync::Arc;
 
 use crate::code::{ChunkName, Proto};
+use crate::text::number::c_text;
 
 /// Longest name of a chunk in errors, with the zero at its end in C.
 const NAME_MAX: usize = 80;
@@ -17,7 +18,7 @@ const NAME_MAX: usize = 80;
 /// The text of the error, with its position.
 pub(crate) fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
     // A zero ends the name, as in C.
-    let given = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let given = c_text(name);
     let chunk = ChunkName { given: given.into(), shown: display_name(given) };
     parse::parse(source, Arc::new(chunk)).map(Arc::new)
 }
@@ -35,7 +36,7 @@ fn display_name(name: &[u8]) -> Box<[u8]> {
         }
         source => {
             let room = NAME_MAX - " [string \"...\"] ".len() - 1;
-            let line = source.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(source.len());
+            let line = source.iter().take(room + 1).take_while(|byte| !matches!(byte, b'\n' | b'\r')).count();
             let shown = line.min(room);
             let dots: &[u8] = if shown < source.len() { b"..." } else { b"" };
             [b"[string \"", &source[..shown], dots, b"\"]"].concat().into()

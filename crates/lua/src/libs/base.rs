@@ -1,12 +1,15 @@
 //! The base library.
 
+use std::sync::Arc;
+
+use crate::code::Proto;
 use crate::compile::compile;
 use crate::fault::Fault;
 use crate::heap::Metamethod;
 use crate::held::Held;
 use crate::native::{Ctx, Demand, Library, Native, NativeStep, State};
 use crate::object::{Protection, Work};
-use crate::text::number::parse_radix;
+use crate::text::number::{c_text, parse_radix};
 use crate::value::{Kind, TableRef, Value};
 
 use super::output::{cost, reserve};
@@ -69,8 +72,10 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     match ctx.opt_str(2)? {
         // The reference formats the text with `%s`: a zero ends it.
         Some(text) => {
-            let text = ctx.heap.bytes(text).split(|byte| *byte == 0).next();
-            Err(Fault::text(text.unwrap_or_default()))
+            let bytes = ctx.heap.bytes(text);
+            let told = c_text(bytes);
+            // A text that is told as it is, is copied once, behind its position.
+            Err(if told.len() == bytes.len() { Fault::level(text.into(), 1) } else { Fault::text(told) })
         }
         None => Err(Fault::text("assertion failed!")),
     }
@@ -281,19 +286,26 @@ const COMPILED_UNITS: u64 = 2;
 /// Units for a byte of a source that is wrong, of which nothing is left to be measured.
 const REFUSED_UNITS: u64 = 8;
 
-fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<NativeStep, Fault> {
-    // What is compiled takes some bytes for each of the source.
-    ctx.heap.room(source.len().saturating_mul(8))?;
-    let compiled = compile(source, name);
+/// Asks for what a source of so many bytes takes as a program: some bytes for each.
+fn room_of_chunk(ctx: &mut Ctx<'_>, source: usize) -> Result<(), Fault> {
+    ctx.heap.room(source.saturating_mul(8))
+}
+
+/// What `loadstring` and `load` make of a source of so many bytes that was compiled.
+fn chunk(
+    ctx: &mut Ctx<'_>,
+    source: usize,
+    compiled: Result<Arc<Proto>, Vec<u8>>,
+) -> Result<NativeStep, Fault> {
     let units = match &compiled {
-        Ok(proto) => source.len() as u64 + proto.bytes() as u64 * COMPILED_UNITS,
-        Err(_) => source.len() as u64 * REFUSED_UNITS,
+        Ok(proto) => source as u64 + proto.bytes() as u64 * COMPILED_UNITS,
+        Err(_) => source as u64 * REFUSED_UNITS,
     };
     ctx.charge(units);
     match compiled {
         Ok(proto) => Ok(NativeStep::Machine(Demand::Link(proto))),
         Err(text) => {
-            let text = ctx.heap.new_string(&text)?;
+            let text = ctx.heap.take_string(text)?;
             ctx.push(Value::NIL);
             ctx.push(text);
             Ok(NativeStep::Return(2))
@@ -304,9 +316,12 @@ fn chunk(ctx: &mut Ctx<'_>, source: &[u8], name: &[u8]) -> Result<NativeStep, Fa
 fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let source = ctx.check_str(1)?;
     let name = ctx.opt_str(2)?.unwrap_or(source);
-    let (source, name) = (ctx.heap.bytes(source).to_vec(), ctx.heap.bytes(name).to_vec());
-    ctx.charge(cost(name.len()));
-    chunk(ctx, &source, &name)
+    let len = ctx.heap.bytes(source).len();
+    // Beside the compiler's own copies.
+    ctx.charge(cost(ctx.heap.bytes(name).len()));
+    room_of_chunk(ctx, len)?;
+    let compiled = compile(ctx.heap.bytes(source), ctx.heap.bytes(name));
+    chunk(ctx, len, compiled)
 }
 
 /// The text that a reader function has given so far, and what it counts.
@@ -350,7 +365,8 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
         None => b"=(load)".to_vec(),
     };
     ctx.charge(cost(name.len()));
-    chunk(ctx, &pieces.0, &name)
+    room_of_chunk(ctx, pieces.0.len())?;
+    chunk(ctx, pieces.0.len(), compile(&pieces.0, &name))
 }
 
 // The collector.

@@ -5,8 +5,9 @@ mod formatted;
 mod substitute;
 
 use crate::fault::Fault;
-use crate::native::{Ctx, Library, Native, NativeStep, State};
+use crate::native::{Ctx, Library, Native, NativeStep, State, push_text};
 use crate::value::Value;
+use crate::vm::operate::joined_len;
 
 use super::output::{CHUNK, check_stack, cost, part, position, reserve};
 
@@ -25,7 +26,7 @@ const FUNCTIONS: &[Native] = &[
     Native::resumable("match", find::match_pattern, find::search_on),
     Native::resumable("rep", rep, rewrite_on),
     Native::resumable("reverse", reverse, rewrite_on),
-    Native::plain("sub", sub),
+    Native::resumable("sub", sub, rewrite_on),
     Native::resumable("upper", upper, rewrite_on),
 ];
 
@@ -37,6 +38,9 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     let gmatch = lib.function(Native::plain("gmatch", find::gmatch), &[iterator])?;
     lib.field(table, b"gmatch", gmatch)?;
     lib.field(table, b"gfind", gmatch)?;
+    let joiner = lib.function(Native::resumable("concat", join, join_on), &[])?;
+    lib.heap.pin(joiner);
+    lib.heap.joiner = joiner;
     lib.string_metatable(table)
 }
 
@@ -55,6 +59,9 @@ fn sub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         return ctx.one(string.into());
     }
     let (from, to) = if start <= end { (start as usize - 1, end as usize) } else { (0, 0) };
+    if to - from > CHUNK {
+        return begin_rewrite(ctx, RewriteKind::Part(from), to - from);
+    }
     ctx.charge(cost(to - from));
     let value = part(ctx, string, from, to)?;
     ctx.one(value)
@@ -116,6 +123,8 @@ enum RewriteKind {
     Upper,
     Reverse,
     Repeat,
+    /// The bytes from here on.
+    Part(usize),
 }
 
 fn lower(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -172,7 +181,12 @@ fn go_on(ctx: &mut Ctx<'_>, mut state: Rewrite) -> Result<NativeStep, Fault> {
                 let end = text.len() - done;
                 state.out.extend(text[end - count..end].iter().rev());
             }
+            RewriteKind::Repeat if text.len() > CHUNK => {
+                let from = done % text.len();
+                state.out.extend_from_slice(&text[from..][..count.min(text.len() - from)]);
+            }
             RewriteKind::Repeat => repeat(&mut state.out, text, state.len, count),
+            RewriteKind::Part(from) => state.out.extend_from_slice(&text[from + done..][..count]),
         }
         let handled = state.out.len() - done;
         if !ctx.charge(cost(handled)) && state.out.len() < state.len {
@@ -195,4 +209,53 @@ fn repeat(out: &mut Vec<u8>, text: &[u8], len: usize, count: usize) {
         let copied = out.len().min(missing).min(len - out.len());
         out.extend_from_within(..copied);
     }
+}
+
+/// A long concatenation between two steps: the text so far, the next value, and how many of its bytes are
+/// written.
+struct Joining {
+    out: Vec<u8>,
+    at: usize,
+    written: usize,
+}
+
+/// Joins its arguments, texts and numbers: what the operator `..` does with long texts.
+fn join(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
+    let mut out = Vec::new();
+    let len = joined_len(ctx.heap, &ctx.stack[ctx.base..ctx.top]);
+    reserve(ctx.heap, &mut out, len)?;
+    join_pieces(ctx, Joining { out, at: 1, written: 0 })
+}
+
+fn join_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
+    let Ok(state) = state.downcast::<Joining>() else { return Ok(NativeStep::Return(0)) };
+    join_pieces(ctx, *state)
+}
+
+fn join_pieces(ctx: &mut Ctx<'_>, mut state: Joining) -> Result<NativeStep, Fault> {
+    while state.at <= ctx.count() {
+        let value = ctx.arg(state.at);
+        let before = state.out.len();
+        let is_whole = match value.as_str() {
+            Some(text) => {
+                let rest = &ctx.heap.bytes(text)[state.written..];
+                let count = rest.len().min(CHUNK);
+                state.out.extend_from_slice(&rest[..count]);
+                state.written += count;
+                count == rest.len()
+            }
+            None => {
+                push_text(ctx.heap, &mut state.out, value);
+                true
+            }
+        };
+        if is_whole {
+            (state.at, state.written) = (state.at + 1, 0);
+        }
+        if !ctx.charge(cost(state.out.len() - before)) && state.at <= ctx.count() {
+            return Ok(NativeStep::Pause(Box::new(state)));
+        }
+    }
+    let value = ctx.heap.take_string(state.out)?;
+    ctx.one(value)
 }

@@ -4,9 +4,9 @@ mod sort;
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep, State, push_text};
-use crate::value::{TableRef, Value};
+use crate::value::{StrRef, TableRef, Value};
 
-use super::output::{cost, reserve};
+use super::output::{CHUNK, cost, reserve};
 
 const FUNCTIONS: &[Native] = &[
     Native::resumable("concat", concat, concat_on),
@@ -143,11 +143,13 @@ fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(1))
 }
 
-/// A concatenation: the text so far, the next index and the last one.
+/// A concatenation: the text so far, the next index and the last one, and how many bytes are written of a
+/// long element and the separator behind it.
 struct Concatenation {
     out: Vec<u8>,
     at: i64,
     last: i64,
+    written: usize,
 }
 
 fn concat(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -156,7 +158,7 @@ fn concat(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let at = i64::from(ctx.opt_int(3, 1)? as i32);
     let border = ctx.heap.border(table);
     let last = i64::from(ctx.opt_int(4, border)? as i32);
-    join(ctx, Concatenation { out: Vec::new(), at, last })
+    join(ctx, Concatenation { out: Vec::new(), at, last, written: 0 })
 }
 
 fn concat_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -173,6 +175,28 @@ fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<NativeStep, Fault
         let len = value.as_str().map_or(32, |string| ctx.heap.bytes(string).len());
         let between = separator.filter(|_| state.at < state.last);
         let extra = between.map_or(0, |separator| ctx.heap.bytes(separator).len());
+        if let Some(text) = value.as_str()
+            && len + extra > CHUNK
+        {
+            if state.written == 0 {
+                make_room(ctx, &mut state, table, separator)?;
+            }
+            let (part, from) = match between {
+                Some(separator) if state.written >= len => (separator, state.written - len),
+                _ => (text, state.written),
+            };
+            let part = &ctx.heap.bytes(part)[from..];
+            let count = part.len().min(CHUNK);
+            state.out.extend_from_slice(&part[..count]);
+            state.written += count;
+            if state.written == len + extra {
+                (state.at, state.written) = (state.at + 1, 0);
+            }
+            if !ctx.charge(cost(count)) {
+                return Ok(NativeStep::Pause(Box::new(state)));
+            }
+            continue;
+        }
         reserve(ctx.heap, &mut state.out, len + extra)?;
         if !push_text(ctx.heap, &mut state.out, value) {
             let (name, at) = (value.type_name(), state.at);
@@ -193,6 +217,31 @@ fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<NativeStep, Fault
     ctx.charge(cost(handled));
     let value = ctx.heap.take_string(state.out)?;
     ctx.one(value)
+}
+
+/// Elements whose lengths are asked for ahead of a long one.
+const LOOKED_AHEAD: i64 = 1024;
+
+/// Makes room for a long element and what follows it: a large buffer that grew again and again would be
+/// copied as often.
+fn make_room(
+    ctx: &mut Ctx<'_>,
+    state: &mut Concatenation,
+    table: TableRef,
+    separator: Option<StrRef>,
+) -> Result<(), Fault> {
+    let between = separator.map_or(0, |separator| ctx.heap.bytes(separator).len());
+    let last = state.last.min(state.at.saturating_add(LOOKED_AHEAD));
+    let mut wanted = 0_usize;
+    for at in state.at..=last {
+        let len = ctx.heap.strings.bytes_of(ctx.heap.get_int(table, at));
+        wanted = wanted.saturating_add(len).saturating_add(if at < state.last { between } else { 0 });
+    }
+    if state.out.capacity() - state.out.len() < wanted {
+        ctx.charge((last - state.at) as u64);
+        reserve(ctx.heap, &mut state.out, wanted)?;
+    }
+    Ok(())
 }
 
 /// A walk that calls a function; for `foreach` the key lies in the third slot.

@@ -235,10 +235,15 @@ pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n:
     });
 }
 
+/// Whether `%s` writes a text of so many bytes as it is: without cut and without padding.
+pub(crate) fn is_written_whole(layout: &FieldLayout, len: usize) -> bool {
+    layout.precision.is_none() && len >= WHOLE_TEXT_MIN
+}
+
 /// Appends `text`, cut at its first zero byte and at the precision; a long one without precision is appended
 /// whole.
 pub(crate) fn push_text(out: &mut Vec<u8>, layout: &FieldLayout, text: &[u8]) {
-    if layout.precision.is_none() && text.len() >= WHOLE_TEXT_MIN {
+    if is_written_whole(layout, text.len()) {
         out.extend_from_slice(text);
         return;
     }

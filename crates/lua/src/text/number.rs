@@ -28,16 +28,19 @@ pub(crate) fn push_number(out: &mut Vec<u8>, n: f64) {
 /// Text ends at its first zero byte, as it does for C. Hexadecimal numbers, `inf`, `infinity`, `nan` and
 /// `nan(…)` are numbers, because `strtod` takes them.
 pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
-    let text = c_text(text);
     let (number, used) = strtod(text)?;
-    text[used..].iter().all(|&byte| is_space(byte)).then_some(number)
+    is_blank(&text[used..]).then_some(number)
+}
+
+/// Whether `text` is white space alone, up to its first zero byte.
+fn is_blank(text: &[u8]) -> bool {
+    matches!(text.get(spaces(text)), None | Some(0))
 }
 
 /// The number that the whole of `text` is in `base` (2 to 36), as `tonumber(text, base)` reads it by
 /// `strtoul`: a minus wraps around, and what does not fit into 64 bits is their largest number.
 pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
-    let text = c_text(text);
-    let mut at = text.iter().take_while(|&&byte| is_space(byte)).count();
+    let mut at = spaces(text);
     let negative = text.get(at) == Some(&b'-');
     at += usize::from(matches!(text.get(at), Some(b'-' | b'+')));
     let digit = |at: usize| text.get(at).and_then(|&byte| (byte as char).to_digit(base));
@@ -49,12 +52,17 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
         at += 2;
     }
     digit(at)?;
+    at += leading_zeros(&text[at..]);
     let mut sum = Some(0u64);
-    while let Some(value) = digit(at) {
-        sum = sum.and_then(|sum| sum.checked_mul(u64::from(base))?.checked_add(u64::from(value)));
+    while let Some(before) = sum
+        && let Some(value) = digit(at)
+    {
+        sum = before.checked_mul(u64::from(base)).and_then(|sum| sum.checked_add(u64::from(value)));
         at += 1;
     }
-    if !text[at..].iter().all(|&byte| is_space(byte)) {
+    // Digits behind one that did not fit change nothing.
+    at += digits_of(&text[at..], base as u8);
+    if !is_blank(&text[at..]) {
         return None;
     }
     let value = sum.map_or(u64::MAX, |sum| if negative { sum.wrapping_neg() } else { sum });
@@ -66,7 +74,7 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
 ///
 /// The longest beginning that is a number counts, as for `strtod`: of `1e+` that is `1`.
 pub(crate) fn strtod(text: &[u8]) -> Option<(f64, usize)> {
-    let start = text.iter().take_while(|&&byte| is_space(byte)).count();
+    let start = spaces(text);
     let negative = text.get(start) == Some(&b'-');
     let from = start + usize::from(matches!(text.get(start), Some(b'-' | b'+')));
     let rest = &text[from..];
@@ -112,7 +120,7 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     }
     let number = match used {
         0..=PLAIN_MAX => std::str::from_utf8(&text[..used]).ok()?.parse().ok()?,
-        _ => long_decimal(&text[..used])?,
+        _ => long_decimal(&text[..used], whole)?,
     };
     Some((number, used))
 }
@@ -125,9 +133,10 @@ const PLAIN_MAX: usize = 2048;
 const DECISIVE: usize = 800;
 
 /// The value of a decimal number of many digits, as the same number with at most [`DECISIVE`] of them and a
-/// last one for the others. The digits that are left out are looked at some dozens at a time.
-fn long_decimal(text: &[u8]) -> Option<f64> {
-    let (whole, after) = text.split_at(digits(text));
+/// last one for the others. `whole` digits stand before the point. The digits that are left out are looked at
+/// some dozens at a time, and up to the first that is not zero.
+fn long_decimal(text: &[u8], whole: usize) -> Option<f64> {
+    let (whole, after) = text.split_at(whole);
     let fraction = match after {
         [b'.', rest @ ..] => &rest[..digits(rest)],
         _ => &[],
@@ -145,7 +154,7 @@ fn long_decimal(text: &[u8]) -> Option<f64> {
         let (kept, rest) = part.split_at(part.len().min(DECISIVE - len));
         line[len..len + kept.len()].copy_from_slice(kept);
         len += kept.len();
-        goes_on |= leading_zeros(rest) < rest.len();
+        goes_on = goes_on || leading_zeros(rest) < rest.len();
     }
     if len == 0 {
         return Some(0.0);
@@ -187,10 +196,21 @@ fn leading_zeros(text: &[u8]) -> usize {
     prefix(text, |byte| byte == b'0')
 }
 
+/// How many bytes of white space `text` begins with.
+fn spaces(text: &[u8]) -> usize {
+    if text.first().is_none_or(|byte| !is_space(*byte)) { 0 } else { prefix(text, is_space) }
+}
+
+/// How many digits of a base from 2 to 36 `text` begins with.
+fn digits_of(text: &[u8], base: u8) -> usize {
+    let (numerals, letters) = (base.min(10), base.saturating_sub(10));
+    prefix(text, |byte| byte.wrapping_sub(b'0') < numerals || (byte | 0x20).wrapping_sub(b'a') < letters)
+}
+
 /// How many bytes at the beginning of `text` are of a kind: by blocks without a branch for each byte, which
 /// the compiler turns into vector instructions.
 #[inline(always)]
-fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
+pub(crate) fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
     const BLOCK: usize = 64;
     let blocks = text.chunks_exact(BLOCK);
     let whole =
@@ -211,8 +231,8 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
     if !starts(b"nan") {
         return None;
     }
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let inside = text.get(4..).map_or(0, |rest| rest.iter().take_while(|byte| is_word(byte)).count());
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let inside = text.get(4..).map_or(0, |rest| prefix(rest, is_word));
     let closed = text.get(3) == Some(&b'(') && text.get(4 + inside) == Some(&b')');
     Some((f64::NAN, if closed { inside + 5 } else { 3 }))
 }
@@ -236,14 +256,10 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     }
     let mut read = hex_digits(text)?;
     if matches!(text.get(read.used), Some(b'p' | b'P')) {
-        let sign = text.get(read.used + 1);
-        let from = read.used + 1 + usize::from(matches!(sign, Some(b'-' | b'+')));
+        let from = read.used + 1 + usize::from(matches!(text.get(read.used + 1), Some(b'-' | b'+')));
         let count = digits(&text[from..]);
         if count > 0 {
-            let value = text[from..from + count].iter().fold(0i64, |sum, byte| {
-                sum.saturating_mul(10).saturating_add(i64::from(byte - b'0')).min(1 << 40)
-            });
-            read.exp += if sign == Some(&b'-') { -value } else { value };
+            read.exp += exponent_of(&text[read.used + 1..from + count]);
             read.used = from + count;
         }
     }
@@ -252,27 +268,26 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
 
 fn hex_digits(text: &[u8]) -> Option<HexDigits> {
     let mut read = HexDigits { bits: 0, sticky: false, exp: 0, used: 2 };
-    let mut point = false;
-    let mut any = false;
-    loop {
-        match text.get(read.used) {
-            Some(b'.') if !point => point = true,
-            Some(byte) if byte.is_ascii_hexdigit() => {
-                let digit = (*byte as char).to_digit(16).map_or(0, u64::from);
-                any = true;
-                if read.bits >> 60 == 0 {
-                    read.bits = read.bits << 4 | digit;
-                    read.exp -= if point { 4 } else { 0 };
-                } else {
-                    read.sticky |= digit != 0;
-                    read.exp += if point { 0 } else { 4 };
-                }
-            }
-            _ => break,
+    let (whole, after) = text[2..].split_at(digits_of(&text[2..], 16));
+    let fraction = match after {
+        [b'.', rest @ ..] => &rest[..digits_of(rest, 16)],
+        _ => &[],
+    };
+    read.used += whole.len() + if after.first() == Some(&b'.') { 1 + fraction.len() } else { 0 };
+    for (part, before_point) in [(whole, true), (fraction, false)] {
+        let zeros = if read.bits == 0 { leading_zeros(part) } else { 0 };
+        let mut at = zeros;
+        while read.bits >> 60 == 0
+            && let Some(byte) = part.get(at)
+        {
+            read.bits = read.bits << 4 | (*byte as char).to_digit(16).map_or(0, u64::from);
+            at += 1;
         }
-        read.used += 1;
+        let rest = &part[at..];
+        read.sticky = read.sticky || leading_zeros(rest) < rest.len();
+        read.exp += 4 * if before_point { rest.len() as i64 } else { -(at as i64) };
     }
-    any.then_some(read)
+    (whole.len() + fraction.len() > 0).then_some(read)
 }
 
 /// `bits * 2^exp`, rounded to the nearest double, halves to the even one; `sticky` says that bits behind are
@@ -304,7 +319,7 @@ fn scaled(bits: u64, exp: i64, sticky: bool) -> f64 {
 
 /// `text` as C sees it: up to the first zero byte.
 pub(crate) fn c_text(text: &[u8]) -> &[u8] {
-    text.iter().position(|&byte| byte == 0).map_or(text, |end| &text[..end])
+    &text[..prefix(text, |byte| byte != 0)]
 }
 
 /// `n` as C on x86-64 converts a double to `int64_t`: towards zero, and `i64::MIN` for what does not fit.

@@ -18,6 +18,9 @@ pub(super) enum Exit {
     Fault(Fault),
     /// A call to be made of the function in the slot `func`.
     Call { func: usize, args: usize, want: i32, after: After },
+    /// The texts of these slots are to be joined piece by piece; then those from `first` on are, into a
+    /// register.
+    Join { slots: (usize, usize), first: u8, into: u8 },
     /// The top frame returns values to a frame that is not of the language, or not in the plain way.
     Return { from: usize, count: usize },
     /// The native function of the top frame went on, and did something other than call a function of the

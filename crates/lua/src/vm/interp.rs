@@ -520,6 +520,11 @@ pub(super) fn execute<const EACH: bool>(
                             let at = if regs[at].is_str() || regs[at].is_number() { at + 1 } else { at };
                             trouble!(Trouble::First("concatenate"), at as u8, at as u8);
                         }
+                        Ok(Joined::Long(from, to)) => {
+                            save!();
+                            let slots = (base + from, base + to);
+                            return Exit::Join { slots, first: i.b, into: i.a };
+                        }
                         Err(fault) => fault!(fault),
                     }
                 }

@@ -83,7 +83,9 @@ pub(crate) struct SymbolMap<'m> {
 
 impl Symbols for SymbolMap<'_> {
     fn symbol(&mut self, heap: &mut Heap, text: &Arc<[u8]>) -> Result<Value, Fault> {
-        if let Some(value) = self.map.get(text).copied()
+        // A longer one is in no map, and its hash takes time.
+        if text.len() <= SYMBOL_MAX
+            && let Some(value) = self.map.get(text).copied()
             && heap.revive(value, text)
         {
             return Ok(value);
@@ -257,6 +259,12 @@ impl Machine {
             Exit::Collect => Ok(Onward::Halt(Halt::Collect)),
             Exit::Fault(fault) => Err(fault),
             Exit::Call { func, args, want, after } => self.call(func, args, want, after),
+            Exit::Join { slots, first, into } => {
+                let Some(base) = self.co.frames.last().map(|frame| frame.base as usize) else {
+                    return self.finish_coroutine();
+                };
+                self.join_long(base, slots, first, into)
+            }
             Exit::Return { from, count } => {
                 let Some(frame) = self.co.frames.last().copied() else { return self.finish_coroutine() };
                 self.pop();
@@ -468,9 +476,13 @@ impl Machine {
             Joined::Done => {
                 let joined = self.co.stack[from];
                 self.co.stack[base + usize::from(into)] = joined;
-                self.heap.strings.handled(self.heap.strings.bytes_of(joined));
+                // Who has made the last text has paid for it.
+                if from < to {
+                    self.heap.strings.handled(self.heap.strings.bytes_of(joined));
+                }
                 Ok(Onward::Go)
             }
+            Joined::Long(at, to) => self.join_long(base, (at, to), first, into),
             Joined::Call(handler, at) => {
                 let func = self.top_slot();
                 ensure(&mut self.heap, &mut self.co.stack, func + 3)?;
@@ -489,6 +501,36 @@ impl Machine {
                 Err(names::operand_error(&self.heap, linked, function, pc, register, value, "concatenate"))
             }
         }
+    }
+
+    /// Joins the texts of slots by a native function, which stands still between pieces; what is joined goes
+    /// into the first of these slots, and the concatenation goes on.
+    fn join_long(
+        &mut self,
+        base: usize,
+        (from, to): (usize, usize),
+        first: u8,
+        into: u8,
+    ) -> Result<Onward, Fault> {
+        let joiner = self.heap.joiner.as_native();
+        let is_whole = self.co.depth() + 1 >= NESTED_MAX || self.co.frames.len() + 1 >= FRAMES_MAX;
+        let Some(joiner) = joiner.filter(|_| !is_whole) else {
+            // One call more would be one too many, which the program does not make.
+            let values = &self.co.stack[from..=to];
+            let len = operate::joined_len(&self.heap, values);
+            self.co.stack[from] = operate::join(&mut self.heap, values, len)?;
+            return self.go_on_joining(base, first, (from - base) as u8, into);
+        };
+        let func = self.top_slot();
+        let top = func + 1 + (to + 1 - from);
+        ensure(&mut self.heap, &mut self.co.stack, top)?;
+        self.co.stack[func] = self.heap.joiner;
+        self.co.stack.copy_within(from..=to, func + 1);
+        let after = After::Concat { first, at: (from - base) as u8, into };
+        let frame = self.native_frame(func, joiner.0, 1, after);
+        let join = self.natives[self.heap.natives.at(joiner.0).native as usize].call;
+        let step = self.in_window(&frame, top, join);
+        self.act(step, frame)
     }
 
     // Coroutines.

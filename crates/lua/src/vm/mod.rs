@@ -7,7 +7,7 @@ mod interp;
 pub(crate) mod link;
 pub(crate) mod machine;
 mod names;
-mod operate;
+pub(crate) mod operate;
 mod raise;
 mod stack;
 mod steps;

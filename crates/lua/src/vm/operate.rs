@@ -231,10 +231,16 @@ pub(super) enum Joined {
     Call(Value, usize),
     /// These two slots cannot be joined.
     Error(usize),
+    /// The texts and numbers of the slots from the first to the second are a long text, which
+    /// [`crate::libs::string`] joins piece by piece.
+    Long(usize, usize),
 }
 
 /// Longest concatenation whose text is put together without a vector.
 const JOIN_SHORT: usize = 128;
+
+/// Longest concatenation that is put together in one step.
+const JOIN_WHOLE: usize = 64 << 10;
 
 fn is_text(value: Value) -> bool {
     value.is_str() || value.is_number()
@@ -266,20 +272,26 @@ pub(super) fn concat(
         while from > first && is_text(stack[from - 1]) {
             from -= 1;
         }
-        stack[from] = join(heap, &stack[from..=last])?;
+        let len = joined_len(heap, &stack[from..=last]);
+        if len > JOIN_WHOLE {
+            return Ok(Joined::Long(from, last));
+        }
+        let values = &stack[from..=last];
+        stack[from] = if len <= JOIN_SHORT { join_short(heap, values)? } else { join(heap, values, len)? };
         last = from;
     }
     Ok(Joined::Done)
 }
 
-fn join(heap: &mut Heap, values: &[Value]) -> Result<Value, Fault> {
-    let mut len = 0;
-    for value in values {
-        len += value.as_str().map_or(24, |string| heap.bytes(string).len());
-    }
-    if len <= JOIN_SHORT {
-        return join_short(heap, values);
-    }
+/// Bytes of the text that texts and numbers make together, at most.
+#[inline]
+pub(crate) fn joined_len(heap: &Heap, values: &[Value]) -> usize {
+    let lens = values.iter().map(|value| value.as_str().map_or(24, |string| heap.bytes(string).len()));
+    lens.fold(0, usize::saturating_add)
+}
+
+/// Joins texts and numbers, of at most `len` bytes.
+pub(super) fn join(heap: &mut Heap, values: &[Value], len: usize) -> Result<Value, Fault> {
     heap.room(len)?;
     let mut out = Vec::with_capacity(len);
     for value in values {

@@ -125,7 +125,7 @@ impl Machine {
         // The text of an error is made beyond the limit: a program must be able to see why it failed.
         let limit = self.heap.limit;
         self.heap.limit = limit.saturating_add(RESERVE);
-        let value = self.heap.new_string(&text);
+        let value = self.heap.take_string(text);
         self.heap.limit = limit;
         value.unwrap_or(Value::NIL)
     }

@@ -34,7 +34,7 @@ impl Machine {
         self.act(step, frame)
     }
 
-    fn in_window(
+    pub(super) fn in_window(
         &mut self,
         frame: &Frame,
         top: usize,

@@ -9,4 +9,5 @@ mod inspect;
 mod language;
 mod lifetimes;
 mod limits;
+mod pieces;
 mod puc;

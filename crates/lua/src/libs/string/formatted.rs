@@ -3,8 +3,8 @@
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
 use crate::text::format::{
-    Conversion, DirectiveError, WHOLE_TEXT_MIN, push_byte, push_float, push_quoted_inside, push_signed,
-    push_text, push_unsigned, scan,
+    Conversion, DirectiveError, WHOLE_TEXT_MIN, is_written_whole, push_byte, push_float, push_quoted_inside,
+    push_signed, push_text, push_unsigned, scan,
 };
 use crate::value::StrRef;
 
@@ -20,8 +20,15 @@ struct Formatting {
     at: usize,
     /// The argument that was used last.
     argument: usize,
-    /// How far the text of `%q` is written, where that is under way.
-    quoted: Option<usize>,
+    /// How far the text of a `%q`, or a long one of a `%s`, is written, where that is under way.
+    under_way: Option<(TextForm, usize)>,
+}
+
+/// How a text is written that takes several steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextForm {
+    Quoted,
+    Plain,
 }
 
 impl From<DirectiveError> for Fault {
@@ -38,7 +45,7 @@ pub(super) fn format(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let mut out = ctx.heap.buffer();
     let len = ctx.heap.bytes(format).len();
     reserve(ctx.heap, &mut out, len + 32)?;
-    run(ctx, Formatting { out, at: 0, argument: 1, quoted: None })
+    run(ctx, Formatting { out, at: 0, argument: 1, under_way: None })
 }
 
 pub(super) fn format_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -49,8 +56,8 @@ pub(super) fn format_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, F
 fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
     let format = ctx.check_str(1)?;
     loop {
-        if state.quoted.is_some() {
-            quote(ctx, &mut state)?;
+        if let Some((form, from)) = state.under_way {
+            write_part(ctx, &mut state, form, from)?;
         } else {
             let rest = &ctx.heap.bytes(format)[state.at..];
             if rest.is_empty() {
@@ -109,12 +116,17 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
         Conversion::Quoted => {
             ctx.check_str(index)?;
             state.out.push(b'"');
-            state.quoted = Some(0);
+            state.under_way = Some((TextForm::Quoted, 0));
         }
         Conversion::Text => {
             let string = ctx.check_str(index)?;
             let len = ctx.heap.bytes(string).len();
             reserve(ctx.heap, &mut state.out, len.max(DIRECTIVE_MAX.min(100)))?;
+            if len > CHUNK && is_written_whole(layout, len) {
+                // It is written whole, and has no width to be filled.
+                state.under_way = Some((TextForm::Plain, 0));
+                return Ok(());
+            }
             push_text(&mut state.out, layout, ctx.heap.bytes(string));
             ctx.charge(cost(len));
         }
@@ -122,18 +134,23 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
     Ok(())
 }
 
-/// Writes a part of the text of `%q`.
-fn quote(ctx: &mut Ctx<'_>, state: &mut Formatting) -> Result<(), Fault> {
+/// Writes a part of a text, from `from` on.
+fn write_part(ctx: &mut Ctx<'_>, state: &mut Formatting, form: TextForm, from: usize) -> Result<(), Fault> {
     let string = ctx.check_str(state.argument)?;
-    let from = state.quoted.unwrap_or(0);
     let end = ctx.heap.bytes(string).len().min(from + CHUNK);
-    reserve(ctx.heap, &mut state.out, (end - from) * 4 + 1)?;
+    let widest = if form == TextForm::Quoted { 4 } else { 1 };
+    reserve(ctx.heap, &mut state.out, (end - from) * widest + usize::from(form == TextForm::Quoted))?;
     let text = ctx.heap.bytes(string);
-    push_quoted_inside(&mut state.out, &text[from..end]);
-    state.quoted = Some(end);
+    match form {
+        TextForm::Quoted => push_quoted_inside(&mut state.out, &text[from..end]),
+        TextForm::Plain => state.out.extend_from_slice(&text[from..end]),
+    }
+    state.under_way = Some((form, end));
     if end == text.len() {
-        state.out.push(b'"');
-        state.quoted = None;
+        if form == TextForm::Quoted {
+            state.out.push(b'"');
+        }
+        state.under_way = None;
     }
     ctx.charge(cost(end - from));
     Ok(())

@@ -192,7 +192,7 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                 let mut left = fuel(ctx);
                 let before = left;
                 let found = state.matcher.search(ctx.heap.bytes(text), &mut left);
-                ctx.charge(before - left);
+                let has_budget = ctx.charge(before - left);
                 match found? {
                     PatternSearch::OutOfFuel => return Ok(SubstitutionStop::OutOfFuel),
                     PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
@@ -211,6 +211,10 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                             return Ok(SubstitutionStop::Call(values));
                         }
                         step_over(ctx, state, text, (start, end))?;
+                        // A search that finds at once never runs out of fuel by itself.
+                        if !has_budget {
+                            return Ok(SubstitutionStop::OutOfFuel);
+                        }
                     }
                 }
             }

@@ -206,7 +206,11 @@ fn a_long_number_is_what_all_of_its_digits_say() {
             text += &format!("e{}{}", ["", "-", "+"][below(3) as usize], below(4_000));
         }
         let Ok(wanted) = text.parse::<f64>() else { continue };
-        assert_eq!(long_decimal(text.as_bytes()).map(f64::to_bits), Some(wanted.to_bits()), "{text}");
+        assert_eq!(
+            long_decimal(text.as_bytes(), digits(text.as_bytes())).map(f64::to_bits),
+            Some(wanted.to_bits()),
+            "{text}"
+        );
         assert_eq!(parse_number(text.as_bytes()).map(f64::to_bits), Some(wanted.to_bits()), "{text}");
     }
     // Between two doubles, decided by the last of many digits.
@@ -218,4 +222,39 @@ fn a_long_number_is_what_all_of_its_digits_say() {
     assert_eq!(parse_number(format!("1e{}", "9".repeat(5_000)).as_bytes()), Some(f64::INFINITY));
     assert_eq!(parse_number(format!("1e-{}", "9".repeat(5_000)).as_bytes()), Some(0.0));
     assert_eq!(parse_number(format!("{}x", "1".repeat(5_000)).as_bytes()), None);
+}
+
+#[test]
+fn long_runs_of_blanks_zeros_and_digits_are_read_as_short_ones() {
+    let of = |text: &str| parse_number(text.as_bytes());
+    for len in [1, 15, 63, 64, 65, 200, 5_000] {
+        let (zeros, blanks, ones) = ("0".repeat(len), " \t\n".repeat(len), "1".repeat(len));
+        assert_eq!(of(&format!("{zeros}12.5")), Some(12.5), "{len}");
+        assert_eq!(of(&format!("{blanks}-12.5{blanks}")), Some(-12.5), "{len}");
+        assert_eq!(of(&format!("{blanks}7{blanks}\0x")), Some(7.0), "{len}");
+        assert_eq!(of(&format!("{blanks}7{blanks}x")), None, "{len}");
+        assert_eq!(of(&blanks), None, "{len}");
+        assert_eq!(of(&format!("0x{zeros}1F.8p1")), Some(63.0), "{len}");
+        assert_eq!(of(&format!("0x0.{zeros}8p{}", 4 * len + 1)), Some(1.0), "{len}");
+        assert_eq!(of(&format!("0x1{zeros}p-{}", 4 * len)), Some(1.0), "{len}");
+        // A bit behind the last that fits, and none.
+        assert_eq!(of(&format!("0x20000000000001{zeros}p-{}", 4 * len)), Some(9_007_199_254_740_992.0));
+        assert_eq!(of(&format!("0x20000000000001{zeros}8p-{}", 4 * len + 4)), Some(9_007_199_254_740_994.0));
+        assert!(of(&format!("nan({ones})")).is_some_and(f64::is_nan), "{len}");
+        assert_eq!(of(&format!("nan({ones}")), None, "{len}");
+        for base in [2, 3, 10, 11, 16, 36] {
+            let radix = |text: String| parse_radix(text.as_bytes(), base);
+            assert_eq!(radix(format!("{blanks}{zeros}101{blanks}\0?")), radix("101".into()), "{len}, {base}");
+            assert_eq!(radix(format!("{zeros}?")), None, "{len}, {base}");
+            assert_eq!(radix(zeros.clone()), Some(0.0), "{len}, {base}");
+            if len > 64 {
+                assert_eq!(radix(ones.clone()), Some(u64::MAX as f64), "{len}, {base}");
+                assert_eq!(radix(format!("-{ones}  ")), Some(u64::MAX as f64), "{len}, {base}");
+                let digit = char::from_digit(base - 1, base).unwrap().to_ascii_uppercase();
+                assert_eq!(radix(format!("{ones}{digit}")), Some(u64::MAX as f64), "{len}, {base}");
+                let other = if base < 36 { char::from_digit(base, 36).unwrap() } else { '_' };
+                assert_eq!(radix(format!("{ones}{other}")), None, "{len}, {base}");
+            }
+        }
+    }
 }
