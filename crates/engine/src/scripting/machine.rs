@@ -546,7 +546,7 @@ fn error_reply_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> 
 
 /// Copies the parts of an error's text that are left.
 fn write_error(ctx: &mut Ctx<'_>, mut state: ErrorText) -> Result<NativeStep, Fault> {
-    while let Some(part) = state.parts.iter_mut().find(|part| !part.is_empty()) {
+    while let Some(part) = state.parts.iter_mut().find(|part| part.start < part.end) {
         let bytes = ctx.arg(1).as_str().map(|text| ctx.heap.bytes(text)).unwrap_or_default();
         let end = part.end.min(part.start + PIECE);
         state.told.extend_from_slice(&bytes[part.start..end]);
@@ -680,7 +680,8 @@ mod tests {
         // Of the lengths around a piece, and with all that an error's text may begin and end with.
         for len in [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7] {
             let text = "text-".repeat(len / 5 + 1)[..len].to_owned();
-            let program = |work: &str| format!("local s = ('text-'):rep({}):sub(1, {len}) {work}", len / 5 + 1);
+            let program =
+                |work: &str| format!("local s = ('text-'):rep({}):sub(1, {len}) {work}", len / 5 + 1);
             let digest = String::from_utf8(sha1_hex(text.as_bytes()).to_vec()).unwrap();
             let told = [
                 ("s", format!("ERR {text}")),
