@@ -10,19 +10,31 @@
 //! two stars are looked for 256 at a time (`blocks.rs`), so a match costs O(pattern + text) and
 //! elements × text ÷ 256 steps of a few nanoseconds at most; (4) a [`Pattern`] that is matched with many
 //! texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a text never costs more
-//! than that many steps.
+//! than that many steps; (5) a [`Pattern`] with one star, or with plain bytes between two, is never walked
+//! twice (`form.rs`), and takes nothing of an [`Allowance`].
 
 mod blocks;
 mod class;
+mod form;
 mod source;
 
 use blocks::SegmentFound;
 use class::{ByteSet, LetterCase};
+use form::{Form, is_plain, matches_one_star};
 use source::{MatchWork, PatternSource};
 use std::marker::PhantomData;
 
 /// Whether all of `text` matches `pattern`. For many texts, make a [`Pattern`].
+#[inline]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    // Most texts of most patterns differ in the first byte, which takes no call.
+    match (pattern, text) {
+        ([first, ..], [other, ..]) if first != other && is_plain(*first) => false,
+        _ => matches_from_start(pattern, text),
+    }
+}
+
+fn matches_from_start(pattern: &[u8], text: &[u8]) -> bool {
     run(Raw::<Exact>::new(pattern), text, &mut Unbounded).unwrap_or(false)
 }
 
@@ -36,6 +48,7 @@ pub(crate) fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
 pub struct Pattern<'a> {
     text: &'a [u8],
     is_nocase: bool,
+    form: Form<'a>,
     /// Where the pattern has long classes.
     compiled: Option<Box<Compiled>>,
 }
@@ -43,24 +56,19 @@ pub struct Pattern<'a> {
 impl<'a> Pattern<'a> {
     /// A pattern that [`matches()`] what the function of that name does. O(pattern).
     pub fn new(text: &'a [u8]) -> Pattern<'a> {
-        Pattern { text, is_nocase: false, compiled: Compiled::where_needed::<Exact>(text) }
+        match Compiled::where_needed::<Exact>(text) {
+            None => {
+                let form = Form::of(text, Raw::<Exact>::new(text));
+                Pattern { text, is_nocase: false, form, compiled: None }
+            }
+            compiled => Pattern { text, is_nocase: false, form: Form::Stars, compiled },
+        }
     }
 
     /// As [`Pattern::new`], with ASCII letters equal in both cases, but for a byte escaped within a class.
     pub fn nocase(text: &'a [u8]) -> Pattern<'a> {
-        Pattern { text, is_nocase: true, compiled: Compiled::where_needed::<NoCase>(text) }
-    }
-
-    /// Whether the pattern begins with a plain byte and the text with another: most texts of most patterns,
-    /// for which no call is made.
-    #[inline]
-    fn differs_at_once(&self, text: &[u8]) -> bool {
-        match self.text {
-            [first, ..] if !self.is_nocase && !matches!(first, b'*' | b'?' | b'[' | b'\\') => {
-                text.first() != Some(first)
-            }
-            _ => false,
-        }
+        let compiled = Compiled::where_needed::<NoCase>(text);
+        Pattern { text, is_nocase: true, form: Form::Stars, compiled }
     }
 
     /// Whether all of `text` matches.
@@ -77,9 +85,26 @@ impl<'a> Pattern<'a> {
 
     #[inline]
     fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
-        if self.differs_at_once(text) {
-            return Some(false);
+        match &self.form {
+            Form::Plain => Some(text == self.text),
+            // Most texts of most patterns differ in the first byte, which takes no call.
+            Form::Prefix { end } => {
+                Some(text.first() == self.text.first() && text.starts_with(&self.text[..*end]))
+            }
+            Form::Infix(finder) => Some(finder.find(text).is_some()),
+            Form::OneStar { star, after_stars, elements_after } => {
+                let first = self.text[0];
+                if is_plain(first) && text.first() != Some(&first) {
+                    return Some(false);
+                }
+                let at = (*star, *after_stars, *elements_after);
+                Some(matches_one_star(Raw::<Exact>::new(self.text), at, text))
+            }
+            Form::Stars => self.run_stars(text, work),
         }
+    }
+
+    fn run_stars(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
         match (&self.compiled, self.is_nocase) {
             (None, false) => run(Raw::<Exact>::new(self.text), text, work),
             (None, true) => run(Raw::<NoCase>::new(self.text), text, work),
@@ -148,7 +173,18 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         return Some(pattern.is_empty());
     }
     let mut p = 0;
-    let mut t = 0;
+    if S::IS_EXACT {
+        // Plain bytes at the start, which most texts fail at.
+        while let Some(&byte) = pattern.get(p)
+            && is_plain(byte)
+        {
+            if text.get(p) != Some(&byte) {
+                return Some(false);
+            }
+            p += 1;
+        }
+    }
+    let mut t = p;
     let mut retry: Option<(usize, usize)> = None;
     let mut credit = 0;
     let mut stars = 0;
@@ -195,7 +231,7 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         credit -= spent;
         // Where the star's next element is a plain byte, the positions without that byte are passed over.
         let byte = pattern[star];
-        if S::IS_EXACT && !matches!(byte, b'?' | b'[' | b'\\') {
+        if S::IS_EXACT && is_plain(byte) {
             match text[from..].iter().position(|&other| other == byte) {
                 Some(distance) => from += distance,
                 None => return Some(false),

@@ -10,6 +10,7 @@
 //! takes to be read; none is made where no position is left. No memory is allocated.
 
 use super::class::ByteSet;
+use super::form::{elements_to_star, matches_all};
 use super::source::{MatchWork, PatternSource};
 
 /// What was found.
@@ -35,16 +36,12 @@ pub(super) fn find<S: PatternSource, W: MatchWork>(
     work: &mut W,
 ) -> SegmentFound {
     let pattern = source.pattern();
-    let (mut end, mut elements) = (star, 0);
-    while end < pattern.len() && pattern[end] != b'*' {
-        end = source.after(end);
-        elements += 1;
-    }
+    let (end, elements) = elements_to_star(source, star);
     let Some(last) = text.len().checked_sub(elements).filter(|last| *last >= from) else {
         return SegmentFound::Nowhere;
     };
     if end == pattern.len() {
-        return match matches_here(source, star, &text[last..]) {
+        return match matches_all(source, star, &text[last..]) {
             true => SegmentFound::At { pattern: end, text: text.len() },
             false => SegmentFound::Nowhere,
         };
@@ -66,14 +63,6 @@ pub(super) fn find<S: PatternSource, W: MatchWork>(
         positions = (positions * 2).min(POSITIONS_MAX);
     }
     SegmentFound::Nowhere
-}
-
-fn matches_here<S: PatternSource>(source: S, mut p: usize, text: &[u8]) -> bool {
-    text.iter().all(|&byte| {
-        let (matched, next) = source.step(p, byte);
-        p = next;
-        matched
-    })
 }
 
 struct GaveUp;

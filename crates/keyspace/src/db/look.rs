@@ -134,8 +134,9 @@ impl<'a> Entry<'a> {
         }
     }
     /// The key itself.
+    #[inline]
     pub fn key(self) -> &'a [u8] {
-        self.db.key(self.handle)
+        self.db.store.key_in(self.body)
     }
     /// Type of the value.
     pub fn type_of(self) -> Type {

@@ -44,7 +44,13 @@ impl Store {
     /// The key of an entry.
     #[inline]
     pub(super) fn key(&self, handle: Handle) -> &[u8] {
-        match entry::name_of(self.slab.body(handle)) {
+        self.key_in(self.slab.body(handle))
+    }
+
+    /// The key of the entry whose body this is.
+    #[inline]
+    pub(super) fn key_in<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
+        match entry::name_of(body) {
             Name::Inside(key) => key,
             Name::Outside(index) => self.keys.get(index).expect("a key that an entry names is there (2)"),
         }

@@ -6,4 +6,5 @@ mod expire;
 mod hash;
 mod model;
 mod slots;
+mod walk;
 mod zset;
