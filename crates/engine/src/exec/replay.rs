@@ -14,6 +14,7 @@ use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::{AofPart, Process, ProcessClock};
 use crate::persistence::loading::ReplayProcess;
 use crate::persistence::loading::aof::AofEnd;
+use crate::scripting::library::{beyond_memory, is_out_of_memory, library_head};
 use crate::scripting::state::machine_limits;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
@@ -21,7 +22,7 @@ use crate::session::{ClientAddress, ClientKind, Medium, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{ClientId, Now};
-use sluice_command::specs::{connection, transactions};
+use sluice_command::specs::{connection, scripting, transactions};
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, DataHandler, Hashing, PreparedBatch, Preparer};
 use sluice_config::choice::RdbVersionCheck;
@@ -56,6 +57,11 @@ struct ReplayedFile<'a> {
 
 /// Why a request cannot be replayed: a line for the log.
 struct CannotReplay(String);
+
+/// Whether a command loads libraries of functions.
+fn loads_libraries(spec: &Spec) -> bool {
+    spec.id == scripting::FUNCTION_LOAD.id || spec.id == scripting::FUNCTION_RESTORE.id
+}
 
 impl Engine {
     /// Replays a file of an append-only file, which was opened, into the keyspace; `before`: bytes of the
@@ -185,7 +191,7 @@ impl Engine {
         codes: Vec<Arc<[u8]>>,
         process: &mut ReplayProcess<'_, '_>,
     ) -> Result<(), String> {
-        let limits = machine_limits(&self.control.config).of_accepted();
+        let limits = machine_limits(&self.control.config).of_file();
         for code in codes {
             let loaded = self.control.functions.load(code, limits, process);
             loaded.map_err(|error| format!("Failed loading library, {}", String::from_utf8_lossy(&error)))?;
@@ -328,6 +334,14 @@ impl Engine {
                 return Err(CannotReplay(format!(
                     "The append only file has a '{command}' with a database that is not there. {remedy}"
                 )));
+            }
+            Err(error) if loads_libraries(spec) && is_out_of_memory(&error.wire()) => {
+                let head = (spec.id == scripting::FUNCTION_LOAD.id)
+                    .then(|| library_head(args.at(args.len() - 1)).ok())
+                    .flatten();
+                let bytes = machine_limits(&self.control.config).of_file().bytes;
+                let text = beyond_memory(head.as_ref().map(|head| &*head.name), bytes);
+                return Err(CannotReplay(format!("Failed loading library, {text}")));
             }
             Err(_) => replay.failed += 1,
         }

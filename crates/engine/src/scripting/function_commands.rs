@@ -13,9 +13,10 @@ use crate::scripting::restore::{RestorePolicy, RestoreRun, without_code};
 use crate::scripting::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
 use crate::scripting::shebang::ScriptFlags;
 use crate::scripting::state::{ScriptGarbage, machine_limits};
-use crate::session::Session;
+use crate::session::{Caller, ClientKind, Session};
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
+use sluice_config::Config;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_lua::{Fault, Pinned};
@@ -99,7 +100,7 @@ impl Engine {
         let head = library_head(code).map_err(without_code)?;
         self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
         let is_obeyed = session.caller.is_decided();
-        let limits = self.limits_of_load(is_obeyed);
+        let limits = limits_of_library(&self.control.config, &session.caller);
         let (mut load, machine) =
             LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
         load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
@@ -271,7 +272,7 @@ impl Engine {
         };
         let is_obeyed = session.caller.is_decided();
         let codes = self.codes_of_payload(args.at(2), is_obeyed)?;
-        let limits = self.limits_of_load(is_obeyed);
+        let limits = limits_of_library(&self.control.config, &session.caller);
         let mut restore =
             Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
         let Some((mut load, machine)) = restore.begin_next()? else {
@@ -311,7 +312,7 @@ impl Engine {
         ended
     }
 
-    /// What the machine of a library may use while the library is loaded.
+    /// Limits of a script's machine, by who has accepted the script.
     pub(crate) fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
         let limits = machine_limits(&self.control.config);
         if is_obeyed { limits.of_accepted() } else { limits }
@@ -504,4 +505,15 @@ fn start_function(
     let function = machine.vm.pinned(callback);
     machine.vm.start_call(function, &[keys_table, arguments]);
     Ok(())
+}
+
+/// Limits of a library's machine while the library is loaded, by who has accepted the library. A log is a
+/// file, as a snapshot is.
+fn limits_of_library(config: &Config, caller: &Caller) -> MachineLimits {
+    let limits = machine_limits(config);
+    match caller.kind {
+        ClientKind::Log => limits.of_file(),
+        _ if caller.is_decided() => limits.of_accepted(),
+        _ => limits,
+    }
 }

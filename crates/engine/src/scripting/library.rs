@@ -144,12 +144,26 @@ pub(crate) struct MachineLimits {
 }
 
 impl MachineLimits {
-    /// Bytes for what was accepted before: no bound.
+    /// Bytes for what the primary has accepted, and for what runs again out of a log: no bound.
     pub(crate) const ACCEPTED_BYTES: usize = usize::MAX / 2;
 
-    /// These limits without a bound on bytes, for a library that was accepted before.
+    /// Bytes that a library out of a file may use in any case while it is loaded.
+    ///
+    /// The load of a library runs its program, which may have no end: without a bound a file could take all
+    /// of the machine's memory, and the kernel would end the server without a word. A server with the
+    /// defaults accepts what needs 1 GiB. The bound is twice that, and as high as `script-memory-limit` where
+    /// that is more. A library that was accepted under a higher limit needs that limit at the next start. A
+    /// start that refuses a library says so, and changes no file.
+    pub(crate) const FILE_BYTES_MIN: usize = 2 << 30;
+
+    /// These limits without a bound on bytes, for what the primary has accepted.
     pub(crate) fn of_accepted(self) -> MachineLimits {
         MachineLimits { bytes: MachineLimits::ACCEPTED_BYTES, is_wish: false, ..self }
+    }
+
+    /// These limits for a library out of a file: see [`MachineLimits::FILE_BYTES_MIN`].
+    pub(crate) fn of_file(self) -> MachineLimits {
+        MachineLimits { bytes: self.bytes.max(MachineLimits::FILE_BYTES_MIN), is_wish: false, ..self }
     }
 }
 
@@ -342,11 +356,43 @@ impl LibraryLoad {
     }
 }
 
-/// A library, loaded in one go: see [`LibraryLoad::run`].
+/// A library out of a file, loaded in one go: see [`LibraryLoad::run`].
 ///
 /// # Errors
 /// The text of the error, without a code.
 pub(crate) fn load_library(
+    head: LibraryHead,
+    code: Arc<[u8]>,
+    limits: MachineLimits,
+    watch: &mut dyn LoadWatch,
+) -> Result<Library, Vec<u8>> {
+    let name = head.name.clone();
+    let loaded = load_in_one_go(head, code, limits, watch);
+    loaded.map_err(|error| match is_out_of_memory(&error) && !limits.is_wish {
+        true => beyond_memory(Some(&name), limits.bytes).into_bytes(),
+        false => error,
+    })
+}
+
+/// Whether a library could not be loaded because its program needs more memory than it may take.
+pub(crate) fn is_out_of_memory(error: &[u8]) -> bool {
+    error.trim_ascii_end().ends_with(b"not enough memory")
+}
+
+/// The line of the log about a library in a file that needs more memory than `bytes` while it is loaded.
+pub(crate) fn beyond_memory(name: Option<&[u8]>, bytes: usize) -> String {
+    let library = match name {
+        Some(name) => format!("the library '{}'", String::from_utf8_lossy(name)),
+        None => "a library".to_owned(),
+    };
+    format!(
+        "{library} needs more than {} MiB of memory while it is loaded. The files are as they were: start with a \
+         script-memory-limit above that, or, where its program takes memory without end, load without that library",
+        bytes >> 20
+    )
+}
+
+fn load_in_one_go(
     head: LibraryHead,
     code: Arc<[u8]>,
     limits: MachineLimits,

@@ -658,3 +658,31 @@ fn limits_that_were_lowered_lose_nothing_of_what_was_accepted() {
         rig.check(question, answer);
     }
 }
+
+/// A library whose program takes memory without end has a bound in a file as well, and the start names that
+/// library. Descriptions lie outside of the library's machine, and may take an eighth of its
+/// bound.
+#[test]
+fn a_library_that_takes_memory_without_end_is_refused_at_the_start_by_its_name() {
+    let code = "#!lua\tname=endless\nlocal\ts=('x'):rep(16777216)while\ttrue\tdo\tserver.register_function{\
+                function_name='f',callback=function()end,description=s}end";
+    let length = u32::try_from(code.len()).expect("it is short").to_be_bytes();
+    let base = [b"REDIS0011\xf5\x80", &length[..], code.as_bytes(), b"\xff", &[0; 8]].concat();
+    let log = |line: &str| log_of(&["SELECT 0", "SET k x", line]);
+    for (limit, wanted) in [("0", "more than 2048 MiB"), ("3gb", "more than 3072 MiB")] {
+        for file in [base.clone(), log(&format!("FUNCTION LOAD {code}"))] {
+            let mut rig = starting(&[("script-memory-limit", limit)], &[file]);
+            rig.loads.pop().expect("it was begun").run(&mut Nothing);
+            let ended = rig.finish_loads();
+            assert!(
+                matches!(ended, Some(LoadEnded::Start(Err(NotLoaded::Failed)))),
+                "{ended:?}: {}",
+                said(&rig)
+            );
+            let said = said(&rig);
+            for text in ["the library 'endless' needs", wanted, "script-memory-limit above that"] {
+                assert!(said.contains(text), "{text}: {said}");
+            }
+        }
+    }
+}

@@ -22,8 +22,13 @@ const LOG_MAX_BYTES: u64 = 256 << 20;
 /// What the server may add to its memory: two loads, whose machines have a limit each ([`MACHINE_MEMORY`]).
 const MEMORY_MAX_MIB: u64 = 250;
 const MACHINE_MEMORY: &str = "100mb";
+/// Memory that a start may add: the machine of a library out of a file has 2 GiB, and an eighth of that for
+/// names and descriptions (`MachineLimits::FILE_BYTES_MIN`); beside that a text of 16 MiB and its copies.
+const START_MEMORY_MAX_MIB: u64 = 2048 + 256 + 64;
 /// How long a server that loads such a library from a file is watched.
 const WATCHED_FOR: Duration = Duration::from_secs(2);
+/// By when a start has refused a library that takes memory without end.
+const REFUSED_WITHIN: Duration = Duration::from_secs(30);
 /// From SHUTDOWN NOSAVE to the end of such a server.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
@@ -32,44 +37,74 @@ const RDB_VERSION: u16 = 11;
 const OPCODE_FUNCTION: u8 = 245;
 const OPCODE_EOF: u8 = 255;
 
+/// A library.
+#[derive(Clone, Copy)]
+struct Body {
+    what: &'static str,
+    code: &'static str,
+    /// Text of a refusal for another reason than the end of its time or memory.
+    refusal: Option<&'static str>,
+    /// Whether it takes ever more memory, so that a start refuses it.
+    grows: bool,
+}
+
+/// One of the ways in which a library is loaded.
+type Way = fn(&Path, Body) -> Result<Measured>;
+
+/// A program without an end.
+const fn endless(what: &'static str, code: &'static str) -> Body {
+    Body { what, code, refusal: None, grows: false }
+}
+
+/// A program that takes ever more memory.
+const fn growing(what: &'static str, code: &'static str) -> Body {
+    Body { grows: true, ..endless(what, code) }
+}
+
 /// What each library's program does. While a library is loaded it has the language and `server`, no library
 /// of functions.
-const BODIES: [(&str, &str); 12] = [
-    ("logs without end", "while true do server.log(server.LOG_WARNING, 'x') end"),
-    (
+const BODIES: [Body; 12] = [
+    endless("logs without end", "while true do server.log(server.LOG_WARNING, 'x') end"),
+    endless(
         "logs large lines without end",
         "local s = 'x' for i = 1, 20 do s = s .. s end while true do server.log(server.LOG_WARNING, s) end",
     ),
-    ("loops", "while true do end"),
-    ("loops by calls", "local function f() return f() end f()"),
-    ("makes tables without end", "local t = {} while true do t[#t + 1] = {} end"),
-    (
+    endless("loops", "while true do end"),
+    endless("loops by calls", "local function f() return f() end f()"),
+    growing("makes tables without end", "local t = {} while true do t[#t + 1] = {} end"),
+    endless(
         "joins large texts",
         "local s = 'x' for i = 1, 24 do s = s .. s end while true do local t = s .. 'y' end",
     ),
-    (
+    endless(
         "reads large numbers",
         "local s = '1' for i = 1, 24 do s = s .. s end while true do local t = s + 1 end",
     ),
-    (
+    endless(
         "loops to a large number",
         "local s = '1' for i = 1, 24 do s = s .. s end while true do for i = s, s do end end",
     ),
-    (
-        "registers without end",
-        "local i = 0 while true do i = i + 1 server.register_function('f' .. i, function() end) end",
-    ),
-    (
-        "registers one function of many flags",
-        "local f = {} for i = 1, 1000000 do f[i] = 'no-writes' end \
-         server.register_function{function_name = 'f', callback = function() end, flags = f} while true do end",
-    ),
-    (
+    Body {
+        refusal: Some("a library registers at most 10000 functions"),
+        ..growing(
+            "registers without end",
+            "local i = 0 while true do i = i + 1 server.register_function('f' .. i, function() end) end",
+        )
+    },
+    Body {
+        refusal: Some("too many flags given to server.register_function"),
+        ..endless(
+            "registers one function of many flags",
+            "local f = {} for i = 1, 1000000 do f[i] = 'no-writes' end \
+             server.register_function{function_name = 'f', callback = function() end, flags = f} while true do end",
+        )
+    },
+    growing(
         "registers a large name again and again",
         "local s = 'x' for i = 1, 24 do s = s .. s end \
          while true do server.register_function(s, function() end) end",
     ),
-    (
+    growing(
         "registers a large description again and again",
         "local s = 'x' for i = 1, 24 do s = s .. s end \
          while true do server.register_function{function_name = 'f', callback = function() end, description = s} end",
@@ -79,36 +114,48 @@ const BODIES: [(&str, &str); 12] = [
 /// Ends by which a library's program does what it is for.
 const EXPECTED_ENDS: [&str; 3] = ["timeout", "killed", "not enough memory"];
 
+/// The line of the log about a library that a start refuses for its memory.
+const REFUSED_LINE: &str = "the library 'hostile' needs more than 2048 MiB";
+
 pub(super) fn programs() -> Vec<Program> {
     let mut programs = Vec::new();
-    for (what, body) in BODIES {
-        let code = format!("#!lua name=hostile\n{body}");
-        let ways: [(&str, fn(&Path, &str) -> Result<Measured>); 3] =
-            [("FUNCTION LOAD", load), ("FUNCTION RESTORE", restore), ("start", start)];
-        for (way, run) in ways {
-            let code = code.clone();
-            programs.push(Program::new(format!("functions: {way}: {what}"), MEMORY_MAX_MIB, move |binary| {
-                run(binary, &code)
-            }));
+    for body in BODIES {
+        let ways: [(&str, u64, Way); 3] = [
+            ("FUNCTION LOAD", MEMORY_MAX_MIB, load),
+            ("FUNCTION RESTORE", MEMORY_MAX_MIB, restore),
+            ("start", START_MEMORY_MAX_MIB, start),
+        ];
+        for (way, memory_max_mib, run) in ways {
+            let name = format!("functions: {way}: {}", body.what);
+            programs.push(Program::new(name, memory_max_mib, move |binary| run(binary, body)));
         }
     }
     programs
+}
+
+impl Body {
+    fn text(self) -> String {
+        format!("#!lua name=hostile\n{}", self.code)
+    }
 }
 
 fn options() -> [&'static str; 4] {
     ["--busy-reply-threshold", "5", "--script-memory-limit", MACHINE_MEMORY]
 }
 
-fn load(binary: &Path, code: &str) -> Result<Measured> {
-    play(binary, &options(), &nothing, &|scene| refused(scene, &[b"FUNCTION", b"LOAD", code.as_bytes()]))
+fn load(binary: &Path, body: Body) -> Result<Measured> {
+    let code = body.text();
+    play(binary, &options(), &nothing, &|scene| {
+        refused(scene, body, &[b"FUNCTION", b"LOAD", code.as_bytes()])
+    })
 }
 
-fn restore(binary: &Path, code: &str) -> Result<Measured> {
-    let mut payload = library(code);
+fn restore(binary: &Path, body: Body) -> Result<Measured> {
+    let mut payload = library(&body.text());
     payload.extend_from_slice(&RDB_VERSION.to_le_bytes());
     let sum = crc64(&payload);
     payload.extend_from_slice(&sum.to_le_bytes());
-    play(binary, &options(), &nothing, &|scene| refused(scene, &[b"FUNCTION", b"RESTORE", &payload]))
+    play(binary, &options(), &nothing, &|scene| refused(scene, body, &[b"FUNCTION", b"RESTORE", &payload]))
 }
 
 /// A library as it stands in files and payloads.
@@ -118,7 +165,7 @@ fn library(code: &str) -> Vec<u8> {
 }
 
 /// Sends a request whose library is not to be loaded: once up to its own bound, and once up to FUNCTION KILL.
-fn refused(scene: &mut Scene, request: &[&[u8]]) -> Result<()> {
+fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     let (mut caller, mut killer) = (scene.client()?, scene.client()?);
     let log_before = scene.log_bytes();
     let mut bytes = Vec::new();
@@ -128,7 +175,7 @@ fn refused(scene: &mut Scene, request: &[&[u8]]) -> Result<()> {
     let reply = caller.next_within(PATIENCE)?.unwrap_or_default();
     let took = began.elapsed();
     scene.check(took <= LOAD_MAX, || format!("the library was answered after {} ms", took.as_millis()));
-    check_refusal(scene, &reply);
+    check_refusal(scene, body, &reply);
     caller.send(&bytes);
     let early = caller.next_within(KILLED_AFTER)?;
     let asked = shell::now();
@@ -139,24 +186,24 @@ fn refused(scene: &mut Scene, request: &[&[u8]]) -> Result<()> {
         None => caller.next_within(PATIENCE)?.unwrap_or_default(),
     };
     scene.measured.killed = Some(asked.elapsed());
-    check_refusal(scene, &reply);
+    check_refusal(scene, body, &reply);
     let logged = scene.log_bytes() - log_before;
     scene.check(logged <= LOG_MAX_BYTES, || format!("the log grew by {logged} bytes of {LOG_MAX_BYTES}"));
     Ok(())
 }
 
-fn check_refusal(scene: &mut Scene, reply: &[u8]) {
+fn check_refusal(scene: &mut Scene, body: Body, reply: &[u8]) {
     let reply = String::from_utf8_lossy(&reply[..reply.len().min(200)]).trim_end().to_owned();
-    let is_expected = EXPECTED_ENDS.iter().any(|text| reply.contains(text));
+    let is_expected = EXPECTED_ENDS.iter().chain(&body.refusal).any(|text| reply.contains(text));
     scene.check(is_expected, || format!("the library was answered {reply:?}"));
 }
 
-/// Starts a server whose RDB file has the library. Whether the file is refused or loads without end, others
-/// are answered, and SHUTDOWN NOSAVE ends the server.
-fn start(binary: &Path, code: &str) -> Result<Measured> {
+/// Starts a server whose RDB file has the library. A library that takes ever more memory is refused by its
+/// name; while any other loads without end, others are answered, and SHUTDOWN NOSAVE ends the server.
+fn start(binary: &Path, body: Body) -> Result<Measured> {
     let prepare = |folder: &Path| {
         let mut file = b"REDIS0011".to_vec();
-        file.extend_from_slice(&library(code));
+        file.extend_from_slice(&library(&body.text()));
         file.push(OPCODE_EOF);
         let sum = crc64(&file);
         file.extend_from_slice(&sum.to_le_bytes());
@@ -165,9 +212,14 @@ fn start(binary: &Path, code: &str) -> Result<Measured> {
     let mut scene = Scene::begin(binary, &options(), &prepare)?;
     if scene.is_answered()? {
         scene = scene.play(&|scene| {
-            let ended = scene.has_ended(WATCHED_FOR);
+            let patience = if body.grows { REFUSED_WITHIN } else { WATCHED_FOR };
+            let ended = scene.has_ended(patience);
             if ended { Ok(()) } else { shut_down(scene) }
         })?;
+    }
+    if body.grows {
+        let is_refused = !scene.server.is_alive() && scene.server.log_tail().contains(REFUSED_LINE);
+        scene.check(is_refused, || "the start has not refused the library by its name".to_owned());
     }
     let logged = scene.log_bytes();
     scene.check(logged <= LOG_MAX_BYTES, || format!("the log grew to {logged} bytes of {LOG_MAX_BYTES}"));

@@ -128,10 +128,11 @@ impl Scene {
         }
     }
 
-    /// Whether the server ends within `patience`.
+    /// Whether the server ends within `patience`; the memory that it had up to then is noted.
     pub(super) fn has_ended(&mut self, patience: Duration) -> bool {
         let began = shell::now();
         while self.server.is_alive() {
+            self.note_memory();
             if began.elapsed() > patience {
                 return false;
             }

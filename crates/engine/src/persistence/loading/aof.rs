@@ -22,11 +22,6 @@ impl AofLoad {
         let mut config = control.config.clone();
         // With save points, FLUSHALL would save.
         config.assign(param::SAVE, &[b""]).expect("no save points are as good as any");
-        // What the log holds was accepted: no limit on what clients ask for holds for its scripts.
-        let unlimited = i64::MAX.to_string();
-        config
-            .assign(param::SCRIPT_MEMORY_LIMIT, &[unlimited.as_bytes()])
-            .expect("the largest number of bytes");
         let mut limits = control.limits.clone();
         // What has expired stays: the log has the deletions.
         Arc::make_mut(&mut limits).import_mode = true;

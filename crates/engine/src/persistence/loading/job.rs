@@ -66,7 +66,7 @@ impl LoadJob {
             }
             LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
         };
-        let machines = machine_limits(&control.config).of_accepted();
+        let machines = machine_limits(&control.config).of_file();
         let functions = LoadedFunctions::default();
         LoadJob { reader, keyspace, old: plan.old, progress, machines, functions }
     }
@@ -118,7 +118,7 @@ impl LoadWatch for FileWatch<'_, '_> {
 }
 
 /// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do,
-/// without limit.
+/// without limit of time; memory as [`MachineLimits::of_file`] says.
 fn load_functions(
     libraries: &[Arc<[u8]>],
     machines: MachineLimits,

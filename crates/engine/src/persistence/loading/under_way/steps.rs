@@ -123,7 +123,7 @@ impl Control {
                 self.functions.join(brought, replaces).map(drop)
             }
         };
-        // What was accepted before had no bound while it was loaded.
+        // While it was loaded, a library out of a file had a bound of its own.
         self.functions.set_limit(crate::scripting::state::memory_limit(&self.config));
         joined
     }
