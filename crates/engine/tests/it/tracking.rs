@@ -799,6 +799,27 @@ fn no_command_leaves_the_table_above_its_bound() {
     assert_eq!(told(&mut rig, client).matches("invalidate").count(), 0, "they came behind the replies");
 }
 
+/// A bound that was lowered holds soon: rows make room for half a millisecond of each iteration.
+#[test]
+fn a_lower_bound_is_reached_by_time_and_not_by_a_number_of_rows() {
+    let (mut rig, client) = tracker("");
+    let names: Vec<String> = (0..5000).map(|of| format!("k{of}")).collect();
+    rig.run_as(client, &format!("MGET {}", names.join(" ")));
+    rig.run("CONFIG SET tracking-table-max-keys 2000");
+    rig.end_iteration();
+    assert_eq!(total(&mut rig, "tracking_total_keys"), 2000);
+    // Where rows take their time, the iteration ends and the next goes on.
+    rig.process.us_each_look = 600;
+    rig.run("CONFIG SET tracking-table-max-keys 10");
+    rig.end_iteration();
+    let first = total(&mut rig, "tracking_total_keys");
+    assert!(10 < first && first < 2000, "{first}");
+    for _ in 0..2000 / 64 {
+        rig.end_iteration();
+    }
+    assert_eq!(total(&mut rig, "tracking_total_keys"), 10);
+}
+
 /// A name that is kept counts as a key for each 64 bytes.
 #[test]
 fn the_bound_of_keys_bounds_the_bytes_of_names() {

@@ -94,7 +94,14 @@ impl Engine {
             let Engine { control, sessions, units, .. } = self;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
-            self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
+            let mut until = None;
+            while self.control.clients.tracking.is_over(self.control.limits.tracked_keys_max) {
+                self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
+                let now_ns = process.now().mono_ns;
+                if now_ns >= *until.get_or_insert(now.mono_ns.saturating_add(EVICTION_SLICE_NS)) {
+                    break;
+                }
+            }
             self.send_held(now);
             self.tell_orphaned_targets(now);
             self.log_disconnected(process);
@@ -367,8 +374,11 @@ fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]
 /// Databases in which the name of a row that makes room is looked for.
 const SEARCHED_DATABASES: usize = 16;
 
-/// Rows that make room at once where the bound was lowered.
+/// Rows that make room between two looks at the clock where the bound was lowered.
 const VICTIMS_AT_ONCE: usize = 64;
+
+/// How long rows make room in an iteration where the bound was lowered, ns.
+const EVICTION_SLICE_NS: u64 = 500_000;
 
 /// How long a slice of freeing takes, ns.
 const SLICE_NS: u64 = 50_000;
