@@ -20,7 +20,7 @@ mod source;
 
 use blocks::SegmentFound;
 use class::{ByteSet, LetterCase};
-use form::{Form, is_plain, matches_one_star};
+use form::{PatternForm, is_plain, matches_one_star};
 use source::{MatchWork, PatternSource};
 use std::marker::PhantomData;
 
@@ -48,7 +48,7 @@ pub(crate) fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
 pub struct Pattern<'a> {
     text: &'a [u8],
     is_nocase: bool,
-    form: Form<'a>,
+    form: PatternForm<'a>,
     /// Where the pattern has long classes.
     compiled: Option<Box<Compiled>>,
 }
@@ -58,17 +58,17 @@ impl<'a> Pattern<'a> {
     pub fn new(text: &'a [u8]) -> Pattern<'a> {
         match Compiled::where_needed::<Exact>(text) {
             None => {
-                let form = Form::of(text, Raw::<Exact>::new(text));
+                let form = PatternForm::of(text, Raw::<Exact>::new(text));
                 Pattern { text, is_nocase: false, form, compiled: None }
             }
-            compiled => Pattern { text, is_nocase: false, form: Form::Stars, compiled },
+            compiled => Pattern { text, is_nocase: false, form: PatternForm::Stars, compiled },
         }
     }
 
     /// As [`Pattern::new`], with ASCII letters equal in both cases, but for a byte escaped within a class.
     pub fn nocase(text: &'a [u8]) -> Pattern<'a> {
         let compiled = Compiled::where_needed::<NoCase>(text);
-        Pattern { text, is_nocase: true, form: Form::Stars, compiled }
+        Pattern { text, is_nocase: true, form: PatternForm::Stars, compiled }
     }
 
     /// Whether all of `text` matches.
@@ -86,13 +86,13 @@ impl<'a> Pattern<'a> {
     #[inline]
     fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
         match &self.form {
-            Form::Plain => Some(text == self.text),
+            PatternForm::Plain => Some(text == self.text),
             // Most texts of most patterns differ in the first byte, which takes no call.
-            Form::Prefix { end } => {
+            PatternForm::Prefix { end } => {
                 Some(text.first() == self.text.first() && text.starts_with(&self.text[..*end]))
             }
-            Form::Infix(finder) => Some(finder.find(text).is_some()),
-            Form::OneStar { star, after_stars, elements_after } => {
+            PatternForm::Infix(finder) => Some(finder.find(text).is_some()),
+            PatternForm::OneStar { star, after_stars, elements_after } => {
                 let first = self.text[0];
                 if is_plain(first) && text.first() != Some(&first) {
                     return Some(false);
@@ -100,7 +100,7 @@ impl<'a> Pattern<'a> {
                 let at = (*star, *after_stars, *elements_after);
                 Some(matches_one_star(Raw::<Exact>::new(self.text), at, text))
             }
-            Form::Stars => self.run_stars(text, work),
+            PatternForm::Stars => self.run_stars(text, work),
         }
     }
 
@@ -166,24 +166,31 @@ pub fn fuzz_glob(data: &[u8]) {
     assert_eq!(matches(b"*", text), !text.is_empty());
 }
 
+/// How many plain bytes the pattern begins with, at which most texts fail; `None` where the text begins with
+/// others.
+#[inline(always)]
+fn plain_start<S: PatternSource>(pattern: &[u8], text: &[u8]) -> Option<usize> {
+    let mut p = 0;
+    if S::IS_EXACT {
+        while let Some(&byte) = pattern.get(p)
+            && is_plain(byte)
+        {
+            if text.get(p) != Some(&byte) {
+                return None;
+            }
+            p += 1;
+        }
+    }
+    Some(p)
+}
+
 /// Whether the text matches; `None` where the allowance did not suffice.
 fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> Option<bool> {
     let pattern = source.pattern();
     if text.is_empty() {
         return Some(pattern.is_empty());
     }
-    let mut p = 0;
-    if S::IS_EXACT {
-        // Plain bytes at the start, which most texts fail at.
-        while let Some(&byte) = pattern.get(p)
-            && is_plain(byte)
-        {
-            if text.get(p) != Some(&byte) {
-                return Some(false);
-            }
-            p += 1;
-        }
-    }
+    let Some(mut p) = plain_start::<S>(pattern, text) else { return Some(false) };
     let mut t = p;
     let mut retry: Option<(usize, usize)> = None;
     let mut credit = 0;

@@ -1,5 +1,5 @@
-//! Forms of patterns whose match takes steps that are linear in the text whatever the text: most patterns have
-//! one. Neither the way back to a star nor an allowance is needed.
+//! Forms of patterns whose match takes steps that are linear in the text whatever the text: most patterns
+//! have one. Neither the way back to a star nor an allowance is needed.
 //!
 //! ```text
 //!  name         Plain       the text itself
@@ -12,9 +12,9 @@
 use super::source::PatternSource;
 use memchr::memmem::Finder;
 
-/// What a pattern is made of. Positions are of the pattern's bytes.
+/// The parts of a pattern. Positions are of the pattern's bytes.
 #[derive(Clone, Debug)]
-pub(super) enum Form<'a> {
+pub(super) enum PatternForm<'a> {
     Plain,
     Prefix {
         end: usize,
@@ -30,40 +30,40 @@ pub(super) enum Form<'a> {
     Stars,
 }
 
-impl<'a> Form<'a> {
+impl<'a> PatternForm<'a> {
     /// The form of a pattern in which every byte equals itself alone. O(1): longer patterns than
     /// [`FORM_BYTES_MAX`] have none.
-    pub(super) fn of(pattern: &'a [u8], source: impl PatternSource) -> Form<'a> {
+    pub(super) fn of(pattern: &'a [u8], source: impl PatternSource) -> PatternForm<'a> {
         if pattern.len() > FORM_BYTES_MAX {
-            return Form::Stars;
+            return PatternForm::Stars;
         }
         let end = plain_bytes(pattern);
         if end == pattern.len() {
-            return Form::Plain;
+            return PatternForm::Plain;
         }
         if end > 0 && is_stars(&pattern[end..]) {
-            return Form::Prefix { end };
+            return PatternForm::Prefix { end };
         }
         let begin = stars(pattern);
         if begin > 0 {
             let inner = &pattern[begin..];
             let plain = plain_bytes(inner);
             if plain > 0 && plain < inner.len() && is_stars(&inner[plain..]) {
-                return Form::Infix(Box::new(Finder::new(&inner[..plain])));
+                return PatternForm::Infix(Box::new(Finder::new(&inner[..plain])));
             }
         }
         let (star, _) = elements_to_star(source, 0);
         let after_stars = star + stars(&pattern[star..]);
         match elements_to_star(source, after_stars) {
             (end, elements_after) if end == pattern.len() => {
-                Form::OneStar { star, after_stars, elements_after }
+                PatternForm::OneStar { star, after_stars, elements_after }
             }
-            _ => Form::Stars,
+            _ => PatternForm::Stars,
         }
     }
 }
 
-/// Whether `text` matches a pattern of one star, see [`Form::OneStar`].
+/// Whether `text` matches a pattern of one star, see [`PatternForm::OneStar`].
 pub(super) fn matches_one_star(
     source: impl PatternSource,
     (star, after_stars, elements_after): (usize, usize, usize),

@@ -97,11 +97,11 @@ fn every_form_agrees_with_the_definition_without_an_allowance() {
         let expected = oracle(&pattern, &text, exact);
         let compiled = Pattern::new(&pattern);
         let form = match compiled.form {
-            Form::Plain => 0,
-            Form::Prefix { .. } => 1,
-            Form::Infix(_) => 2,
-            Form::OneStar { .. } => 3,
-            Form::Stars => 4,
+            PatternForm::Plain => 0,
+            PatternForm::Prefix { .. } => 1,
+            PatternForm::Infix(_) => 2,
+            PatternForm::OneStar { .. } => 3,
+            PatternForm::Stars => 4,
         };
         met[form][usize::from(expected)] += 1;
         let allowance = &mut Allowance::of_steps(0);
@@ -122,7 +122,7 @@ fn the_forms_of_patterns() {
     assert_eq!(form(b"[*"), "OneStar { star: 2, after_stars: 2, elements_after: 0 }");
     assert_eq!(form(b"*\\:*"), "Stars");
     let long = [b"*".to_vec(), b"a".repeat(5000), b"*".to_vec()].concat();
-    assert!(matches!(Pattern::new(&long).form, Form::Stars));
+    assert!(matches!(Pattern::new(&long).form, PatternForm::Stars));
     assert!(Pattern::new(&long).matches(&b"a".repeat(5000)));
 }
 

@@ -308,7 +308,7 @@ fn table_of_error(heap: &mut Heap, told: Vec<u8>) -> Result<TableRef, Fault> {
     Ok(table)
 }
 
-/// What `err` says of an error's text, in two parts.
+/// The two parts of an error's text, as `err` shows it.
 fn told_parts(text: &[u8]) -> [&[u8]; 2] {
     let text = until_zero(text);
     match text.strip_prefix(b"-") {
@@ -320,7 +320,7 @@ fn told_parts(text: &[u8]) -> [&[u8]; 2] {
     }
 }
 
-/// Bytes of the code that a text begins with, and the space behind it; 0 where there is no space.
+/// Bytes of the code that a text begins with, and the space after it; 0 where there is no space.
 fn code_len(text: &[u8]) -> usize {
     memchr::memchr(b' ', text).map_or(0, |space| space + 1)
 }

@@ -74,7 +74,7 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         Some(text) => {
             let bytes = ctx.heap.bytes(text);
             let told = c_text(bytes);
-            // A text that is told as it is, is copied once, behind its position.
+            // A text that is told as it is, is copied once, after its position.
             Err(if told.len() == bytes.len() { Fault::level(text.into(), 1) } else { Fault::text(told) })
         }
         None => Err(Fault::text("assertion failed!")),

@@ -144,7 +144,7 @@ fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
 }
 
 /// A concatenation: the text so far, the next index and the last one, and how many bytes are written of a
-/// long element and the separator behind it.
+/// long element and the separator after it.
 struct Concatenation {
     out: Vec<u8>,
     at: i64,

@@ -60,7 +60,7 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
         sum = before.checked_mul(u64::from(base)).and_then(|sum| sum.checked_add(u64::from(value)));
         at += 1;
     }
-    // Digits behind one that did not fit change nothing.
+    // Digits after one that did not fit change nothing.
     at += digits_of(&text[at..], base as u8);
     if !is_blank(&text[at..]) {
         return None;

@@ -96,8 +96,8 @@ fn what_a_program_does_wrong_is_told() {
     assert!(call.ends_with("Script attempted to access nonexistent global variable 'call'"), "{call}");
 }
 
-/// Programs without an end, by what they do in their loop: of each kind of way out of the machine one. A library
-/// that is loaded has neither `pcall` nor `coroutine`, and an error ends its program.
+/// Programs without an end, by what they do in their loop: of each kind of way out of the machine one. A
+/// library that is loaded has neither `pcall` nor `coroutine`, and an error ends its program.
 const ENDLESS: [&str; 7] = [
     "while true do end",
     "while true do server.log(server.LOG_NOTICE, 'x') end",

@@ -237,7 +237,7 @@ fn long_runs_of_blanks_zeros_and_digits_are_read_as_short_ones() {
         assert_eq!(of(&format!("0x{zeros}1F.8p1")), Some(63.0), "{len}");
         assert_eq!(of(&format!("0x0.{zeros}8p{}", 4 * len + 1)), Some(1.0), "{len}");
         assert_eq!(of(&format!("0x1{zeros}p-{}", 4 * len)), Some(1.0), "{len}");
-        // A bit behind the last that fits, and none.
+        // A bit after the last that fits, and none.
         assert_eq!(of(&format!("0x20000000000001{zeros}p-{}", 4 * len)), Some(9_007_199_254_740_992.0));
         assert_eq!(of(&format!("0x20000000000001{zeros}8p-{}", 4 * len + 4)), Some(9_007_199_254_740_994.0));
         assert!(of(&format!("nan({ones})")).is_some_and(f64::is_nan), "{len}");
