@@ -55,7 +55,8 @@ pub trait Allocator: Sync {
 pub struct Allocated {
     /// Given out, to the program and to the threads' caches.
     pub allocated: usize,
-    /// Of that, freed blocks that the threads' caches keep for the next allocations of their sizes.
+    /// Freed blocks, a part of `allocated`, that the threads' caches keep for the next allocations of their
+    /// sizes.
     pub cached: usize,
     /// In pages with something given out.
     pub active: usize,
