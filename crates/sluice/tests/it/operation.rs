@@ -260,7 +260,7 @@ fn a_fault_inside_the_allocator_is_reported_with_names_of_functions() {
         }
     }
     // A thread that starts late may meet the fault before the main thread does: its stack begins elsewhere.
-    assert_report(&mut server, &["crashed by signal: 11", "src/alloc.rs", "_rjem_je_"]);
+    assert_report(&mut server, &["crashed by signal: 11", "src/allocator.rs", "_rjem_je_"]);
     assert_eq!(server.wait().signal(), Some(11), "and not by the alarm of a report that hangs");
 }
 
