@@ -60,6 +60,11 @@ pub const fn tree<K, V>(len: usize) -> usize {
     }
 }
 
+/// A size for display, in as few bytes as may be: [`u32::MAX`] for more.
+pub fn short(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
 /// The largest class; what is larger is rounded up to pages.
 const CLASSES_MAX: usize = 16 * 1024;
 const PAGE: usize = 4096;

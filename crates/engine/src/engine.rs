@@ -437,7 +437,7 @@ impl Engine {
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.caller.traffic.input_bytes = used;
-            session.caller.traffic.input_free = crate::session::short(free);
+            session.caller.traffic.input_free = sluice_base::heap::short(free);
         }
     }
 
@@ -545,7 +545,7 @@ impl Engine {
         }
         let outbox = std::mem::take(session.unsent_mut());
         session.in_flight += outbox.len();
-        session.output_peak = session.output_peak.max(crate::session::short(outbox.len()));
+        session.output_peak = session.output_peak.max(sluice_base::heap::short(outbox.len()));
         self.stats.output_peaks.note(session.in_flight);
         if durable < u64::MAX || session.front.is_some() {
             return self.defer_output(key, outbox, durable);

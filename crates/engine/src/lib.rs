@@ -27,10 +27,12 @@ pub use exec::batch::{Flow, Submitted};
 pub use exec::declared::DeclaredKeysCheck;
 pub use host::action::{Action, Crash};
 pub use host::process::{
-    AofFacts, AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile,
-    CertificateFact, CertificateFacts, Counts, CpuTimes, EventLoopCounts, Facts, IoThreads, Process,
-    ProcessClock, ProcessMemory, ProcessNumbers, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink,
-    StreamBufferFacts, SyncFacts, UserFile,
+    AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile, Process,
+    ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
+};
+pub use observe::facts::{
+    AofFacts, CertificateFact, CertificateFacts, Counts, CpuTimes, EventLoopCounts, Facts, IoThreads,
+    ProcessNumbers, StreamBufferFacts, SyncFacts,
 };
 pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
 pub use observe::memory_parts::MemoryPart;

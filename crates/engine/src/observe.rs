@@ -1,6 +1,7 @@
 //! What operators see: INFO, counters, latencies, logs.
 
 pub(crate) mod commandlog;
+pub(crate) mod facts;
 pub(crate) mod hot_keys;
 pub(crate) mod info;
 pub(crate) mod latency;

@@ -10,6 +10,7 @@ pub(crate) mod line;
 pub(crate) mod output_limit;
 pub(crate) mod transaction;
 
+use crate::pubsub::registry::Subscribed;
 use crate::session::front::FrontOutput;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
@@ -104,27 +105,6 @@ pub struct MultiShown {
     pub queued: i32,
     /// Bytes of the transaction that EXEC runs, for display; [`u32::MAX`] for more.
     pub bytes: u32,
-}
-
-/// How much a client has subscribed to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Subscribed {
-    /// Channels.
-    pub channels: u32,
-    /// Patterns.
-    pub patterns: u32,
-    /// Shard channels.
-    pub shards: u32,
-    /// Bytes that this takes, for display; [`u32::MAX`] for more.
-    pub bytes: u32,
-}
-
-impl Subscribed {
-    /// Whether it has subscribed to anything.
-    #[inline]
-    pub(crate) fn is_any(&self) -> bool {
-        self.channels + self.patterns + self.shards > 0
-    }
 }
 
 /// What a client calls itself. Few do all of it, and there are many clients.
@@ -761,11 +741,6 @@ impl Sessions {
     pub(crate) fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()
     }
-}
-
-/// A size for display, in as few bytes as may be.
-pub(crate) fn short(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.

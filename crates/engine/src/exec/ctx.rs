@@ -4,8 +4,9 @@
 
 use crate::control::Control;
 use crate::host::action::Action;
-use crate::host::process::{Facts, Process};
+use crate::host::process::Process;
 use crate::observe::commandlog::CommandLog;
+use crate::observe::facts::Facts;
 use crate::observe::hot_keys::HotKeys;
 use crate::observe::latency::LatencyMonitor;
 use crate::observe::stats::Stats;

@@ -102,7 +102,7 @@ impl Engine {
             return Ok(Outcome::Done);
         };
         session.caller.flags.in_exec = true;
-        session.caller.multi.bytes = crate::session::short(transaction.heap_bytes());
+        session.caller.multi.bytes = sluice_base::heap::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());
         let position = TransactionPosition { transaction, next: 0 };
         self.run_queued_commands(unit, session, position, None, now, process)

@@ -3,9 +3,10 @@
 use crate::control::{ClientRelations, Control};
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
 use crate::families::users::{Attempt, authenticate};
+use crate::pubsub::registry::Subscribed;
 use crate::session::identity::Identity;
 use crate::session::line::LineSources;
-use crate::session::{ClientFlags, Closing, Subscribed};
+use crate::session::{ClientFlags, Closing};
 use sluice_base::num;
 use sluice_base::version;
 use sluice_command::specs::connection as specs;

@@ -14,7 +14,7 @@ mod shutdown;
 
 use crate::exec::ctx::{Handler, ReportCtx, Route, route};
 use crate::families::server::common::view;
-use crate::host::process::Facts;
+use crate::observe::facts::Facts;
 use crate::observe::info::{self};
 use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;

@@ -3,12 +3,13 @@
 use crate::exec::ctx::{Handler, Route, UsersCtx, route};
 use crate::host::action::Action;
 use crate::host::process::Process;
+use crate::observe::stats::RefusalCounts;
 use crate::session::Session;
 use crate::session::identity::Identity;
 use crate::session::line::LineSources;
 use crate::users::UsersState;
 use crate::users::load::{JudgedUsers, UserLoad};
-use crate::users::refusals::{LoggedRefusal, RefusalCounts, line_of};
+use crate::users::refusals::{LoggedRefusal, line_of};
 use sluice_acl::{
     AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Rights, Selector, genpass, random_bytes_for,
 };

@@ -23,15 +23,14 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client_memory::ClientMemoryPass;
+pub(crate) use client_memory::{ClientMemoryPass, LOOKED_AT_MAX};
 pub(crate) use families::{FamilyId, family};
 pub(crate) use fields::field;
 pub(crate) use lines::human;
-pub(crate) use numbers::{MemoryReport, difference, ratio};
+pub(crate) use numbers::MemoryReport;
 pub(crate) use sample::CommandLatencies;
 pub use sample::{Health, MetricsSample};
-pub(crate) use steps::LOOKED_AT_MAX;
 pub(crate) use table::text;
 pub use text::{EndpointNumbers, MetricsFormat};
-pub(crate) use value::Number;
+pub(crate) use value::{Number, difference, ratio};
 pub(crate) use view::View;

@@ -8,9 +8,9 @@
 //!   json.rs, history.rs: bytes of both
 //! ```
 //!
-//! Invariants: (1) nothing is gathered while nobody looks: the cron gathers for [`WATCHED_NS`] after an ask;
-//! (2) what the main thread does for one ask is bounded, however many clients and keys there are; (3) names
-//! of keys, and arguments of commands, are in no JSON but that for a request whose user may read them.
+//! Invariants: (1) nothing is gathered while nobody looks: the cron gathers for `watch::WATCHED_NS` after an
+//! ask; (2) what the main thread does for one ask is bounded, however many clients and keys there are; (3)
+//! names of keys, and arguments of commands, are in no JSON but that for a request whose user may read them.
 
 mod clients;
 mod details;
@@ -20,11 +20,7 @@ mod keys;
 mod steps;
 mod watch;
 
-pub use details::{Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
+pub use details::{Credentials, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails};
 pub use history::{HistoryPoint, HistoryTotals, history_json};
 pub use json::PageJson;
-pub use steps::JUDGED_MAX;
 pub(crate) use watch::PageWatch;
-
-/// How long the cron goes on to gather after an ask, nanoseconds.
-pub(crate) const WATCHED_NS: u64 = 10_000_000_000;

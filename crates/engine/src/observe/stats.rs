@@ -2,8 +2,8 @@
 //!
 //! Written by the main thread only, and kept off the cache lines of the command table.
 
-use crate::host::process::{Facts, IoThreads};
-use crate::users::refusals::RefusalCounts;
+use crate::observe::facts::{Facts, IoThreads};
+use sluice_acl::{Reason, Refusal};
 use sluice_base::Histogram;
 use sluice_base::{Now, heap};
 use std::collections::BTreeMap;
@@ -422,6 +422,38 @@ impl CompactionStats {
     /// Milliseconds of the current stretch.
     pub(crate) fn current_ms(&self, now_ms: i64) -> u64 {
         if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
+    }
+}
+
+/// What was refused, by reason: INFO's `acl_access_denied_*`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefusalCounts {
+    /// Attempts to authenticate.
+    pub auth: u64,
+    /// Commands.
+    pub command: u64,
+    /// Keys.
+    pub key: u64,
+    /// Channels.
+    pub channel: u64,
+    /// Certificates that name no user.
+    pub tls_cert: u64,
+    /// Databases.
+    pub database: u64,
+}
+
+impl RefusalCounts {
+    /// Counts one.
+    pub(crate) fn add(&mut self, refusal: Refusal) {
+        let count = match refusal {
+            Refusal::Auth => &mut self.auth,
+            Refusal::TlsCert => &mut self.tls_cert,
+            Refusal::Request(Reason::Command) => &mut self.command,
+            Refusal::Request(Reason::Key) => &mut self.key,
+            Refusal::Request(Reason::Channel) => &mut self.channel,
+            Refusal::Request(Reason::Database) => &mut self.database,
+        };
+        *count += 1;
     }
 }
 

@@ -12,7 +12,6 @@
 
 mod steps;
 
-use crate::session::short;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::{Mark, Outbox, Protocol};
@@ -185,7 +184,7 @@ impl Multicasts {
             &mut self.groups[usize::from(group.0)].lists[proto as usize];
         let listing = &mut self.clients[client.slot as usize];
         let before = std::mem::replace(&mut listing.last, id);
-        listing.bytes = listing.bytes.saturating_add(short(bytes));
+        listing.bytes = listing.bytes.saturating_add(heap::short(bytes));
         *is_mixed |= multicast.lists.last().is_none_or(|last| last.id != before);
         if multicast.receivers.capacity() == 0 {
             multicast.receivers.reserve(*room);

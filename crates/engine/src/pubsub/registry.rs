@@ -8,7 +8,6 @@
 //! one takes the place of one that leaves. A client that ends costs that for each of its own subscriptions.
 //! Nothing limits how many a client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
 
-use crate::session::Subscribed;
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
 use sluice_base::glob::{self, LongClasses, SHORT_BYTES_MAX};
@@ -33,6 +32,27 @@ pub enum TopicKind {
 pub(crate) struct TopicRef {
     kind: TopicKind,
     slot: u32,
+}
+
+/// How much a client has subscribed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Subscribed {
+    /// Channels.
+    pub channels: u32,
+    /// Patterns.
+    pub patterns: u32,
+    /// Shard channels.
+    pub shards: u32,
+    /// Bytes that this takes, for display; [`u32::MAX`] for more.
+    pub bytes: u32,
+}
+
+impl Subscribed {
+    /// Whether it has subscribed to anything.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.channels + self.patterns + self.shards > 0
+    }
 }
 
 /// All subscriptions.
@@ -269,7 +289,7 @@ impl PubSub {
     pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };
         let [channels, patterns, shards] = own.indexes.each_ref().map(|indexes| indexes.len() as u32);
-        Subscribed { channels, patterns, shards, bytes: crate::session::short(own.bytes) }
+        Subscribed { channels, patterns, shards, bytes: heap::short(own.bytes) }
     }
 
     /// Has the running command send its message to the subscribers of a channel, or of a shard channel.

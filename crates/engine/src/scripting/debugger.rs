@@ -24,8 +24,10 @@ use human::push_human;
 use sluice_commands::Args;
 use sluice_lua::{CodePosition, LineWatch};
 use sluice_resp::Outbox;
-pub(crate) use steps::LOOK_NS;
 
+/// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or
+/// it has lost its client.
+pub(crate) const LOOK_NS: u64 = 100_000_000;
 /// The name of the chunk whose lines are shown.
 const CHUNK: &[u8] = b"@user_script";
 

@@ -1,11 +1,10 @@
 //! What the engine keeps of scripts between their runs, and what others see of the run that stands still.
 
-use crate::host::process::Process;
 use crate::scripting::cache::ScriptCache;
 use crate::scripting::functions::Functions;
 use crate::scripting::library::MachineLimits;
 use crate::scripting::machine::{MachineKind, ScriptMachine};
-use sluice_base::{LogLevel, Watched, heap};
+use sluice_base::{Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
 use sluice_lua::{Fault, Garbage};
@@ -256,21 +255,22 @@ pub(crate) fn is_machine_setting(id: sluice_config::ParamId) -> bool {
 impl ScriptWatch {
     /// A signal ends the server. A script that has changed nothing is ended. One that has written, and one of
     /// the primary, is waited for without a bound: half of its changes would be in the data that are saved,
-    /// and `shutdown-timeout` is for replicas, which lose nothing.
-    pub(crate) fn end_for_server(&mut self, process: &mut dyn Process) {
-        let Some(running) = self.running.as_deref_mut() else { return };
+    /// and `shutdown-timeout` is for replicas, which lose nothing. A line for the log, where it has not been
+    /// said that the server waits.
+    pub(crate) fn end_for_server(&mut self) -> Option<String> {
+        let running = self.running.as_deref_mut()?;
         if !running.has_written && !running.is_obeyed {
             running.ending.get_or_insert(EarlyEnd::ServerEnds);
         } else if !std::mem::replace(&mut running.delays_end, true) {
             let what =
                 if running.is_obeyed { "a script of the primary" } else { "a script that has written" };
-            let text = format!(
+            return Some(format!(
                 "The end of the server waits for {what}, for as long as that takes: {}. To end the server without the changes of that \
                  script, and without saving: SHUTDOWN NOSAVE FORCE NOW",
                 String::from_utf8_lossy(&running.name)
-            );
-            process.log(LogLevel::Warning, &text);
+            ));
         }
+        None
     }
 
     pub(crate) fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {

@@ -90,7 +90,7 @@ impl Engine {
             }
             let key = session.key;
             let idle = now.unix_s() - session.caller.traffic.last_s;
-            session.output_peak = crate::session::short(session.output_bytes());
+            session.output_peak = sluice_base::heap::short(session.output_bytes());
             let flags = session.caller.flags;
             let exempt = session.caller.kind != ClientKind::Normal
                 || flags.monitor

@@ -135,7 +135,7 @@ impl Engine {
         }
         // What is written of the reply counts as memory of the client.
         let queued = open.at.transaction.as_ref().map_or(0, |position| position.transaction.heap_bytes());
-        session.caller.multi.bytes = crate::session::short(queued + open.reply.len());
+        session.caller.multi.bytes = sluice_base::heap::short(queued + open.reply.len());
         self.units.open = Some(Box::new(open));
         *self.control.clients.unit_stands_open = true;
     }

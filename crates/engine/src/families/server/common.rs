@@ -1,7 +1,7 @@
 //! What several files of this family use: arguments, look-ups, replies.
 
 use crate::exec::ctx::ReportCtx;
-use crate::host::process::Facts;
+use crate::observe::facts::Facts;
 use crate::observe::info::View;
 
 pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {

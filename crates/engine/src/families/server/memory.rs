@@ -1,7 +1,7 @@
 //! MEMORY.
 
 use crate::exec::ctx::{ReportCtx, ServerCtx};
-use crate::host::process::Facts;
+use crate::observe::facts::Facts;
 use crate::observe::info::{MemoryReport, difference, human, ratio};
 use crate::scripting::state::ScriptFacts;
 use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};

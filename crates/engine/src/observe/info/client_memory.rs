@@ -2,6 +2,10 @@
 
 use crate::session::Session;
 
+/// Up to so many clients, a sample looks at each of them; of more, the cron has looked within the last
+/// second. A look at a client is some misses of the cache: ten thousand would take a millisecond or two.
+pub(crate) const LOOKED_AT_MAX: usize = 256;
+
 /// Memory of clients, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClientMemory {

@@ -84,13 +84,3 @@ pub(crate) fn index_bytes(db: &Db) -> u64 {
 fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
-
-/// `a / b`, and 1 where there is nothing to compare.
-pub(crate) fn ratio(a: u64, b: u64) -> f64 {
-    if b == 0 { 1.0 } else { a as f64 / b as f64 }
-}
-
-/// `a - b` with its sign.
-pub(crate) fn difference(a: u64, b: u64) -> i64 {
-    a.wrapping_sub(b) as i64
-}

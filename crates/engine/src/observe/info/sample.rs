@@ -3,10 +3,9 @@
 
 use super::families::{FamilyId, family};
 use super::fields::{FieldId, field};
-use super::numbers::{difference, ratio};
 use super::sink::Sink;
-use super::value::{FieldValue, Number};
-use crate::host::process::ProcessNumbers;
+use super::value::{FieldValue, Number, difference, ratio};
+use crate::observe::facts::ProcessNumbers;
 use sluice_base::Histogram;
 use std::fmt::Display;
 

@@ -2,12 +2,13 @@
 
 use super::families::family;
 use super::fields::{FieldId, field};
-use super::numbers::{MemoryReport, difference, ratio};
+use super::numbers::MemoryReport;
 use super::sink::Sink;
 use super::value::{FieldValue, ValuePart};
+use super::value::{difference, ratio};
 use super::view::View;
 use crate::control::Control;
-use crate::host::process::{EventLoopCounts, SyncFacts};
+use crate::observe::facts::{EventLoopCounts, SyncFacts};
 use crate::observe::progress::under_way::WorkSources;
 use crate::observe::progress::{LongWork, WorkKind};
 use crate::persistence::loading::LoadUnderWay;

@@ -1,14 +1,11 @@
 //! The engine's part of a sample for the metrics endpoint.
 
+use super::client_memory::LOOKED_AT_MAX;
 use super::sample::MetricsSample;
 use super::table;
 use super::view::View;
 use crate::engine::Engine;
 use crate::host::process::Process;
-
-/// Up to so many clients, a sample looks at each of them; of more, the cron has looked within the last
-/// second. A look at a client is some misses of the cache: ten thousand would take a millisecond or two.
-pub(crate) const LOOKED_AT_MAX: usize = 256;
 
 impl Engine {
     /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open

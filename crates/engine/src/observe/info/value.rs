@@ -177,3 +177,13 @@ impl<'a> From<&'a String> for FieldValue<'a> {
         FieldValue::Text(text)
     }
 }
+
+/// `a / b`, and 1 where there is nothing to compare.
+pub(crate) fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 1.0 } else { a as f64 / b as f64 }
+}
+
+/// `a - b` with its sign.
+pub(crate) fn difference(a: u64, b: u64) -> i64 {
+    a.wrapping_sub(b) as i64
+}

@@ -2,7 +2,7 @@
 
 use super::client_memory::ClientMemory;
 use crate::control::Control;
-use crate::host::process::Facts;
+use crate::observe::facts::Facts;
 use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
 use crate::scripting::state::ScriptFacts;

@@ -2,6 +2,9 @@
 
 use super::keys::LargestKeys;
 
+/// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
+pub const JUDGED_MAX: usize = 4;
+
 /// What requests for the page want beside a sample.
 #[derive(Clone, Debug, Default)]
 pub struct PageAsk {

@@ -2,8 +2,8 @@
 
 use super::clients::{CLIENTS_SHOWN, held_bytes};
 use super::details::{
-    ClientRow, Credentials, HotKeyRow, JudgedCredentials, MayShow, PageAsk, PageDetails, ScriptRow,
-    SlowCommandRow,
+    ClientRow, Credentials, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
+    ScriptRow, SlowCommandRow,
 };
 use super::keys::KEYS_SHOWN;
 use crate::engine::Engine;
@@ -26,9 +26,6 @@ const LOOK_NS_MAX: u64 = 2_500_000;
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
 /// Accesses in a second of a key that is shown: with less than three that were drawn it may be chance.
 const HOT_LEAST: u64 = 30;
-/// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
-pub const JUDGED_MAX: usize = 4;
-
 /// Bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
 

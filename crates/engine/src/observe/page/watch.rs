@@ -1,9 +1,11 @@
 //! What is gathered for the page between two asks, and until when.
 
-use super::WATCHED_NS;
 use super::clients::ClientScan;
 use super::keys::KeyScan;
 use sluice_base::Now;
+
+/// How long the cron goes on to gather after an ask, nanoseconds.
+const WATCHED_NS: u64 = 10_000_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]

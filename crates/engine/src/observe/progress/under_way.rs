@@ -3,7 +3,7 @@
 
 use super::{LongWork, WorkKind};
 use crate::control::Control;
-use crate::host::process::SyncFacts;
+use crate::observe::facts::SyncFacts;
 use crate::persistence::background::JobState;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;

@@ -3,7 +3,8 @@
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{AofBacklog, AofFacts, AofIncrement, BackgroundFile, Process, SaveError};
+use crate::host::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
+use crate::observe::facts::AofFacts;
 use crate::persistence::background::JobState;
 use sluice_base::LogLevel;
 use sluice_base::Now;

@@ -172,7 +172,8 @@ impl Engine {
     pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
         let waits = self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End);
         if waits && !self.control.debug.cron_paused {
-            self.control.scripts.end_for_server(process);
+            let line = self.control.scripts.end_for_server();
+            line.into_iter().for_each(|line| process.log(LogLevel::Warning, &line));
         }
         self.control.debug.end_waits_for_cron = waits;
         waits

@@ -19,9 +19,6 @@ use sluice_resp::{ArgumentList, Requests};
 
 /// Instructions between two looks at the clock.
 const INSTRUCTIONS: u32 = 500;
-/// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or
-/// it has lost its client.
-pub(crate) const LOOK_NS: u64 = 100_000_000;
 /// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.
 const ASIDE_NS: u64 = 100_000_000;
 

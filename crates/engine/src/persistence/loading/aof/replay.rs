@@ -8,10 +8,10 @@
 use super::AofLoad;
 use crate::engine::Engine;
 use crate::host::process::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile,
-    Counts, Facts, Process, ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles,
-    SnapshotSink, UserFile,
+    AofBacklog, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile, Process,
+    ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
 };
+use crate::observe::facts::{AofFacts, Counts, Facts};
 use crate::persistence::loading::aof::AofEnd;
 use crate::scripting::library::LoadWatch;
 use sluice_base::LogLevel;
