@@ -1,5 +1,8 @@
 //! The control plane: configuration, logs of commands and latencies, monitors, replicas, pauses.
 
+mod files;
+mod replicas;
+
 use crate::observe::commandlog::CommandLog;
 use crate::observe::hot_keys::HotKeyCounts;
 use crate::observe::latency::LatencyMonitor;
@@ -15,6 +18,7 @@ use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
 use crate::scripting::functions::Functions;
 use crate::scripting::state::ScriptWatch;
+use crate::session::Session;
 use crate::session::identity::is_open;
 use crate::session::line::LineSources;
 use crate::users::UsersState;
@@ -403,6 +407,16 @@ impl Control {
     pub(crate) fn end_pause(&mut self) {
         *self.clients.pause = Pause::default();
         self.clients.blocking.release_postponed();
+    }
+
+    /// A command behind CLIENT CACHING has ended, unless it stands in a transaction that goes on.
+    pub(crate) fn end_caching(&mut self, session: &Session) {
+        if session.transaction.is_some() || !session.tracks_reads {
+            return;
+        }
+        if let Some(client) = self.clients.tracking.client_mut(session.key) {
+            client.caching = false;
+        }
     }
 }
 

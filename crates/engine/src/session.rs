@@ -8,6 +8,7 @@ pub(crate) mod front;
 pub(crate) mod identity;
 pub(crate) mod line;
 pub(crate) mod output_limit;
+pub(crate) mod replica_feed;
 pub(crate) mod transaction;
 
 use crate::pubsub::registry::Subscribed;
@@ -604,6 +605,19 @@ impl Session {
     /// Bytes of the requests that it has deferred: what it waits with, and its transaction.
     pub(crate) fn deferred_bytes(&self) -> usize {
         self.multi_mem() + self.waiting.as_ref().map_or(0, |waiting| waiting.heap_bytes())
+    }
+
+    /// The session's next output must not be sent before this position is durable.
+    pub(crate) fn wait_until_durable(&mut self, position: u64) {
+        self.durable_at = self.durable_at.max(position);
+    }
+
+    /// Lists a session for which a thread produces, if the server has something to take.
+    pub(crate) fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
+        if !self.queued && !self.unsent_mut().is_empty() {
+            self.queued = true;
+            ready.push(self.key);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! meet, waits for its end; so do the users of a file, whose rights the rest of the unit would meet, and
 //! invalidations that gather in an iteration, which would cut the unit's reply. Each such caller asks
 //! [`Control::between_units`], and comes again later when the answer is no: in the next iteration, at the
-//! cron, or at the end of the unit ([`Engine::end_open_unit`](crate::Engine)).
+//! cron, or at the end of the unit (`Engine::end_open_unit`).
 //!
 //! Not asked is what a queued command of the unit itself does (FLUSHALL saves the empty data, DEBUG RELOAD
 //! loads), and what the link to a primary tells of the history of data that were loaded: those commands have
@@ -16,7 +16,6 @@
 //! closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
 
 use crate::control::Control;
-use crate::engine::Engine;
 use sluice_base::mistake::{self, Mistake};
 
 /// What waits for the end of a unit that stands open.
@@ -69,17 +68,6 @@ impl BetweenUnits {
     ];
 }
 
-impl Engine {
-    /// What was refused since the last call because a unit stands open: for tests, in builds with assertions
-    /// alone.
-    #[doc(hidden)]
-    pub fn take_refused_between_units(&mut self) -> Vec<String> {
-        let refused = self.control.clients.refused_between_units.take();
-        let is_refused = |what: &&BetweenUnits| refused & 1 << **what as u32 != 0;
-        BetweenUnits::ALL.iter().filter(is_refused).map(|what| format!("{what:?}")).collect()
-    }
-}
-
 impl Control {
     /// Whether this may happen now: whether no unit stands open.
     #[inline]
@@ -92,6 +80,13 @@ impl Control {
         }
         let is_forgotten = what == BetweenUnits::Role && mistake::is_made(Mistake::RoleInsideRun);
         !stands_open || is_forgotten
+    }
+
+    /// What was refused since the last call because a unit stands open: in builds with assertions alone.
+    pub(crate) fn take_refused_between_units(&self) -> Vec<String> {
+        let refused = self.clients.refused_between_units.take();
+        let is_refused = |what: &&BetweenUnits| refused & 1 << **what as u32 != 0;
+        BetweenUnits::ALL.iter().filter(is_refused).map(|what| format!("{what:?}")).collect()
     }
 }
 

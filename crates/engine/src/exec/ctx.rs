@@ -11,6 +11,7 @@ use crate::observe::hot_keys::HotKeys;
 use crate::observe::latency::LatencyMonitor;
 use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
+use crate::persistence::loading::aof::LogReplay;
 use crate::pubsub::registry::PubSub;
 use crate::pubsub::tracking::Tracking;
 use crate::pubsub::watch::Watching;
@@ -187,6 +188,8 @@ pub struct DebugCtx<'a> {
     pub reply: Reply<'a>,
     /// Whether it may wait: not inside a transaction.
     pub may_wait: bool,
+    /// What loads an append-only file.
+    pub(crate) replay: LogReplay,
 }
 
 /// The process around, to ask and not to change.

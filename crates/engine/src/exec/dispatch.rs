@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
+use crate::persistence::loading::aof::replay::replay;
 use crate::session::Session;
 use crate::session::line::LineSources;
 use crate::users::rights;
@@ -294,7 +295,7 @@ impl Engine {
         let data = keyspace.dataset(access, effects);
         let now = access.now;
         let may_wait = unit.standing.row().may_wait;
-        let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, may_wait };
+        let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, may_wait, replay };
         let result = run(&mut ctx, args);
         self.after_server(session, outbox);
         // A load breaks a save off.

@@ -81,7 +81,7 @@ fn check(ctx: &ServerCtx<'_>, wanted: &FailoverArgs) -> Result<(), CmdError> {
     let lacks = wanted.force && (wanted.timeout_ms.is_none() || wanted.target.is_none());
     refuse_if(lacks, "ERR FAILOVER with force option requires both a timeout and target HOST and IP.")?;
     let Some(target) = &wanted.target else { return Ok(()) };
-    let replica = target.replica(control, ctx.sessions);
+    let replica = control.replica_at(target, ctx.sessions);
     refuse_if(replica.is_none(), "ERR FAILOVER target HOST and PORT is not a replica.")?;
     let is_online = replica.is_some_and(|replica| replica.is_online());
     refuse_if(!is_online, "ERR FAILOVER target replica is not online.")

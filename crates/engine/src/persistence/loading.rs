@@ -35,7 +35,6 @@ mod job;
 mod plan;
 mod under_way;
 
-pub(crate) use aof::replay::ReplayProcess;
 pub use job::LoadJob;
 pub(crate) use job::LoadSource;
 pub(crate) use plan::{LoadPlan, LoadPurpose, OldData};

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
 use crate::persistence::background::JobState;
-use crate::replication::replicas::StreamTaken;
+use crate::session::replica_feed::{FeedResult, StreamTaken};
 use crate::session::{Announced, Closing, Medium, Session, SyncStage};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -32,8 +32,8 @@ use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_persist::rdb::{Version, WriteOptions};
 use sluice_replication::ReplicationStream;
-use sluice_replication::{Feed, FeedSource, FullSyncs, SyncGreeting, SyncRequest};
-use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
+use sluice_replication::SnapshotPieces;
+use sluice_replication::{Feed, FeedSource, SyncGreeting, SyncRequest};
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
 /// What a replica can read.
@@ -42,92 +42,6 @@ fn version_for(announced: &Announced) -> Version {
     // its own.
     let is_older = announced.eof && announced.version < VERSION_9;
     if is_older { Version::Common } else { Version::Valkey }
-}
-
-/// Whether a session's snapshot can still be had.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FeedResult {
-    Well,
-    /// There is no more of it, and it is not whole: the replica has to ask again.
-    Failed,
-}
-
-impl Session {
-    /// Whether part of a snapshot is not sent yet.
-    fn reads_snapshot(&self) -> bool {
-        self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
-    }
-
-    /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
-    fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
-        let Some(feed) = &mut self.feed else { return FeedResult::Well };
-        let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
-        if feed.needs_length {
-            let bytes = match syncs.made() {
-                SnapshotMade::UnderWay => return FeedResult::Well,
-                SnapshotMade::Failed => return FeedResult::Failed,
-                SnapshotMade::Whole(bytes) => bytes,
-            };
-            let header = format!("${bytes}\r\n");
-            self.outbox.push(header.as_bytes());
-            replica.snapshot_queued += header.len();
-            replica.stage = SyncStage::Sending;
-            feed.needs_length = false;
-            (feed.progress_ns, feed.began_ns) = (now.mono_ns, now.mono_ns);
-        }
-        while replica.snapshot_queued < AHEAD_BYTES {
-            match syncs.next_piece(&mut feed.source) {
-                NextPiece::Piece(piece) => {
-                    if replica.snapshot_queued == 0 {
-                        feed.progress_ns = now.mono_ns;
-                    }
-                    replica.snapshot_queued += piece.len();
-                    self.outbox.push_shared(piece);
-                }
-                NextPiece::Later => return FeedResult::Well,
-                NextPiece::Failed => return FeedResult::Failed,
-                NextPiece::End => {
-                    self.end_feed(syncs, now);
-                    return FeedResult::Well;
-                }
-            }
-        }
-        FeedResult::Well
-    }
-
-    /// The snapshot was queued whole.
-    fn end_feed(&mut self, syncs: &mut FullSyncs, now: Now) {
-        let Some(mut feed) = self.feed.take() else { return };
-        syncs.leave(&feed.source);
-        syncs.ended.push(self.key);
-        let Some(replica) = &mut self.caller.replica else { return };
-        if let Some(trailer) = feed.trailer.take() {
-            self.outbox.push(trailer.as_bytes());
-            replica.snapshot_queued += trailer.len();
-        }
-        replica.stage = SyncStage::Online;
-        // It had nothing to acknowledge until now.
-        replica.acked_s = now.unix_s();
-        let rdb_only = self.caller.origin.announced.as_ref().is_some_and(|announced| announced.rdb_only);
-        if rdb_only && self.caller.closing == Closing::No {
-            self.caller.closing = Closing::AfterReply;
-        }
-    }
-
-    /// The replica has taken so many bytes.
-    fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
-        let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
-        let of_snapshot = replica.snapshot_queued.min(bytes);
-        replica.snapshot_queued -= of_snapshot;
-        match &mut self.feed {
-            Some(feed) => {
-                feed.progress_ns = now.mono_ns;
-                feed.taken_bytes = feed.taken_bytes.saturating_add(of_snapshot as u64);
-            }
-            None => return FeedResult::Well,
-        }
-        self.feed_on(syncs, now)
-    }
 }
 
 /// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said
@@ -562,5 +476,3 @@ fn close(session: &mut Session, to_close: &mut Vec<SessionKey>) {
 
 /// Version 9.0.0.
 const VERSION_9: u32 = 9 << 16;
-/// Bytes of a snapshot that are queued ahead of what the replica has taken.
-const AHEAD_BYTES: usize = 4 << 20;

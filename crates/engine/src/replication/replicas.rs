@@ -12,61 +12,13 @@ use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
 use crate::replication::acks::online_replicas;
 use crate::session::output_limit::exceeds;
-use crate::session::{Closing, NOT_ACKED, ReplicaState, Session, SyncStage};
+use crate::session::replica_feed::StreamTaken;
+use crate::session::{Closing, NOT_ACKED, ReplicaState, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{Now, hex};
 use sluice_config::param;
-use sluice_replication::NextPiece;
-use sluice_replication::{Backlog, Spooled, WINDOW_BYTES};
-
-/// What a replica was queued.
-pub(crate) enum StreamTaken {
-    Bytes(u64),
-    /// There is no more of what was kept for it: it has to ask again.
-    Failed,
-}
-
-impl Session {
-    /// Queues what comes next of the stream, as far as the window allows.
-    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
-        let Session { outbox, feed, caller, in_flight, .. } = self;
-        let Some(replica) = &mut caller.replica else { return StreamTaken::Bytes(0) };
-        if replica.stage != SyncStage::Online || replica.awaits_ack || feed.is_some() {
-            return StreamTaken::Bytes(0);
-        }
-        let from = replica.next;
-        while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
-            let room = WINDOW_BYTES - outbox.len() - *in_flight;
-            let Some(receiver) = replica.spool else {
-                replica.next = backlog.read(replica.next, room, outbox);
-                continue;
-            };
-            if backlog.reaches(replica.next) {
-                spooled.leave(receiver);
-                replica.spool = None;
-                continue;
-            }
-            match spooled.next(receiver) {
-                NextPiece::Piece(piece) => {
-                    replica.next += piece.len() as u64;
-                    outbox.push_shared(piece);
-                }
-                NextPiece::Later => break,
-                NextPiece::End | NextPiece::Failed => return StreamTaken::Failed,
-            }
-        }
-        StreamTaken::Bytes(replica.next.saturating_sub(from))
-    }
-
-    /// Whether it has a position in the stream that it cannot take yet, because it takes a snapshot.
-    fn waits_for_snapshot(&self) -> bool {
-        let state = self.caller.replica_state();
-        state.is_some_and(|replica| {
-            replica.stage != SyncStage::Online || replica.awaits_ack || self.feed.is_some()
-        })
-    }
-}
+use sluice_replication::Backlog;
 
 impl Engine {
     /// Offers the replicas what was added to the stream: once an iteration of the event loop.
@@ -302,29 +254,6 @@ impl Engine {
                 (replica.acked, replica.acked_aof) = (NOT_ACKED, 0);
             }
         }
-    }
-}
-
-impl Control {
-    /// Whether there are fewer good replicas than writes need.
-    pub(crate) fn lacks_replicas(&self) -> bool {
-        let needed = self.config.int(param::MIN_REPLICAS_TO_WRITE);
-        needed > 0
-            && self.config.int(param::MIN_REPLICAS_MAX_LAG) > 0
-            && !self.replication.stream.has_primary()
-            && *self.replication.good_replicas < needed
-    }
-
-    /// All replicas, those that wait for a snapshot or read one included, in order of arrival.
-    pub(crate) fn replicas(&self) -> Vec<SessionKey> {
-        let mut keys = self.replication.stream.replicas.clone();
-        let syncs = &self.replication.full_syncs;
-        for key in syncs.waiting().chain(syncs.readers.iter().copied()) {
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        keys
     }
 }
 

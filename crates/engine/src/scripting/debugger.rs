@@ -17,6 +17,7 @@
 //! ends, and ends instead where it has written nothing.
 
 mod human;
+mod stepping;
 mod steps;
 
 use crate::scripting::machine::ScriptMachine;

@@ -285,4 +285,11 @@ impl Engine {
         self.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
+
+    /// What was refused since the last call because a unit stands open: for tests, in builds with assertions
+    /// alone.
+    #[doc(hidden)]
+    pub fn take_refused_between_units(&mut self) -> Vec<String> {
+        self.control.take_refused_between_units()
+    }
 }

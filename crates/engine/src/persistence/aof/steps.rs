@@ -3,7 +3,7 @@
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
 use crate::host::process::{AofBacklog, Process};
-use crate::session::{Caller, Closing, Session};
+use crate::session::{Caller, Closing};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
@@ -17,13 +17,6 @@ use std::ops::{ControlFlow, Range};
 /// a command.
 fn receives_pushes(caller: &Caller) -> bool {
     caller.subscribed.is_any() || caller.flags.monitor || caller.replica.is_some()
-}
-
-impl Session {
-    /// The session's next output must not be sent before this position is durable.
-    pub(crate) fn wait_until_durable(&mut self, position: u64) {
-        self.durable_at = self.durable_at.max(position);
-    }
 }
 
 impl Engine {

@@ -1,21 +1,26 @@
 //! An append-only file that is to be loaded, as a value.
 
-pub(super) mod replay;
+pub(crate) mod replay;
 
 use crate::control::Control;
 use crate::host::process::AofFiles;
 use sluice_commands::Limits;
 use sluice_config::{Config, param};
+use sluice_keyspace::Keyspace;
+use sluice_snapshot::{LoadResult, NotLoaded, Reporter};
 use std::sync::Arc;
 
 /// An append-only file that is loaded.
-pub(super) struct AofLoad {
-    files: Box<dyn AofFiles>,
-    config: Config,
-    limits: Arc<Limits>,
+pub(crate) struct AofLoad {
+    pub(super) files: Box<dyn AofFiles>,
+    pub(super) config: Config,
+    pub(super) limits: Arc<Limits>,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
-    skip_checksum: bool,
+    pub(super) skip_checksum: bool,
 }
+
+/// What loads an append-only file into a keyspace: a second engine, of which a load as a value knows no more.
+pub(crate) type LogReplay = fn(AofLoad, &mut Keyspace, &mut Reporter<'_>) -> Result<LoadResult, NotLoaded>;
 
 impl AofLoad {
     pub(super) fn new(control: &Control, files: Box<dyn AofFiles>) -> AofLoad {

@@ -1,6 +1,6 @@
 //! A load as a value: made by the engine, run by a thread of the server.
 
-use super::aof::AofLoad;
+use super::aof::{AofLoad, LogReplay};
 use super::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::control::Control;
 use crate::host::process::AofFiles;
@@ -22,13 +22,13 @@ pub(crate) enum LoadSource {
     /// A snapshot file.
     Snapshot(Box<dyn SnapshotSource>),
     /// The files of an append-only file.
-    Aof(Box<dyn AofFiles>),
+    Aof(Box<dyn AofFiles>, LogReplay),
 }
 
 /// What reads them.
 enum LoadReader {
     Snapshot(Box<dyn SnapshotSource>, Box<FileLoad>),
-    Aof(Box<AofLoad>),
+    Aof(Box<AofLoad>, LogReplay),
 }
 
 /// A load that has to be run: by any thread, once.
@@ -64,7 +64,7 @@ impl LoadJob {
                 let options = load_options(control, keyspace.hasher(), plan, now);
                 LoadReader::Snapshot(source, Box::new(FileLoad::new(options)))
             }
-            LoadSource::Aof(files) => LoadReader::Aof(Box::new(AofLoad::new(control, files))),
+            LoadSource::Aof(files, replay) => LoadReader::Aof(Box::new(AofLoad::new(control, files)), replay),
         };
         let machines = machine_limits(&control.config).of_file();
         let functions = LoadedFunctions::default();
@@ -87,7 +87,7 @@ impl LoadJob {
         let out = &mut Reporter { progress: &progress, thread };
         let result = match reader {
             LoadReader::Snapshot(mut source, file) => file.run(source.as_mut(), &mut keyspace, out),
-            LoadReader::Aof(load) => load.run(&mut keyspace, out),
+            LoadReader::Aof(load, replay) => replay(*load, &mut keyspace, out),
         };
         let result = result.and_then(|brought| {
             let loaded = load_functions(&brought.libraries, machines, out)?;

@@ -1,5 +1,6 @@
 //! A load as the main thread sees it: begun, watched, and at its end.
 
+mod installation;
 mod steps;
 
 use crate::persistence::loading::plan::LoadPlan;

@@ -1,6 +1,5 @@
 //! How a rewrite of the append-only file begins, goes on and ends.
 
-use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
@@ -10,34 +9,6 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
-
-const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were passed over when it was loaded, and \
-                                 they would be lost. SAVE, move the folder of the append-only file away, start with \
-                                 appendonly no, and turn the append-only file on then.";
-
-const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file holds keys that were passed over when it was \
-                                 loaded; the next start would not read it, and a save would replace it. Give another \
-                                 dbfilename, or move that file and load without it.";
-
-impl Control {
-    /// Ends a rewrite that is scheduled, if there is one.
-    pub(crate) fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
-        if std::mem::take(&mut self.persistence.rewriting.scheduled) {
-            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
-            process.log(LogLevel::Notice, text);
-        }
-    }
-
-    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for
-    /// the log.
-    pub(crate) fn rewrite_refusal(&self) -> Option<&'static str> {
-        if self.persistence.partly_loaded.aof {
-            return Some(PARTLY_LOADED_AOF);
-        }
-        // From the first base on the next start reads no RDB file, and knows no more that one holds more.
-        (!self.persistence.aof.is_on() && self.snapshot_holds_more()).then_some(PARTLY_LOADED_RDB)
-    }
-}
 
 /// What growth and the disk ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

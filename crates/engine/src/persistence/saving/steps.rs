@@ -1,7 +1,6 @@
 //! Saving: SAVE, BGSAVE, save points, the save at the end.
 
 use super::{Ending, UnderWay, Why};
-use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
@@ -9,25 +8,9 @@ use crate::persistence::background::JobState;
 use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_config::param;
 
 /// After a failure the next save is tried so many seconds later.
 const RETRY_S: i64 = 5;
-
-impl Control {
-    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the
-    /// epoch.
-    pub(crate) fn rdb_began_s(&self) -> Option<i64> {
-        self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
-    }
-
-    /// Whether writes are refused because the data could not be saved.
-    pub(crate) fn refuses_writes(&self) -> bool {
-        self.persistence.saving.failed
-            && self.config.bool(param::STOP_WRITES_ON_BGSAVE_ERROR)
-            && !self.config.save_points().is_empty()
-    }
-}
 
 impl Engine {
     /// Begins the save that the last command has asked for: between two units.

@@ -172,18 +172,6 @@ impl Engine {
     }
 }
 
-impl crate::control::Control {
-    /// A command behind CLIENT CACHING has ended, unless it stands in a transaction that goes on.
-    pub(crate) fn end_caching(&mut self, session: &Session) {
-        if session.transaction.is_some() || !session.tracks_reads {
-            return;
-        }
-        if let Some(client) = self.clients.tracking.client_mut(session.key) {
-            client.caching = false;
-        }
-    }
-}
-
 impl Delivery<'_> {
     /// Tells whoever may have a copy of a key that the key has changed: at once those who have read it, at
     /// the end of the iteration those who have asked for a prefix. `writer` is the client that has written

@@ -1,13 +1,12 @@
 //! How a FAILOVER goes on.
 
 use super::FailoverTarget;
-use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use crate::replication::acks::has_reached;
 use crate::replication::role::RoleWanted;
-use crate::session::{ReplicaState, Session, Sessions};
+use crate::session::{ReplicaState, Session};
 use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 use sluice_replication::Primary;
@@ -80,7 +79,7 @@ impl Engine {
         };
         let found = match &failover.target {
             Some(target) => {
-                target.replica(control, &self.sessions).is_some_and(has_all).then(|| target.clone())
+                control.replica_at(target, &self.sessions).is_some_and(has_all).then(|| target.clone())
             }
             None => {
                 let mut sessions =
@@ -161,16 +160,3 @@ impl Engine {
 const TIME_IS_OVER: &str = "FAILOVER to {} time out exceeded, failing over.";
 
 const IS_SYNCED: &str = "Failover target {} is synced, failing over.";
-
-impl FailoverTarget {
-    /// The replica that is reached there, if one is connected: the last that has come.
-    pub(crate) fn replica(&self, control: &Control, sessions: &Sessions) -> Option<ReplicaState> {
-        let sessions = control.replicas().into_iter().filter_map(|key| sessions.get(key));
-        let there = sessions.filter(|session| {
-            let (ip, port) = session.caller.replica_address();
-            ip.eq_ignore_ascii_case(&self.host) && i64::from(port) == self.port
-        });
-        let states = there.filter_map(|session| session.caller.replica_state());
-        states.min_by_key(|replica| replica.superseded_at.is_some())
-    }
-}

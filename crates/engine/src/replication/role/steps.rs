@@ -1,13 +1,12 @@
 //! How this server changes its role and follows a primary.
 
 use super::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
-use crate::control::Control;
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use crate::session::identity::Identity;
-use crate::session::{Caller, ClientAddress, ClientKind, Closing, Session};
+use crate::session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -19,33 +18,6 @@ use sluice_replication::{HistoryPoint, Primary};
 use sluice_resp::Request;
 use sluice_resp::command::push_command;
 use sluice_snapshot::Duplicates;
-
-impl Control {
-    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded
-    /// yet: no save may.
-    pub(crate) fn awaits_sync_file(&self) -> bool {
-        self.replication.replica.as_ref().is_some_and(|role| role.link.is_committed())
-    }
-
-    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if
-    /// its command belongs there. Reads do not where the client has said READONLY.
-    pub(crate) fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
-        let role = self
-            .replication
-            .replica
-            .as_ref()
-            .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)?;
-        let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
-        let Primary { host, port } = role.primary();
-        belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
-    }
-
-    /// Whether the data may be older than clients expect, and are not shown for that reason.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.replication.replica.as_ref().is_some_and(|role| !role.is_up())
-            && !self.config.bool(param::REPLICA_SERVE_STALE_DATA)
-    }
-}
 
 impl Engine {
     /// Whom this server follows.

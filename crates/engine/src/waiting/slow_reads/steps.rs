@@ -201,16 +201,6 @@ impl Engine {
     }
 }
 
-impl Session {
-    /// Lists a session for which a thread produces, if the server has something to take.
-    fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
-        if !self.queued && !self.unsent_mut().is_empty() {
-            self.queued = true;
-            ready.push(self.key);
-        }
-    }
-}
-
 /// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1
 /// MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;

@@ -23,7 +23,8 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     ctx.control.persistence.saving.cancelled |= ctx.control.persistence.saving.under_way.is_some();
     let purpose = LoadPurpose::Debug(ctx.session.key);
     let plan = LoadPlan::new(purpose, OldData::Freed, Duplicates::Refused);
-    let job = ctx.control.begin_load(LoadSource::Aof(files), ctx.data.empty_twin(), plan, ctx.now);
+    let job =
+        ctx.control.begin_load(LoadSource::Aof(files, ctx.replay), ctx.data.empty_twin(), plan, ctx.now);
     ctx.actions.push(Action::Load(Box::new(job)));
     Ok(Outcome::Wait(Box::new(WaitFor::Load)))
 }

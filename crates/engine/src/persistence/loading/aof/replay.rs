@@ -24,33 +24,31 @@ use sluice_snapshot::{LoadResult, LoadedHistory, NotLoaded, Reporter, SnapshotFi
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-impl AofLoad {
-    /// Loads all files into `keyspace`. Cost: O(files).
-    pub(in crate::persistence::loading) fn run(
-        self,
-        keyspace: &mut Keyspace,
-        out: &mut Reporter<'_>,
-    ) -> Result<LoadResult, NotLoaded> {
-        let AofLoad { mut files, config, limits, skip_checksum } = self;
-        let parts = files.list().map_err(|lines| {
-            lines.into_iter().for_each(|line| out.log(LogLevel::Warning, line));
-            NotLoaded::Failed
-        })?;
-        let twin = keyspace.empty_twin();
-        let now = out.thread.now();
-        let mut engine = Engine::for_replay(config, limits, std::mem::replace(keyspace, twin), now);
-        engine.control.debug.skip_checksum = skip_checksum;
-        let mut process = ReplayProcess { out, recent: now, history: LoadedHistory::default() };
-        let result = load_parts(&mut engine, parts, &mut process);
-        let history = process.history;
-        let Engine { keyspace: filled, control, .. } = engine;
-        *keyspace = filled;
-        result.map(|()| LoadResult {
-            counts: control.persistence.last_load,
-            libraries: control.libraries(),
-            history,
-        })
-    }
+/// Loads all files into `keyspace`. Cost: O(files).
+pub(crate) fn replay(
+    load: AofLoad,
+    keyspace: &mut Keyspace,
+    out: &mut Reporter<'_>,
+) -> Result<LoadResult, NotLoaded> {
+    let AofLoad { mut files, config, limits, skip_checksum } = load;
+    let parts = files.list().map_err(|lines| {
+        lines.into_iter().for_each(|line| out.log(LogLevel::Warning, line));
+        NotLoaded::Failed
+    })?;
+    let twin = keyspace.empty_twin();
+    let now = out.thread.now();
+    let mut engine = Engine::for_replay(config, limits, std::mem::replace(keyspace, twin), now);
+    engine.control.debug.skip_checksum = skip_checksum;
+    let mut process = ReplayProcess { out, recent: now, history: LoadedHistory::default() };
+    let result = load_parts(&mut engine, parts, &mut process);
+    let history = process.history;
+    let Engine { keyspace: filled, control, .. } = engine;
+    *keyspace = filled;
+    result.map(|()| LoadResult {
+        counts: control.persistence.last_load,
+        libraries: control.libraries(),
+        history,
+    })
 }
 
 fn load_parts(

@@ -1,0 +1,140 @@
+//! What a session queues for a replica: the pieces of a snapshot, then the stream.
+
+use crate::session::{Closing, Session, SyncStage};
+use sluice_base::Now;
+use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotMade, Spooled, WINDOW_BYTES};
+
+/// Whether a session's snapshot can still be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FeedResult {
+    Well,
+    /// There is no more of it, and it is not whole: the replica has to ask again.
+    Failed,
+}
+
+/// What a replica was queued.
+pub(crate) enum StreamTaken {
+    Bytes(u64),
+    /// There is no more of what was kept for it: it has to ask again.
+    Failed,
+}
+
+impl Session {
+    /// Whether part of a snapshot is not sent yet.
+    pub(crate) fn reads_snapshot(&self) -> bool {
+        self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
+    }
+
+    /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
+    pub(crate) fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
+        let Some(feed) = &mut self.feed else { return FeedResult::Well };
+        let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
+        if feed.needs_length {
+            let bytes = match syncs.made() {
+                SnapshotMade::UnderWay => return FeedResult::Well,
+                SnapshotMade::Failed => return FeedResult::Failed,
+                SnapshotMade::Whole(bytes) => bytes,
+            };
+            let header = format!("${bytes}\r\n");
+            self.outbox.push(header.as_bytes());
+            replica.snapshot_queued += header.len();
+            replica.stage = SyncStage::Sending;
+            feed.needs_length = false;
+            (feed.progress_ns, feed.began_ns) = (now.mono_ns, now.mono_ns);
+        }
+        while replica.snapshot_queued < AHEAD_BYTES {
+            match syncs.next_piece(&mut feed.source) {
+                NextPiece::Piece(piece) => {
+                    if replica.snapshot_queued == 0 {
+                        feed.progress_ns = now.mono_ns;
+                    }
+                    replica.snapshot_queued += piece.len();
+                    self.outbox.push_shared(piece);
+                }
+                NextPiece::Later => return FeedResult::Well,
+                NextPiece::Failed => return FeedResult::Failed,
+                NextPiece::End => {
+                    self.end_feed(syncs, now);
+                    return FeedResult::Well;
+                }
+            }
+        }
+        FeedResult::Well
+    }
+
+    /// The snapshot was queued whole.
+    fn end_feed(&mut self, syncs: &mut FullSyncs, now: Now) {
+        let Some(mut feed) = self.feed.take() else { return };
+        syncs.leave(&feed.source);
+        syncs.ended.push(self.key);
+        let Some(replica) = &mut self.caller.replica else { return };
+        if let Some(trailer) = feed.trailer.take() {
+            self.outbox.push(trailer.as_bytes());
+            replica.snapshot_queued += trailer.len();
+        }
+        replica.stage = SyncStage::Online;
+        // It had nothing to acknowledge until now.
+        replica.acked_s = now.unix_s();
+        let rdb_only = self.caller.origin.announced.as_ref().is_some_and(|announced| announced.rdb_only);
+        if rdb_only && self.caller.closing == Closing::No {
+            self.caller.closing = Closing::AfterReply;
+        }
+    }
+
+    /// The replica has taken so many bytes.
+    pub(crate) fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
+        let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
+        let of_snapshot = replica.snapshot_queued.min(bytes);
+        replica.snapshot_queued -= of_snapshot;
+        match &mut self.feed {
+            Some(feed) => {
+                feed.progress_ns = now.mono_ns;
+                feed.taken_bytes = feed.taken_bytes.saturating_add(of_snapshot as u64);
+            }
+            None => return FeedResult::Well,
+        }
+        self.feed_on(syncs, now)
+    }
+
+    /// Queues what comes next of the stream, as far as the window allows.
+    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
+        let Session { outbox, feed, caller, in_flight, .. } = self;
+        let Some(replica) = &mut caller.replica else { return StreamTaken::Bytes(0) };
+        if replica.stage != SyncStage::Online || replica.awaits_ack || feed.is_some() {
+            return StreamTaken::Bytes(0);
+        }
+        let from = replica.next;
+        while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
+            let room = WINDOW_BYTES - outbox.len() - *in_flight;
+            let Some(receiver) = replica.spool else {
+                replica.next = backlog.read(replica.next, room, outbox);
+                continue;
+            };
+            if backlog.reaches(replica.next) {
+                spooled.leave(receiver);
+                replica.spool = None;
+                continue;
+            }
+            match spooled.next(receiver) {
+                NextPiece::Piece(piece) => {
+                    replica.next += piece.len() as u64;
+                    outbox.push_shared(piece);
+                }
+                NextPiece::Later => break,
+                NextPiece::End | NextPiece::Failed => return StreamTaken::Failed,
+            }
+        }
+        StreamTaken::Bytes(replica.next.saturating_sub(from))
+    }
+
+    /// Whether it has a position in the stream that it cannot take yet, because it takes a snapshot.
+    pub(crate) fn waits_for_snapshot(&self) -> bool {
+        let state = self.caller.replica_state();
+        state.is_some_and(|replica| {
+            replica.stage != SyncStage::Online || replica.awaits_ack || self.feed.is_some()
+        })
+    }
+}
+
+/// Bytes of a snapshot that are queued ahead of what the replica has taken.
+const AHEAD_BYTES: usize = 4 << 20;
