@@ -46,7 +46,7 @@ pub use persistence::background::Slice;
 pub use persistence::loading::LoadEnded;
 pub use persistence::saving::{Ending, key_delay_us};
 pub use pubsub::delivery::SHARED_BYTES_MIN;
-pub use pubsub::multicast::{GroupOutput, Multicast, OutputGroup};
+
 pub use replication::role::{LinkCounts, SyncSource};
 pub use replication::transport::{LinkDriver, LinkTransport};
 pub use scripting::state::ScriptGarbage;

@@ -1,7 +1,9 @@
 //! What clients hear of: subscriptions, messages on their way, keys that are watched.
 
 pub(crate) mod delivery;
-pub(crate) mod multicast;
-pub(crate) mod registry;
-pub(crate) mod tracking;
-pub(crate) mod watch;
+pub(crate) mod multicast {
+    mod steps;
+}
+pub(crate) mod tracking {
+    mod steps;
+}

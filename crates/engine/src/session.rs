@@ -11,7 +11,6 @@ pub(crate) mod output_limit;
 pub(crate) mod replica_feed;
 pub(crate) mod transaction;
 
-use crate::pubsub::registry::Subscribed;
 use crate::session::front::FrontOutput;
 use crate::session::identity::Identity;
 use crate::session::transaction::Transaction;
@@ -26,6 +25,7 @@ use sluice_commands::{Limits, ReplyMode};
 use sluice_replication::Feed;
 use sluice_replication::SpoolReceiver;
 use sluice_resp::{AuthState, Outbox, Protocol};
+use sluice_subscriptions::registry::Subscribed;
 use std::sync::Arc;
 
 /// The client that runs a command: all that handlers may see of it.

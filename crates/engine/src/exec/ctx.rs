@@ -12,9 +12,6 @@ use crate::observe::latency::LatencyMonitor;
 use crate::observe::stats::Stats;
 use crate::persistence::background::JobState;
 use crate::persistence::loading::aof::LogReplay;
-use crate::pubsub::registry::PubSub;
-use crate::pubsub::tracking::Tracking;
-use crate::pubsub::watch::Watching;
 use crate::scripting::state::ScriptFacts;
 use crate::session::line::LineSources;
 use crate::session::transaction::Transaction;
@@ -27,6 +24,9 @@ use sluice_commands::{Args, DataHandler, KeyRights, Limits, Renames, Run, check_
 use sluice_config::Config;
 use sluice_keyspace::{Dataset, DbRef, Keyspace};
 use sluice_resp::Reply;
+use sluice_subscriptions::registry::PubSub;
+use sluice_subscriptions::tracking::Tracking;
+use sluice_subscriptions::watch::Watching;
 
 /// For commands on all databases at once.
 pub struct DatasetCtx<'a> {

@@ -7,7 +7,6 @@ mod tracking;
 use crate::exec::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
 use crate::families::client::common::on_or_off;
 use crate::families::connection::check_label;
-use crate::pubsub::registry::Subscribed;
 use crate::session::line::{LineSources, Running};
 use crate::session::{Closing, Session, Sessions};
 use crate::waiting::blocking::Unblock;
@@ -16,6 +15,7 @@ use sluice_base::num;
 use sluice_command::derive::help;
 use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, WaitFor, until_zero};
+use sluice_subscriptions::registry::Subscribed;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLIENT_CACHING, Handler::PubSub(tracking::caching)),

@@ -3,7 +3,6 @@
 use crate::control::{ClientRelations, Control};
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
 use crate::families::users::{Attempt, authenticate};
-use crate::pubsub::registry::Subscribed;
 use crate::session::identity::Identity;
 use crate::session::line::LineSources;
 use crate::session::{ClientFlags, Closing};
@@ -13,6 +12,7 @@ use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, until_zero};
 use sluice_config::param;
 use sluice_resp::{Protocol, Reply};
+use sluice_subscriptions::registry::Subscribed;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::ECHO, Handler::Session(echo)),

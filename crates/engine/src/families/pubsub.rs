@@ -2,12 +2,12 @@
 //! sends.
 
 use crate::exec::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
-use crate::pubsub::registry::TopicKind;
 use sluice_base::glob;
 use sluice_command::derive::help;
 use sluice_command::specs::pubsub as specs;
 use sluice_commands::{Args, CmdError, DataHandler, Outcome, ReplyMode, Run, reply_lines, until_zero};
 use sluice_resp::Reply;
+use sluice_subscriptions::registry::TopicKind;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSUBSCRIBE, Handler::PubSub(|ctx, args| subscribe(ctx, args, TopicKind::Pattern))),

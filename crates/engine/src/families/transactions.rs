@@ -1,9 +1,9 @@
 //! MULTI, DISCARD, WATCH, UNWATCH. EXEC is in `exec/transaction.rs`.
 
 use crate::exec::ctx::{Handler, Route, TransactionCtx, route};
-use crate::pubsub::watch::WatchedKey;
 use sluice_command::specs::transactions as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_subscriptions::watch::WatchedKey;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::DISCARD, Handler::Transaction(discard)),

@@ -6,9 +6,9 @@
 //! owed counts as `omem`.
 
 use super::{Caller, Closing, Medium, Session};
-use crate::pubsub::tracking::{Tracking, TrackingMode};
-use crate::pubsub::watch::Watching;
 use sluice_resp::Protocol;
+use sluice_subscriptions::tracking::{Tracking, TrackingMode};
+use sluice_subscriptions::watch::Watching;
 use std::fmt::Write;
 
 /// What a session cannot say of itself while it runs a command.

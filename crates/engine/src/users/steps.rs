@@ -6,8 +6,6 @@ use crate::exec::between_units::BetweenUnits;
 use crate::exec::gate::{self, Gate};
 use crate::families::users::put_in_force;
 use crate::host::process::Process;
-use crate::pubsub::registry::PubSub;
-use crate::pubsub::registry::Subscribed;
 use crate::session::identity::{Identity, is_open};
 use crate::session::line::LineSources;
 use crate::session::{Closing, Session};
@@ -18,6 +16,8 @@ use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_command::Spec;
 use sluice_commands::Args;
+use sluice_subscriptions::registry::PubSub;
+use sluice_subscriptions::registry::Subscribed;
 use std::sync::Arc;
 
 impl Engine {

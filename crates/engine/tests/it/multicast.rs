@@ -3,8 +3,9 @@
 
 use sluice_base::Rng;
 use sluice_base::SessionKey;
-use sluice_engine::{Closing, OutputGroup};
+use sluice_engine::Closing;
 use sluice_resp::Outbox;
+use sluice_subscriptions::multicast::OutputGroup;
 use sluice_testkit::Rig;
 use std::collections::HashMap;
 

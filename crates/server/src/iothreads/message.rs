@@ -8,8 +8,8 @@ use crate::net::Stream;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_commands::{Limits, PreparedBatch, Preparer};
-use sluice_engine::Multicast;
 use sluice_resp::{AuthState, Outbox, ParseError, Requests};
+use sluice_subscriptions::multicast::Multicast;
 use sluice_value::Value;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use crate::clients::SocketOwner;
 use crate::connection::{self, Connection, ConnectionHost, MoveState};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use crate::net::Stream;
-use sluice_engine::OutputGroup;
+use sluice_subscriptions::multicast::OutputGroup;
 
 /// Connections that begin to move in one iteration, at most.
 const SHARE: usize = 100;

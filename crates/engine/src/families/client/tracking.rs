@@ -1,9 +1,9 @@
 //! CLIENT TRACKING and its relatives.
 
 use crate::exec::ctx::{PubSubCtx, ReportCtx, ServerCtx};
-use crate::pubsub::tracking::{Redirect, TrackingClient, TrackingMode, TrackingOptions};
 use sluice_base::ClientId;
 use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
+use sluice_subscriptions::tracking::{Redirect, TrackingClient, TrackingMode, TrackingOptions};
 
 /// CLIENT TRACKING's options.
 #[derive(Default)]

@@ -12,7 +12,6 @@ use crate::observe::facts::{EventLoopCounts, SyncFacts};
 use crate::observe::progress::under_way::WorkSources;
 use crate::observe::progress::{LongWork, WorkKind};
 use crate::persistence::loading::LoadUnderWay;
-use crate::pubsub::registry::TopicKind;
 use crate::replication::role::ReplicaRole;
 use crate::scripting::state::ScriptFacts;
 use crate::session::SyncStage;
@@ -21,6 +20,7 @@ use sluice_base::version;
 use sluice_config::param;
 use sluice_replication::Backlog;
 use sluice_replication::LinkState;
+use sluice_subscriptions::registry::TopicKind;
 
 pub(super) fn server(view: &View<'_>, out: &mut dyn Sink) {
     let (facts, control) = (view.facts, view.control);

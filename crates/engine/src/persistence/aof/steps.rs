@@ -13,7 +13,7 @@ use sluice_snapshot::RdbAux;
 use std::ops::{ControlFlow, Range};
 
 /// Whether a client is sent what it did not ask for: commands of others, the stream. Messages and
-/// invalidations are marked as they are sent ([`Session::was_pushed`]), but for those to the client that runs
+/// invalidations are marked as they are sent (`Session::was_pushed`), but for those to the client that runs
 /// a command.
 fn receives_pushes(caller: &Caller) -> bool {
     caller.subscribed.is_any() || caller.flags.monitor || caller.replica.is_some()

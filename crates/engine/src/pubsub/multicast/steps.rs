@@ -1,9 +1,9 @@
 //! The engine's part of messages to groups of connections.
 
-use super::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 use crate::engine::Engine;
 use crate::host::process::Process;
 use sluice_base::SessionKey;
+use sluice_subscriptions::multicast::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 
 impl Engine {
     /// From now on a client can be listed with others of its group. Its outbox is to go the same way as the

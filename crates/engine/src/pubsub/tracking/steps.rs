@@ -5,7 +5,6 @@
 //! is sent a push in RESP3, and in RESP2 a message if it has subscribed to anything. Messages go the way of
 //! those of channels (`delivery.rs`), so that they keep their position among replies.
 
-use super::{HeldBack, Redirect, Row};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::CommandEnding;
@@ -21,6 +20,8 @@ use sluice_command::{Flags, Spec};
 use sluice_commands::Args;
 use sluice_keyspace::{Key, Keyspace};
 use sluice_resp::{Outbox, Protocol, Reply};
+use sluice_subscriptions::tracking::table::Row;
+use sluice_subscriptions::tracking::{HeldBack, Redirect};
 
 impl Engine {
     /// Remembers what a command of a client that tracks has read. Out of line: few clients track.
@@ -223,7 +224,7 @@ impl Delivery<'_> {
     fn broadcast(&mut self) {
         let (broadcasts, changed) = self.control.clients.tracking.prefixes.take_changed();
         for of in broadcasts {
-            let keys: Vec<&super::prefixes::ChangedKey> =
+            let keys: Vec<&sluice_subscriptions::tracking::prefixes::ChangedKey> =
                 of.keys.iter().map(|at| &changed[*at as usize]).collect();
             let names: Vec<&[u8]> = keys.iter().map(|key| &*key.name).collect();
             let told: Vec<Option<&[u8]>> = names.iter().copied().map(Some).collect();
@@ -232,7 +233,9 @@ impl Delivery<'_> {
                 let Some(own) = self.control.clients.tracking.live(tracker) else { continue };
                 let (client, no_loop) = (own.key, own.options.no_loop);
                 let user = self.sessions.get(client).map(|session| session.caller.user());
-                let is_own = |key: &super::prefixes::ChangedKey| no_loop && key.writer == Some(client);
+                let is_own = |key: &sluice_subscriptions::tracking::prefixes::ChangedKey| {
+                    no_loop && key.writer == Some(client)
+                };
                 let reads_all = user.is_none_or(|user| user.may_read_every_key());
                 if !reads_all || keys.iter().any(|key| is_own(key)) {
                     let others = keys.iter().filter(|key| !is_own(key)).map(|key| &*key.name);

@@ -11,9 +11,10 @@ pub(super) use copies::Copies;
 use super::IoThread;
 use crate::connection::{self, ConnectionHost, Flushed};
 use sluice_base::SessionKey;
-use sluice_engine::{Multicast, SHARED_BYTES_MIN};
+use sluice_engine::SHARED_BYTES_MIN;
 use sluice_evloop::SendBuf;
 use sluice_resp::{Mark, Outbox};
+use sluice_subscriptions::multicast::Multicast;
 
 impl IoThread {
     /// Sends messages to their receivers.

@@ -29,7 +29,7 @@ pub enum TopicKind {
 
 /// A channel, pattern or shard channel, as long as it has subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TopicRef {
+pub struct TopicRef {
     kind: TopicKind,
     slot: u32,
 }
@@ -50,7 +50,7 @@ pub struct Subscribed {
 impl Subscribed {
     /// Whether it has subscribed to anything.
     #[inline]
-    pub(crate) fn is_any(&self) -> bool {
+    pub fn is_any(&self) -> bool {
         self.channels + self.patterns + self.shards > 0
     }
 }
@@ -65,22 +65,22 @@ pub struct PubSub {
     clients: Vec<Option<Box<Subscriber>>>,
     client_count: usize,
     /// What the running command has published.
-    pub(crate) outgoing: Outgoing,
+    pub outgoing: Outgoing,
     /// The channels that the running command meets.
-    pub(crate) met: MetChannels,
+    pub met: MetChannels,
 }
 
 /// The channels and patterns that a command subscribes to or publishes in, for the check that they are those
 /// of which rights are asked. A build without debug assertions records nothing.
 #[derive(Debug, Default)]
-pub(crate) struct MetChannels {
+pub struct MetChannels {
     #[cfg(debug_assertions)]
     names: Option<Vec<Box<[u8]>>>,
 }
 
 impl MetChannels {
     /// Begins an empty list.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         #[cfg(debug_assertions)]
         {
             self.names = Some(Vec::new());
@@ -96,7 +96,7 @@ impl MetChannels {
     }
 
     /// Ends the list and gives it back.
-    pub(crate) fn take(&mut self) -> Vec<Box<[u8]>> {
+    pub fn take(&mut self) -> Vec<Box<[u8]>> {
         #[cfg(debug_assertions)]
         return self.names.take().unwrap_or_default();
         #[cfg(not(debug_assertions))]
@@ -106,32 +106,32 @@ impl MetChannels {
 
 /// What is published and not done with.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub struct Outgoing {
     /// The running command is a PUBLISH or SPUBLISH.
-    pub(crate) published: bool,
+    pub published: bool,
     /// The topics whose subscribers receive its message.
-    pub(crate) targets: Vec<TopicRef>,
+    pub targets: Vec<TopicRef>,
     /// Messages for the client that runs a command: they come behind its reply.
-    pub(crate) own: Outbox,
+    pub own: Outbox,
     /// Clients that a message has brought over their output limit, for the log.
-    pub(crate) cut: Vec<SessionKey>,
+    pub cut: Vec<SessionKey>,
     /// Memory for the forms of a message.
-    pub(crate) buffers: [Vec<u8>; 2],
+    pub buffers: [Vec<u8>; 2],
     /// Memory for the names of channels that keyspace notifications go to.
-    pub(crate) name: Vec<u8>,
+    pub name: Vec<u8>,
 }
 
 impl Outgoing {
     /// Whether something is left to be done behind the reply of the command.
     #[inline]
-    pub(crate) fn is_unfinished(&self) -> bool {
+    pub fn is_unfinished(&self) -> bool {
         !self.own.is_empty() || !self.cut.is_empty()
     }
 }
 
 impl TopicRef {
     /// What it is.
-    pub(crate) fn kind(self) -> TopicKind {
+    pub fn kind(self) -> TopicKind {
         self.kind
     }
 }
@@ -173,7 +173,8 @@ struct Subscriber {
 }
 
 impl PubSub {
-    pub(crate) fn new(epoch: Epoch) -> PubSub {
+    /// No subscriptions, which advance this epoch.
+    pub fn new(epoch: Epoch) -> PubSub {
         PubSub { epoch, ..PubSub::default() }
     }
 
@@ -184,7 +185,7 @@ impl PubSub {
     }
 
     /// Bytes that the allocator has given. O(topics and clients).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let topic = |topic: &Topic| {
             heap::block(2 * size_of::<usize>() + topic.name.len())
                 + heap::vec(&topic.subscribers)
@@ -214,7 +215,7 @@ impl PubSub {
     }
 
     /// Whether a client has subscribed to anything.
-    pub(crate) fn listens(&self, client: SessionKey) -> bool {
+    pub fn listens(&self, client: SessionKey) -> bool {
         let own = self.clients.get(client.slot as usize).and_then(Option::as_deref);
         own.is_some_and(|own| {
             own.generation == client.generation && own.indexes.iter().any(|of| !of.is_empty())
@@ -222,7 +223,7 @@ impl PubSub {
     }
 
     /// Subscribes a client; nothing is done where it has subscribed already.
-    pub(crate) fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+    pub fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         self.met.add(name);
         let before = self.has_listeners();
         let slot = self.topics[kind as usize].slot_of(kind, name);
@@ -238,7 +239,7 @@ impl PubSub {
     }
 
     /// Ends a subscription; nothing is done where there is none.
-    pub(crate) fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
+    pub fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         let Some(&slot) = self.topics[kind as usize].by_name.get(name) else { return };
         let Some(own) = self.known_mut(client) else { return };
         let Some(index) = own.indexes[kind as usize].remove(&slot) else { return };
@@ -269,14 +270,14 @@ impl PubSub {
     }
 
     /// What a client has subscribed to, in no order that means anything.
-    pub(crate) fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
+    pub fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
         let topics = &self.topics[kind as usize];
         let indexes = self.known(client).map(|own| &own.indexes[kind as usize]);
         indexes.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
     }
 
     /// All that a client has subscribed to, and whether it is a pattern; in no order that means anything.
-    pub(crate) fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
+    pub fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
         KINDS.into_iter().flat_map(move |kind| {
             let topics = &self.topics[kind as usize];
             let indexes = self.known(client).map(|own| &own.indexes[kind as usize]);
@@ -286,7 +287,7 @@ impl PubSub {
     }
 
     /// How much a client has subscribed to.
-    pub(crate) fn subscribed(&self, client: SessionKey) -> Subscribed {
+    pub fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };
         let [channels, patterns, shards] = own.indexes.each_ref().map(|indexes| indexes.len() as u32);
         Subscribed { channels, patterns, shards, bytes: heap::short(own.bytes) }
@@ -305,7 +306,7 @@ impl PubSub {
     }
 
     /// Adds the topics that a message in a channel concerns: the channel first, then patterns.
-    pub(crate) fn find_targets(&self, kind: TopicKind, channel: &[u8], targets: &mut Vec<TopicRef>) {
+    pub fn find_targets(&self, kind: TopicKind, channel: &[u8], targets: &mut Vec<TopicRef>) {
         if let Some(&slot) = self.topics[kind as usize].by_name.get(channel) {
             targets.push(TopicRef { kind, slot });
         }
@@ -320,12 +321,12 @@ impl PubSub {
     }
 
     /// A topic's subscribers.
-    pub(crate) fn subscribers(&self, topic: TopicRef) -> &[SessionKey] {
+    pub fn subscribers(&self, topic: TopicRef) -> &[SessionKey] {
         &self.topics[topic.kind as usize].slots[topic.slot as usize].subscribers
     }
 
     /// A topic's name.
-    pub(crate) fn name(&self, topic: TopicRef) -> &[u8] {
+    pub fn name(&self, topic: TopicRef) -> &[u8] {
         &self.topics[topic.kind as usize].slots[topic.slot as usize].name
     }
 
@@ -345,13 +346,13 @@ impl PubSub {
     }
 
     /// How many subscribers a topic has.
-    pub(crate) fn subscriber_count(&self, kind: TopicKind, name: &[u8]) -> usize {
+    pub fn subscriber_count(&self, kind: TopicKind, name: &[u8]) -> usize {
         let slot = self.topics[kind as usize].by_name.get(name);
         slot.map_or(0, |&slot| self.subscribers(TopicRef { kind, slot }).len())
     }
 
     /// Whether a client may receive what the server itself publishes in a channel.
-    pub(crate) fn has_listeners(&self) -> bool {
+    pub fn has_listeners(&self) -> bool {
         self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
     }
 

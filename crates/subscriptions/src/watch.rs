@@ -60,7 +60,7 @@ pub enum Change {
 
 /// What a database has under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyPresence {
+pub enum KeyPresence {
     /// Nothing.
     Absent,
     /// A value that has expired and was not deleted yet.
@@ -70,12 +70,13 @@ pub(crate) enum KeyPresence {
 }
 
 impl Watching {
-    pub(crate) fn new(epoch: Epoch) -> Watching {
+    /// No watched key, under this epoch.
+    pub fn new(epoch: Epoch) -> Watching {
         Watching { epoch, ..Watching::default() }
     }
 
     /// Bytes that the allocator has given. O(keys that are watched).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let watchers = |of: &BTreeMap<SessionKey, bool>| heap::tree::<SessionKey, bool>(of.len());
         let own = |OwnKeys { keys, .. }: &OwnKeys| {
             heap::vec(keys) + keys.iter().map(|(_, key)| heap::block(key.len())).sum::<usize>()
@@ -115,17 +116,17 @@ impl Watching {
     }
 
     /// Whether a client watches keys, or watched keys that have changed.
-    pub(crate) fn concerns(&self, client: SessionKey) -> bool {
+    pub fn concerns(&self, client: SessionKey) -> bool {
         self.clients.contains_key(&client) || self.changed.contains(&client)
     }
 
     /// Whether a key that a client watched has changed.
-    pub(crate) fn has_changed(&self, client: SessionKey) -> bool {
+    pub fn has_changed(&self, client: SessionKey) -> bool {
         self.changed.contains(&client)
     }
 
     /// The keys that a client watches and that had not expired when it began to: databases and keys.
-    pub(crate) fn live(&self, client: SessionKey) -> impl Iterator<Item = (usize, &[u8])> {
+    pub fn live(&self, client: SessionKey) -> impl Iterator<Item = (usize, &[u8])> {
         let own = self.clients.get(&client).into_iter().flat_map(|own| &own.keys);
         let had_expired = move |db: usize, key: &[u8]| {
             self.keys.get(db, key).and_then(|watchers| watchers.get(&client)) == Some(&true)
@@ -195,7 +196,7 @@ impl Watching {
 
     /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when
     /// it was watched was not there to be deleted.
-    pub(crate) fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
+    pub fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
             self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.changed(db, key, Change::Expired));
@@ -203,11 +204,7 @@ impl Watching {
 
     /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has.
     /// A key that has expired is as good as none, before and after.
-    pub(crate) fn database_exchanged(
-        &mut self,
-        db: usize,
-        mut look: impl FnMut(&[u8]) -> (bool, KeyPresence),
-    ) {
+    pub fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, KeyPresence)) {
         let keys: Vec<(Box<[u8]>, bool, KeyPresence)> = self
             .keys
             .of_db(db)

@@ -13,30 +13,30 @@
 //! so; (5) the filter of the effects has all keys that have rows, so that a change of another key costs a
 //! look at the filter.
 
-mod prefixes;
-mod steps;
-mod table;
+pub mod prefixes;
+pub mod table;
 mod tree;
 
-use prefixes::Prefixes;
+use crate::tracking::prefixes::Prefixes;
+use crate::tracking::table::{Added, Row, SHARDS, Shard, Table, Tracker};
 use sluice_base::heap;
 use sluice_base::{ClientId, Epoch, SessionKey};
 use sluice_keyspace::KeyFilter;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
-use table::{Added, Row, SHARDS, Shard, Table, Tracker};
 
 /// All that is tracked.
 #[derive(Debug, Default)]
-pub(crate) struct Tracking {
+pub struct Tracking {
     /// Advanced where the first client begins to track, or the last one ends; and where there is the first
     /// prefix, or none any more.
     epoch: Epoch,
     table: Table,
-    prefixes: Prefixes,
+    /// Prefixes of clients that are told of every key under them.
+    pub prefixes: Prefixes,
     /// By the slot of the client's key.
-    clients: Vec<Option<Box<TrackingClient>>>,
+    pub clients: Vec<Option<Box<TrackingClient>>>,
     client_count: usize,
     /// The number of the last client that has begun.
     last_number: u32,
@@ -54,24 +54,25 @@ pub(crate) struct Tracking {
     remains: Vec<Vec<Shard>>,
     /// Clients for which something is held back that leaves at the end of an iteration, if no unit stands
     /// open then.
-    releasing: Vec<SessionKey>,
+    pub releasing: Vec<SessionKey>,
     /// Clients that were told in place of clients that have ended since.
-    orphaned: Vec<SessionKey>,
+    pub orphaned: Vec<SessionKey>,
     /// Memory for the receivers of an invalidation.
-    targets: Vec<SessionKey>,
+    pub targets: Vec<SessionKey>,
 }
 
 /// A client that tracks.
 #[derive(Debug)]
-pub(crate) struct TrackingClient {
-    key: SessionKey,
+pub struct TrackingClient {
+    /// Key of the client.
+    pub key: SessionKey,
     number: u32,
     /// What it has asked for.
-    pub(crate) options: TrackingOptions,
+    pub options: TrackingOptions,
     /// The client that its invalidations go to was not there when one was to be sent.
-    pub(crate) is_broken: bool,
+    pub is_broken: bool,
     /// CLIENT CACHING: its next command is an exception to OPTIN or OPTOUT.
-    pub(crate) caching: bool,
+    pub caching: bool,
     prefixes: BTreeSet<Arc<[u8]>>,
     /// What they count as its memory.
     prefix_bytes: usize,
@@ -79,12 +80,12 @@ pub(crate) struct TrackingClient {
     items: usize,
     /// What waits for the reply of the unit that runs, or for the end of a slow read: another client is told,
     /// who could be told before the reply.
-    held: Option<HeldBack>,
+    pub held: Option<HeldBack>,
 }
 
 /// What a client has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TrackingOptions {
+pub struct TrackingOptions {
     /// Which keys.
     pub mode: TrackingMode,
     /// It is not told of what it writes itself.
@@ -95,7 +96,7 @@ pub(crate) struct TrackingOptions {
 
 /// Which keys a client wants to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrackingMode {
+pub enum TrackingMode {
     /// What it reads.
     Reads,
     /// What it reads with a command behind CLIENT CACHING YES.
@@ -108,7 +109,7 @@ pub(crate) enum TrackingMode {
 
 /// The client that is told in place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Redirect {
+pub struct Redirect {
     /// Its id, as it was given.
     pub id: ClientId,
     /// Its name in the table of sessions.
@@ -117,7 +118,7 @@ pub(crate) struct Redirect {
 
 /// Invalidations that wait.
 #[derive(Debug)]
-enum HeldBack {
+pub enum HeldBack {
     /// Of these keys.
     Keys(Vec<Box<[u8]>>),
     /// Of all keys.
@@ -125,43 +126,44 @@ enum HeldBack {
 }
 
 impl Tracking {
-    pub(crate) fn new(epoch: Epoch) -> Tracking {
+    /// No client that caches, under this epoch.
+    pub fn new(epoch: Epoch) -> Tracking {
         Tracking { epoch, ..Tracking::default() }
     }
 
     /// Whether any client tracks.
     #[inline]
-    pub(crate) fn is_active(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         self.client_count > 0
     }
 
     /// Clients that track.
-    pub(crate) fn clients(&self) -> usize {
+    pub fn clients(&self) -> usize {
         self.client_count
     }
 
     /// Keys that are remembered.
-    pub(crate) fn keys(&self) -> usize {
+    pub fn keys(&self) -> usize {
         self.table.keys()
     }
 
     /// Clients of all keys that are remembered, those that have ended since included.
-    pub(crate) fn items(&self) -> usize {
+    pub fn items(&self) -> usize {
         self.table.items()
     }
 
     /// What is held against the bounds: keys and items grow it when they are added.
-    fn load(&self) -> usize {
+    pub fn load(&self) -> usize {
         self.table.charged_keys() + self.table.items()
     }
 
     /// Prefixes that clients have asked for, those of clients that have just ended included.
-    pub(crate) fn prefixes(&self) -> usize {
+    pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
 
     /// Bytes that the allocator has given. O(clients and prefixes).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let client = |client: &TrackingClient| {
             let held = match &client.held {
                 Some(HeldBack::Keys(keys)) => {
@@ -189,29 +191,30 @@ impl Tracking {
 
     /// A client that tracks.
     #[inline]
-    pub(crate) fn client(&self, key: SessionKey) -> Option<&TrackingClient> {
+    pub fn client(&self, key: SessionKey) -> Option<&TrackingClient> {
         self.clients.get(key.slot as usize)?.as_deref().filter(|client| client.key == key)
     }
 
+    /// What is known of a client, to change.
     #[inline]
-    pub(crate) fn client_mut(&mut self, key: SessionKey) -> Option<&mut TrackingClient> {
+    pub fn client_mut(&mut self, key: SessionKey) -> Option<&mut TrackingClient> {
         self.clients.get_mut(key.slot as usize)?.as_deref_mut().filter(|client| client.key == key)
     }
 
     /// The id of the client that is told in place of this one; 0 for itself, -1 where it does not track.
-    pub(crate) fn redirection(&self, key: SessionKey) -> i64 {
+    pub fn redirection(&self, key: SessionKey) -> i64 {
         self.client(key)
             .map_or(-1, |client| client.options.redirect.map_or(0, |redirect| redirect.id.0 as i64))
     }
 
     /// Bytes of a client's prefixes, as they count for it.
-    pub(crate) fn heap_bytes(&self, key: SessionKey) -> usize {
+    pub fn heap_bytes(&self, key: SessionKey) -> usize {
         self.client(key).map_or(0, |client| client.prefix_bytes)
     }
 
     /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and
     /// what CLIENT CACHING has said.
-    pub(crate) fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
+    pub fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
         if let Some(client) = self.client_mut(key) {
             client.options = options;
             client.is_broken = false;
@@ -241,7 +244,7 @@ impl Tracking {
 
     /// The connection of a client has ended, or begins anew: what it has read is not told any more, so a
     /// client that was told in its place is to drop all copies.
-    pub(crate) fn leave(&mut self, key: SessionKey) {
+    pub fn leave(&mut self, key: SessionKey) {
         let Some(client) = self.client(key) else { return };
         let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();
         let redirect = client.options.redirect.filter(|redirect| redirect.key != key && may_have_copies);
@@ -250,7 +253,7 @@ impl Tracking {
     }
 
     /// A client tracks nothing any more, if it did. What it leaves is freed in slices.
-    pub(crate) fn turn_off(&mut self, key: SessionKey) {
+    pub fn turn_off(&mut self, key: SessionKey) {
         if self.client(key).is_none() {
             return;
         }
@@ -274,7 +277,7 @@ impl Tracking {
     }
 
     /// A client asks for the keys with this prefix.
-    pub(crate) fn add_prefix(&mut self, key: SessionKey, prefix: &[u8]) {
+    pub fn add_prefix(&mut self, key: SessionKey, prefix: &[u8]) {
         let Some(tracker) = self.client(key).map(TrackingClient::tracker) else { return };
         let name = self.prefixes.add(prefix, tracker);
         if self.prefixes.len() == 1 {
@@ -290,7 +293,7 @@ impl Tracking {
     /// Remembers that a client has read a key. `name` says what the key is called where it cannot be
     /// found by its hash.
     #[inline]
-    fn remember(
+    pub fn remember(
         &mut self,
         key: SessionKey,
         hash: u64,
@@ -317,14 +320,14 @@ impl Tracking {
 
     /// Takes the row of a key, whose clients count it no more.
     #[inline]
-    fn take_row(&mut self, hash: u64) -> Option<Row> {
+    pub fn take_row(&mut self, hash: u64) -> Option<Row> {
         let row = self.table.take(hash)?;
         self.forget_row(&row);
         Some(row)
     }
 
     /// Takes a row that has to make room, and the hash of its key.
-    fn take_victim(&mut self) -> Option<(u64, Row)> {
+    pub fn take_victim(&mut self) -> Option<(u64, Row)> {
         let (hash, row) = self.table.take_victim()?;
         self.forget_row(&row);
         Some((hash, row))
@@ -340,7 +343,7 @@ impl Tracking {
     }
 
     /// What is held back for a client, if anything is, leaves at the end of the iteration.
-    pub(crate) fn release_held(&mut self, key: SessionKey) {
+    pub fn release_held(&mut self, key: SessionKey) {
         if self.client(key).is_some_and(|client| client.held.is_some()) {
             self.releasing.push(key);
         }
@@ -348,12 +351,12 @@ impl Tracking {
 
     /// The client that a row names, as long as it tracks.
     #[inline]
-    fn live(&self, tracker: Tracker) -> Option<&TrackingClient> {
+    pub fn live(&self, tracker: Tracker) -> Option<&TrackingClient> {
         self.clients.get(tracker.slot as usize)?.as_deref().filter(|client| client.number == tracker.number)
     }
 
     /// Forgets all rows. O(clients).
-    fn empty(&mut self) {
+    pub fn empty(&mut self) {
         (self.dead_items, self.sweep_left) = (0, 0);
         self.clients.iter_mut().flatten().for_each(|client| client.items = 0);
         let shards = self.table.take_all();
@@ -363,7 +366,7 @@ impl Tracking {
     }
 
     /// Whether there are more rows than these bounds allow; 0 keys: no bound.
-    fn is_over(&self, keys_max: usize) -> bool {
+    pub fn is_over(&self, keys_max: usize) -> bool {
         keys_max > 0
             && (self.table.charged_keys() > keys_max
                 || self.table.items() > keys_max.saturating_mul(ITEMS_PER_KEY))
@@ -372,7 +375,7 @@ impl Tracking {
     /// Whether prefixes of clients that have ended, emptied tables, or so many dead rows are left that slices
     /// of work are due at once.
     #[inline]
-    pub(crate) fn has_remains(&self) -> bool {
+    pub fn has_remains(&self) -> bool {
         self.sweep_left > 0
             || !self.remains.is_empty()
             || !self.dead_prefixes.is_empty()
@@ -380,7 +383,7 @@ impl Tracking {
     }
 
     /// Whether a shard is to be swept now for the few dead rows that there are.
-    fn is_sweep_due(&mut self, now_ns: u64) -> bool {
+    pub fn is_sweep_due(&mut self, now_ns: u64) -> bool {
         let is_due = self.dead_items > 0 && now_ns >= self.sweep_due_ns;
         if is_due {
             self.sweep_due_ns = now_ns.saturating_add(SWEEP_EVERY_NS);
@@ -404,7 +407,7 @@ impl Tracking {
     }
 
     /// Frees a part of what is left: some prefixes, a shard, or the rows of one whose clients have ended.
-    fn free_some(&mut self, filter: &mut KeyFilter) {
+    pub fn free_some(&mut self, filter: &mut KeyFilter) {
         if !self.dead_prefixes.is_empty() {
             return self.free_prefixes();
         }
@@ -420,7 +423,7 @@ impl Tracking {
     }
 
     /// Drops the dead rows of a shard.
-    fn sweep(&mut self, filter: &mut KeyFilter) {
+    pub fn sweep(&mut self, filter: &mut KeyFilter) {
         let Tracking { table, clients, .. } = self;
         let is_live = |tracker: Tracker| {
             let client = clients.get(tracker.slot as usize).and_then(Option::as_deref);
@@ -443,12 +446,12 @@ impl TrackingClient {
     }
 
     /// Its prefixes, in the order of their bytes.
-    pub(crate) fn prefixes(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub fn prefixes(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.prefixes.iter().map(|prefix| &**prefix)
     }
 
     /// The first of its prefixes that begins with `prefix`, or that `prefix` begins with. O(log prefixes).
-    pub(crate) fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
+    pub fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
         // Its prefixes do not begin with each other, but for the empty one, which every prefix begins with.
         let first = self.prefixes.first().filter(|first| first.is_empty());
         let before = self.prefixes.range::<[u8], _>((Unbounded, Excluded(prefix))).next_back();
@@ -459,7 +462,7 @@ impl TrackingClient {
     }
 
     /// Whether what its next command reads is remembered.
-    fn remembers(&self) -> bool {
+    pub fn remembers(&self) -> bool {
         match self.options.mode {
             TrackingMode::Reads => true,
             TrackingMode::OptIn => self.caching,
@@ -469,7 +472,7 @@ impl TrackingClient {
     }
 
     /// Keeps an invalidation back: of a key, or of all.
-    fn hold(&mut self, name: Option<&[u8]>) {
+    pub fn hold(&mut self, name: Option<&[u8]>) {
         match (&mut self.held, name) {
             (Some(HeldBack::All), _) => {}
             (Some(HeldBack::Keys(keys)), Some(name))

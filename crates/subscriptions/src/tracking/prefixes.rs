@@ -16,12 +16,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use super::table::Tracker;
-use super::tree::NameTree;
+use crate::tracking::table::Tracker;
+use crate::tracking::tree::NameTree;
 
 /// All prefixes.
 #[derive(Debug, Default)]
-pub(super) struct Prefixes {
+pub struct Prefixes {
     /// Indexes in `nodes`.
     tree: NameTree,
     nodes: Vec<Prefix>,
@@ -48,7 +48,7 @@ struct Prefix {
 
 /// A key that has changed.
 #[derive(Debug)]
-pub(super) struct ChangedKey {
+pub struct ChangedKey {
     /// Its name.
     pub name: Box<[u8]>,
     /// The client that has written it, where it was one alone.
@@ -59,7 +59,7 @@ pub(super) struct ChangedKey {
 
 /// What has changed below one prefix.
 #[derive(Debug)]
-pub(super) struct Broadcast {
+pub struct Broadcast {
     /// Who has asked for the prefix.
     pub clients: Vec<Tracker>,
     /// Indexes of the keys, in the order of their names.
@@ -139,7 +139,7 @@ impl Prefixes {
     }
 
     /// A key has changed, by this client or by none.
-    pub(super) fn note_changed(&mut self, hash: u64, name: &[u8], writer: Option<SessionKey>) {
+    pub fn note_changed(&mut self, hash: u64, name: &[u8], writer: Option<SessionKey>) {
         if self.tree.len() == 0 {
             return;
         }
@@ -178,12 +178,12 @@ impl Prefixes {
 
     /// Whether a key below a prefix has changed since the last [`Prefixes::take_changed`].
     #[inline]
-    pub(super) fn has_changed(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// What has changed since the last call, by prefix in the order of the prefixes, and the keys.
-    pub(super) fn take_changed(&mut self) -> (Vec<Broadcast>, Vec<ChangedKey>) {
+    pub fn take_changed(&mut self) -> (Vec<Broadcast>, Vec<ChangedKey>) {
         match self.indexes.capacity() > SLOTS_KEPT {
             true => self.indexes = HashMap::default(),
             false => self.indexes.clear(),

@@ -17,7 +17,7 @@ use std::hash::BuildHasherDefault;
 /// A client in rows: its slot, and the number of the time at which it began to track. A client that has
 /// ended, or has ended tracking, is not found by it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tracker {
+pub struct Tracker {
     /// Slot of the client's session.
     pub slot: u32,
     /// Which of its times of tracking, over all clients.
@@ -54,7 +54,7 @@ struct RowCell(u64);
 
 /// The clients that have read a key, out of the table.
 #[derive(Debug)]
-pub(super) enum Row {
+pub enum Row {
     /// One, and the key was there.
     One(Tracker),
     /// More, or a key that was not there.
@@ -63,7 +63,7 @@ pub(super) enum Row {
 
 /// Clients that have read a key.
 #[derive(Debug)]
-pub(super) struct Trackers {
+pub struct Trackers {
     /// The hash by which the row is found.
     hash: u64,
     /// Sorted.
@@ -74,7 +74,7 @@ pub(super) struct Trackers {
 
 impl Row {
     /// The clients, in the order of their slots.
-    pub(super) fn clients(&self) -> &[Tracker] {
+    pub fn clients(&self) -> &[Tracker] {
         match self {
             Row::One(client) => std::slice::from_ref(client),
             Row::More(more) => &more.clients,
@@ -82,7 +82,7 @@ impl Row {
     }
 
     /// The key's name, where it is kept.
-    pub(super) fn name(&self) -> Option<&[u8]> {
+    pub fn name(&self) -> Option<&[u8]> {
         match self {
             Row::One(_) => None,
             Row::More(more) => more.name.as_deref(),

@@ -10,8 +10,6 @@
 //! listed; (3) in an iteration a session is listed under one protocol version, so the order between the two
 //! texts does not matter; (4) nothing is left when the iteration ends.
 
-mod steps;
-
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::{Mark, Outbox, Protocol};
@@ -24,7 +22,8 @@ pub struct OutputGroup(pub u16);
 #[derive(Debug, Default)]
 pub struct Multicast {
     text: Outbox,
-    receivers: Vec<SessionKey>,
+    /// Receivers of all lists, one list after the other.
+    pub receivers: Vec<SessionKey>,
     lists: Vec<ReceiverList>,
 }
 
@@ -41,34 +40,35 @@ struct ReceiverList {
 
 /// What is known of a client that can be listed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Listing {
+pub struct Listing {
     /// Its group, if any.
-    group: Option<OutputGroup>,
+    pub group: Option<OutputGroup>,
     /// The last list that it is on.
-    last: ListId,
+    pub last: ListId,
     /// Bytes that are listed for it, for display; [`u32::MAX`] for more.
-    bytes: u32,
+    pub bytes: u32,
 }
 
 /// Names a list for one iteration: even numbers for RESP2, odd ones for RESP3; below 2: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ListId(u32);
+pub struct ListId(u32);
 
 /// What is listed in an iteration.
 #[derive(Debug, Default)]
-pub(crate) struct Multicasts {
-    groups: Vec<GroupLists>,
+pub struct Multicasts {
+    /// Lists by the number of their group.
+    pub groups: Vec<GroupLists>,
     /// By the slot of the client's key; as long as no client is of a group, there are none.
-    clients: Vec<Listing>,
+    pub clients: Vec<Listing>,
     /// Messages so far in this iteration.
     messages: u32,
     /// Whether anything is listed.
-    pub(crate) are_pending: bool,
+    pub are_pending: bool,
 }
 
 /// One group's lists, by protocol version.
 #[derive(Debug, Default)]
-struct GroupLists {
+pub struct GroupLists {
     lists: [Lists; 2],
 }
 
@@ -157,7 +157,7 @@ impl Lists {
 
 impl Multicasts {
     /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let all = self.groups.iter().flat_map(|group| &group.lists);
         heap::vec(&self.groups)
             + heap::vec(&self.clients)
@@ -165,20 +165,20 @@ impl Multicasts {
     }
 
     /// Begins a message.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.messages = if self.are_pending { self.messages + 1 } else { 1 };
     }
 
     /// The group of a client's whom a message in this version of the protocol can be listed for.
     #[inline]
-    pub(crate) fn group(&self, client: SessionKey, proto: Protocol) -> Option<OutputGroup> {
+    pub fn group(&self, client: SessionKey, proto: Protocol) -> Option<OutputGroup> {
         let listing = self.clients.get(client.slot as usize)?;
         listing.group.filter(|_| listing.last.is_of(proto))
     }
 
     /// Lists the message that has begun, of so many bytes, for a client of this group.
     #[inline]
-    pub(crate) fn add(&mut self, group: OutputGroup, client: SessionKey, proto: Protocol, bytes: usize) {
+    pub fn add(&mut self, group: OutputGroup, client: SessionKey, proto: Protocol, bytes: usize) {
         let id = self.id(proto);
         let Lists { multicast, is_mixed, room } =
             &mut self.groups[usize::from(group.0)].lists[proto as usize];
@@ -195,7 +195,7 @@ impl Multicasts {
 
     /// Ends the message that has begun: `append` appends it in a version of the protocol that somebody was
     /// listed for.
-    pub(crate) fn end(&mut self, spare: &mut Vec<Outbox>, mut append: impl FnMut(Protocol, &mut Outbox)) {
+    pub fn end(&mut self, spare: &mut Vec<Outbox>, mut append: impl FnMut(Protocol, &mut Outbox)) {
         if !self.are_pending {
             return;
         }
@@ -215,7 +215,7 @@ impl Multicasts {
     }
 
     /// Takes what is listed for one group.
-    fn take(&mut self) -> Option<(OutputGroup, Box<[Multicast; 2]>)> {
+    pub fn take(&mut self) -> Option<(OutputGroup, Box<[Multicast; 2]>)> {
         let is_pending =
             |group: &GroupLists| group.lists.iter().any(|lists| !lists.multicast.lists.is_empty());
         let Some(n) = self.groups.iter().position(is_pending) else {
@@ -230,7 +230,7 @@ impl Multicasts {
     }
 
     /// What is listed for a client was taken; the bytes, the first time.
-    fn taken(&mut self, client: SessionKey) -> Option<u32> {
+    pub fn taken(&mut self, client: SessionKey) -> Option<u32> {
         let listing = self.clients.get_mut(client.slot as usize)?;
         listing.last = ListId::default();
         Some(std::mem::take(&mut listing.bytes)).filter(|bytes| *bytes > 0)
