@@ -3,9 +3,6 @@
 mod files;
 mod replicas;
 
-use crate::observe::commandlog::CommandLog;
-use crate::observe::hot_keys::HotKeyCounts;
-use crate::observe::latency::LatencyMonitor;
 use crate::persistence::aof::AofStream;
 use crate::persistence::ending::PendingEnd;
 use crate::persistence::loading::LoadUnderWay;
@@ -26,6 +23,9 @@ use sluice_base::{Epoch, Watched};
 use sluice_commands::{CommandEntries, Limits, SlowReads};
 use sluice_config::choice::AclPubsubDefault;
 use sluice_config::{Config, param};
+use sluice_numbers::commandlog::CommandLog;
+use sluice_numbers::hot_keys::HotKeyCounts;
+use sluice_numbers::latency::LatencyMonitor;
 use sluice_replication::FullSyncs;
 use sluice_replication::LinkOutput;
 use sluice_replication::ReplicationStream;

@@ -30,18 +30,9 @@ pub use host::process::{
     AofFiles, AofIncrement, AofPart, AofSource, AppendOnlyFile, Background, BackgroundFile, Process,
     ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
 };
-pub use observe::facts::{
-    AofFacts, CertificateFact, CertificateFacts, Counts, CpuTimes, EventLoopCounts, Facts, IoThreads,
-    ProcessNumbers, StreamBufferFacts, SyncFacts,
-};
-pub use observe::info::{EndpointNumbers, Health, MetricsFormat, MetricsSample};
+
 pub use observe::memory_parts::MemoryPart;
-pub use observe::page::{
-    Credentials, HistoryPoint, HistoryTotals, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
-    PageJson, history_json,
-};
-pub use observe::progress::{LongWork, WorkKind};
-pub use observe::stats::Peaks;
+
 pub use persistence::background::Slice;
 pub use persistence::loading::LoadEnded;
 pub use persistence::saving::{Ending, key_delay_us};

@@ -1,13 +1,13 @@
 //! What operators see: INFO, counters, latencies, logs.
 
-pub(crate) mod commandlog;
-pub(crate) mod facts;
-pub(crate) mod hot_keys;
+pub(crate) mod hot_keys {
+    mod steps;
+}
 pub(crate) mod info;
-pub(crate) mod latency;
 pub(crate) mod logging;
 pub(crate) mod memory_parts;
 pub(crate) mod page;
-pub(crate) mod progress;
-pub(crate) mod redact;
-pub(crate) mod stats;
+pub(crate) mod progress {
+    mod steps;
+    pub(crate) mod under_way;
+}

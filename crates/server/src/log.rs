@@ -10,7 +10,7 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::progress::{ProgressDisplay, TerminalLine, bar};
 use sluice_config::choice::{LogFormat, LogTimestampFormat};
-use sluice_engine::LongWork;
+use sluice_numbers::progress::LongWork;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;

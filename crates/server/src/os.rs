@@ -4,7 +4,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{AccessFlags, SysconfVar, access, gettid, sysconf};
-use sluice_engine::ProcessNumbers;
+use sluice_numbers::facts::ProcessNumbers;
 use std::io;
 use std::path::Path;
 

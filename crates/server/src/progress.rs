@@ -7,7 +7,7 @@
 //! characters.
 
 use sluice_base::progress::printable;
-use sluice_engine::{LongWork, WorkKind};
+use sluice_numbers::progress::{LongWork, WorkKind};
 use std::ffi::OsString;
 
 /// What systemd is told of long work. What is told is `NAME=value` lines.

@@ -8,11 +8,11 @@ use sluice_base::{Now, Rng};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, Background, BackgroundFile, Counts, Engine, Facts, Process,
-    SaveError, SnapshotSink,
+    AofBacklog, AofFiles, AofIncrement, Background, BackgroundFile, Engine, Process, SaveError, SnapshotSink,
 };
 use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
 use sluice_keyspace::Keyspace;
+use sluice_numbers::facts::{AofFacts, Counts, Facts};
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use sluice_testkit::FakeProcess;

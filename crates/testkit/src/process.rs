@@ -5,11 +5,13 @@ use sluice_base::{Bytes, Now};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_engine::{
-    AofBacklog, AofFacts, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Counts,
-    Facts, LongWork, Process, SaveError, SnapshotSink, SyncFacts,
+    AofBacklog, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Process, SaveError,
+    SnapshotSink,
 };
 use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
 use sluice_keyspace::{Captured, Keyspace};
+use sluice_numbers::facts::{AofFacts, Counts, Facts, SyncFacts};
+use sluice_numbers::progress::LongWork;
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use std::cell::{Cell, RefCell};

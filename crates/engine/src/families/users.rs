@@ -3,7 +3,6 @@
 use crate::exec::ctx::{Handler, Route, UsersCtx, route};
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::observe::stats::RefusalCounts;
 use crate::session::Session;
 use crate::session::identity::Identity;
 use crate::session::line::LineSources;
@@ -21,6 +20,7 @@ use sluice_command::specs::{connection, server as specs};
 use sluice_command::{Named, Spec, table};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, resolve_renamed, shown, until_zero};
 use sluice_config::{Config, param};
+use sluice_numbers::stats::RefusalCounts;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&connection::AUTH, Handler::Users(auth)),

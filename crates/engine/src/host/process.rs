@@ -1,15 +1,15 @@
 //! What the engine asks of the process around it, where it must wait for the answer. Wishes without an answer
 //! are [`crate::Action`]s.
 
-#[cfg(doc)]
-use crate::observe::facts::ProcessNumbers;
-use crate::observe::facts::{AofFacts, Counts, Facts, SyncFacts};
-use crate::observe::progress::LongWork;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
 use sluice_keyspace::{Captured, Keyspace};
+#[cfg(doc)]
+use sluice_numbers::facts::ProcessNumbers;
+use sluice_numbers::facts::{AofFacts, Counts, Facts, SyncFacts};
+use sluice_numbers::progress::LongWork;
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::SnapshotFile;
 use sluice_snapshot::SnapshotSource;

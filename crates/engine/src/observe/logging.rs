@@ -2,13 +2,14 @@
 
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
-use crate::observe::commandlog::{self, LogEntry, LogKind};
-use crate::observe::redact;
 use crate::session::{Medium, Session};
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, Renames, ReplyMode};
 use sluice_config::param;
+use sluice_numbers::commandlog;
+use sluice_numbers::commandlog::{LogEntry, LogKind};
+use sluice_numbers::redact;
 use sluice_resp::Reply;
 
 /// A command that may belong into a log.

@@ -13,14 +13,7 @@
 //! names of keys, and arguments of commands, are in no JSON but that for a request whose user may read them.
 
 mod clients;
-mod details;
-mod history;
-mod json;
-mod keys;
 mod steps;
 mod watch;
 
-pub use details::{Credentials, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails};
-pub use history::{HistoryPoint, HistoryTotals, history_json};
-pub use json::PageJson;
 pub(crate) use watch::PageWatch;

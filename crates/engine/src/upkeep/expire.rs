@@ -28,7 +28,7 @@ pub(crate) struct ActiveExpiry {
     commands: u64,
     worked_ns: Option<u64>,
     /// Keys that the cycle has looked at and deleted since
-    /// [`Stats::expired_stale_percent`](crate::observe::stats::Stats) learned of them.
+    /// [`Stats::expired_stale_percent`](sluice_numbers::stats::Stats) learned of them.
     sampled: u64,
     expired: u64,
 }

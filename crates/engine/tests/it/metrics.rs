@@ -1,6 +1,8 @@
 //! Samples for the metrics endpoint, and their text.
 
-use sluice_engine::{EndpointNumbers, Health, MetricsFormat, ProcessNumbers};
+use sluice_numbers::facts::ProcessNumbers;
+use sluice_numbers::info::sample::Health;
+use sluice_numbers::info::text::{EndpointNumbers, MetricsFormat};
 use sluice_testkit::{MetricSamples, Rig, check_open_metrics};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! What the page of the metrics endpoint is given.
 
-use sluice_engine::{Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails, PageJson};
+use sluice_numbers::page::details::{Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
+use sluice_numbers::page::json::PageJson;
 use sluice_testkit::Rig;
 
 fn details(rig: &mut Rig, looks_at_keys: bool) -> PageDetails {

@@ -1,7 +1,8 @@
 //! How far long work is: what INFO, the log and the process are told while it is under way, and when not.
 
 use sluice_base::SessionKey;
-use sluice_engine::{SyncFacts, WorkKind};
+use sluice_numbers::facts::SyncFacts;
+use sluice_numbers::progress::WorkKind;
 use sluice_testkit::{Rig, RigLink};
 
 /// The lines of INFO's section.
@@ -244,7 +245,9 @@ fn an_end_that_waits_says_for_whom_and_how_long_at_most() {
 fn the_endpoint_has_the_same_numbers_and_none_where_nobody_knows() {
     let mut rig = stalled();
     let text = |rig: &mut Rig| {
-        rig.engine.metrics_sample(&mut rig.process).text(sluice_engine::MetricsFormat::Prometheus)
+        rig.engine
+            .metrics_sample(&mut rig.process)
+            .text(sluice_numbers::info::text::MetricsFormat::Prometheus)
     };
     let idle = text(&mut rig);
     assert!(idle.contains("sluice_work_under_way 0\n") && !idle.contains("sluice_work_done"), "{idle}");

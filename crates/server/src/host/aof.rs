@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::aof::{Aof, AofCommand, RewriteNumber};
-use sluice_engine::AofFacts;
+use sluice_numbers::facts::AofFacts;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::replica::progress::SyncProgress;
 use sluice_base::Now;
-use sluice_engine::{StreamBufferFacts, SyncFacts};
+use sluice_numbers::facts::{StreamBufferFacts, SyncFacts};
 use sluice_snapshot::LoadProgress;
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::memory_parts::Parts;
-use sluice_engine::{EventLoopCounts, Facts, IoThreads};
+use sluice_numbers::facts::{EventLoopCounts, Facts, IoThreads};
 
 /// Why no I/O thread runs where none is configured.
 pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";

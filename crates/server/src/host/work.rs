@@ -1,7 +1,8 @@
 //! What the event loop's iterations did, in numbers.
 
 use crate::iteration_stats::{LongestIteration, thread_ns};
-use sluice_engine::{Counts, Peaks};
+use sluice_numbers::facts::Counts;
+use sluice_numbers::stats::Peaks;
 
 /// See the module. All numbers only grow, but for the two of maxima.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! memory and processor times.
 
 use crate::os;
-use sluice_engine::MetricsSample;
+use sluice_numbers::info::sample::MetricsSample;
 
 /// Puts the numbers into a sample that the main thread has made. To be called once for each sample, as it
 /// comes. Cost: some system calls.

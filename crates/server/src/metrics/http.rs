@@ -9,7 +9,8 @@
 //! request that a proxy has not seen; (2) no bytes make it panic, or allocate more than they are.
 
 use httparse::{EMPTY_HEADER, Header};
-use sluice_engine::{Credentials, MetricsFormat};
+use sluice_numbers::info::text::MetricsFormat;
+use sluice_numbers::page::details::Credentials;
 use std::net::IpAddr;
 
 /// Most connections at a time.

@@ -1,8 +1,9 @@
 //! What the main thread tells the thread of the metrics endpoint, and is asked by it.
 
 use crate::listen::Listener;
-use sluice_engine::{MetricsSample, PageAsk, PageDetails};
 use sluice_evloop::Waker;
+use sluice_numbers::info::sample::MetricsSample;
+use sluice_numbers::page::details::{PageAsk, PageDetails};
 use sluice_tls::Context;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

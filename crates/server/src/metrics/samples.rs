@@ -9,10 +9,11 @@
 
 use super::http::{Request, Resource};
 use sluice_base::Now;
-use sluice_engine::{
-    Credentials, HistoryPoint, HistoryTotals, JUDGED_MAX, JudgedCredentials, MetricsFormat, MetricsSample,
-    PageAsk, PageDetails, PageJson, history_json,
-};
+use sluice_numbers::info::sample::MetricsSample;
+use sluice_numbers::info::text::MetricsFormat;
+use sluice_numbers::page::details::{Credentials, JUDGED_MAX, JudgedCredentials, PageAsk, PageDetails};
+use sluice_numbers::page::history::{HistoryPoint, HistoryTotals, history_json};
+use sluice_numbers::page::json::PageJson;
 use std::collections::VecDeque;
 
 const SECOND_NS: u64 = 1_000_000_000;

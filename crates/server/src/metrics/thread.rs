@@ -18,10 +18,12 @@ use crate::net::{Endpoint, Stream};
 use crate::threads::{self, Thread};
 use sluice_base::{Now, SessionKey};
 use sluice_clock::Clock;
-use sluice_engine::{EndpointNumbers, Health, MetricsSample, PageDetails};
 use sluice_evloop::{
     AnyLoop, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Shutdown, Source,
 };
+use sluice_numbers::info::sample::{Health, MetricsSample};
+use sluice_numbers::info::text::EndpointNumbers;
+use sluice_numbers::page::details::PageDetails;
 use sluice_tls::{Buffers, Session};
 use std::io;
 use std::net::SocketAddr;

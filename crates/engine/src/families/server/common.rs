@@ -1,8 +1,8 @@
 //! What several files of this family use: arguments, look-ups, replies.
 
 use crate::exec::ctx::ReportCtx;
-use crate::observe::facts::Facts;
 use crate::observe::info::View;
+use sluice_numbers::facts::Facts;
 
 pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
     View {

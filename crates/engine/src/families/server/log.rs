@@ -1,8 +1,8 @@
 //! COMMANDLOG, and SLOWLOG, which is COMMANDLOG for slow commands under an older name.
 
 use crate::exec::ctx::{LogCtx, ReportCtx};
-use crate::observe::commandlog::LogKind;
 use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_numbers::commandlog::LogKind;
 
 /// Entries shown when SLOWLOG GET names no number.
 const SHOWN_BY_DEFAULT: usize = 10;

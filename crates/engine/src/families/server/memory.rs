@@ -1,10 +1,12 @@
 //! MEMORY.
 
 use crate::exec::ctx::{ReportCtx, ServerCtx};
-use crate::observe::facts::Facts;
-use crate::observe::info::{MemoryReport, difference, human, ratio};
+use crate::observe::info::MemoryReport;
 use crate::scripting::state::ScriptFacts;
 use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
+use sluice_numbers::facts::Facts;
+use sluice_numbers::info::lines::human;
+use sluice_numbers::info::value::{difference, ratio};
 use sluice_resp::Reply;
 
 /// Bytes of a key with its value. Samples matter for nested values only, of which strings are none.

@@ -1,17 +1,17 @@
 //! What the metrics endpoint shows and no field of INFO has.
 
-use super::families::family;
-use super::sample::{CommandLatencies, Health, LATENCIES_MAX, Sampler};
-use super::value::Number;
 use super::view::View;
-use crate::observe::commandlog::LogKind;
-use crate::observe::stats::CommandStats;
 use crate::persistence::loading::LoadUnderWay;
 use sluice_base::Histogram;
 use sluice_base::version;
 use sluice_command::Spec;
 use sluice_config::param;
 use sluice_keyspace::Db;
+use sluice_numbers::commandlog::LogKind;
+use sluice_numbers::info::families::family;
+use sluice_numbers::info::sample::{CommandLatencies, Health, LATENCIES_MAX, Sampler};
+use sluice_numbers::info::value::Number;
+use sluice_numbers::stats::CommandStats;
 
 /// All of it. Cost: a microsecond about for each command of [`LATENCIES_MAX`] that was called.
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {

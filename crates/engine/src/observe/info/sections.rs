@@ -1,16 +1,9 @@
 //! The sections' lines.
 
-use super::families::family;
-use super::fields::{FieldId, field};
 use super::numbers::MemoryReport;
-use super::sink::Sink;
-use super::value::{FieldValue, ValuePart};
-use super::value::{difference, ratio};
 use super::view::View;
 use crate::control::Control;
-use crate::observe::facts::{EventLoopCounts, SyncFacts};
 use crate::observe::progress::under_way::WorkSources;
-use crate::observe::progress::{LongWork, WorkKind};
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
 use crate::scripting::state::ScriptFacts;
@@ -18,6 +11,13 @@ use crate::session::SyncStage;
 use sluice_base::Now;
 use sluice_base::version;
 use sluice_config::param;
+use sluice_numbers::facts::{EventLoopCounts, SyncFacts};
+use sluice_numbers::info::families::family;
+use sluice_numbers::info::fields::{FieldId, field};
+use sluice_numbers::info::sink::Sink;
+use sluice_numbers::info::value::{FieldValue, ValuePart};
+use sluice_numbers::info::value::{difference, ratio};
+use sluice_numbers::progress::{LongWork, WorkKind};
 use sluice_replication::Backlog;
 use sluice_replication::LinkState;
 use sluice_subscriptions::registry::TopicKind;
@@ -125,7 +125,7 @@ fn script_memory(scripts: &ScriptFacts, out: &mut dyn Sink) {
     let eval = scripts.eval_machine_bytes as u64;
     out.add(field::USED_MEMORY_LUA, eval);
     out.add(field::USED_MEMORY_VM_EVAL, eval);
-    out.add(field::USED_MEMORY_LUA_HUMAN, &super::lines::human(eval));
+    out.add(field::USED_MEMORY_LUA_HUMAN, &sluice_numbers::info::lines::human(eval));
     out.add(field::USED_MEMORY_SCRIPTS_EVAL, scripts.eval_bytes);
     out.add(field::NUMBER_OF_CACHED_SCRIPTS, scripts.cached);
     out.add(field::NUMBER_OF_FUNCTIONS, scripts.functions);

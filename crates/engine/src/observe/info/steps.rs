@@ -1,11 +1,11 @@
 //! The engine's part of a sample for the metrics endpoint.
 
 use super::client_memory::LOOKED_AT_MAX;
-use super::sample::MetricsSample;
 use super::table;
 use super::view::View;
 use crate::engine::Engine;
 use crate::host::process::Process;
+use sluice_numbers::info::sample::MetricsSample;
 
 impl Engine {
     /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open

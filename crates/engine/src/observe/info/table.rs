@@ -1,11 +1,11 @@
 //! The sections of INFO, in their order.
 
 use super::exporter;
-use super::lines::Lines;
-use super::sample::{MetricsSample, Sampler};
 use super::sections;
-use super::sink::Sink;
 use super::view::View;
+use sluice_numbers::info::lines::Lines;
+use sluice_numbers::info::sample::{MetricsSample, Sampler};
+use sluice_numbers::info::sink::Sink;
 
 /// One section.
 struct Section {

@@ -1,7 +1,7 @@
 //! The table of fields by itself, and in the documentation.
 
-use super::families::{FAMILIES, FamilyKind};
-use super::fields::{FIELDS, FieldKind, FieldUnit, InfoField};
+use sluice_numbers::info::families::{FAMILIES, FamilyKind};
+use sluice_numbers::info::fields::{FIELDS, FieldKind, FieldUnit, InfoField};
 use std::collections::HashSet;
 use std::fmt::Write;
 

@@ -1,14 +1,8 @@
 //! The engine's part of the page.
 
 use super::clients::{CLIENTS_SHOWN, held_bytes};
-use super::details::{
-    ClientRow, Credentials, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
-    ScriptRow, SlowCommandRow,
-};
-use super::keys::KEYS_SHOWN;
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::observe::commandlog::{LogEntry, LogKind};
 use crate::observe::info::LOOKED_AT_MAX;
 use crate::session::Session;
 use crate::users::refusals::LoggedRefusal;
@@ -17,6 +11,12 @@ use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
 use sluice_commands::HotKeyLimits;
+use sluice_numbers::commandlog::{LogEntry, LogKind};
+use sluice_numbers::page::details::{
+    ClientRow, Credentials, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
+    ScriptRow, SlowCommandRow,
+};
+use sluice_numbers::page::keys::KEYS_SHOWN;
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;

@@ -1,8 +1,8 @@
 //! What is gathered for the page between two asks, and until when.
 
 use super::clients::ClientScan;
-use super::keys::KeyScan;
 use sluice_base::Now;
+use sluice_numbers::page::keys::KeyScan;
 
 /// How long the cron goes on to gather after an ask, nanoseconds.
 const WATCHED_NS: u64 = 10_000_000_000;

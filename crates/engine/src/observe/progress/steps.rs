@@ -1,11 +1,11 @@
 //! When the log and the process are told of long work.
 
 use super::under_way::{WorkSources, is_any};
-use super::{ProgressClock, Telling};
 use crate::engine::Engine;
 use crate::host::process::Process;
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_numbers::progress::{ProgressClock, Telling};
 
 impl Engine {
     /// Tells the log and the process how far long work is, now and then; to be called by the cron.

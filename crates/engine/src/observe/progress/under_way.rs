@@ -1,15 +1,15 @@
 //! Which long work is under way, and how far it is: read off what loads, saves, rewrites, replicas and the
 //! end of the server remember.
 
-use super::{LongWork, WorkKind};
 use crate::control::Control;
-use crate::observe::facts::SyncFacts;
 use crate::persistence::background::JobState;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
 use crate::session::Sessions;
 use sluice_base::Now;
 use sluice_base::progress::{ProgressUnit, WorkProgress};
+use sluice_numbers::facts::SyncFacts;
+use sluice_numbers::progress::{LongWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotMade};
 
 /// What the list is made of.

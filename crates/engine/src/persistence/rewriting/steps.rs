@@ -3,12 +3,12 @@
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
-use crate::observe::facts::AofFacts;
 use crate::persistence::background::JobState;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
+use sluice_numbers::facts::AofFacts;
 
 /// What growth and the disk ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use crate::control::Control;
 #[cfg(doc)]
 use crate::host::action::Action;
 use crate::host::process::{Process, SaveError, SnapshotSink};
-use crate::observe::progress::{LongWork, ProgressClock, Telling, WorkKind};
 use crate::persistence::saving::{Ending, key_delay_us};
 use sluice_base::Bytes;
 use sluice_base::LogLevel;
 use sluice_base::progress::{ProgressUnit, WorkProgress};
 use sluice_config::param;
 use sluice_keyspace::Keyspace;
+use sluice_numbers::progress::{LongWork, ProgressClock, Telling, WorkKind};
 use sluice_persist::rdb::Version;
 use sluice_snapshot::RdbAux;
 use std::cell::{Cell, RefCell};

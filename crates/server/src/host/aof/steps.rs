@@ -5,7 +5,8 @@ use crate::host::Host;
 use sluice_base::LogLevel;
 use sluice_config::Config;
 use sluice_engine::AppendOnlyFile;
-use sluice_engine::{AofBacklog, AofFacts, AofFiles, AofIncrement, SaveError};
+use sluice_engine::{AofBacklog, AofFiles, AofIncrement, SaveError};
+use sluice_numbers::facts::AofFacts;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

@@ -11,8 +11,9 @@ use crate::users;
 use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
-use sluice_engine::{CertificateFact, CertificateFacts, ProcessClock, ProcessSettings, UserFile};
+use sluice_engine::{ProcessClock, ProcessSettings, UserFile};
 use sluice_evloop::Waker;
+use sluice_numbers::facts::{CertificateFact, CertificateFacts};
 use sluice_tls::{CertFacts, Facts};
 use std::os::unix::ffi::OsStrExt;
 

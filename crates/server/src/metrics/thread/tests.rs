@@ -2,8 +2,8 @@
 
 use super::super::samples::{POINT_NS, SAMPLE_NS_MAX};
 use super::*;
-use sluice_engine::PageAsk;
 use sluice_evloop::Backend;
+use sluice_numbers::page::details::PageAsk;
 use sluice_testkit::Rig;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
 //! LATENCY DOCTOR: what the samples mean, in words.
 
 use crate::control::Control;
-use crate::observe::latency::Series;
+use sluice_numbers::latency::Series;
 use std::fmt::Write;
 
 /// The report.

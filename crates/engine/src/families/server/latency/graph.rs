@@ -1,7 +1,7 @@
 //! A graph of samples in characters: four rows, three levels each, and below each column its age, read
 //! downwards.
 
-use crate::observe::latency::Series;
+use sluice_numbers::latency::Series;
 use std::fmt::Write;
 
 const ROWS: usize = 4;

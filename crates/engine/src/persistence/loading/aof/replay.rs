@@ -11,7 +11,6 @@ use crate::host::process::{
     AofBacklog, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile, Process,
     ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
 };
-use crate::observe::facts::{AofFacts, Counts, Facts};
 use crate::persistence::loading::aof::AofEnd;
 use crate::scripting::library::LoadWatch;
 use sluice_base::LogLevel;
@@ -19,6 +18,7 @@ use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId, param};
 use sluice_keyspace::Keyspace;
+use sluice_numbers::facts::{AofFacts, Counts, Facts};
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{LoadResult, LoadedHistory, NotLoaded, Reporter, SnapshotFile, SnapshotSource};
 use std::sync::atomic::Ordering::Relaxed;

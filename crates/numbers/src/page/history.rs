@@ -4,7 +4,10 @@
 //! of two and placed within a power as if durations were spread evenly there on a logarithmic scale: so a
 //! percentile is off by a factor of two at most, mostly by far less. Longer than a second counts as a second.
 
-use crate::observe::info::{FamilyId, MetricsSample, Number, family, field};
+use crate::info::families::{FamilyId, family};
+use crate::info::fields::field;
+use crate::info::sample::MetricsSample;
+use crate::info::value::Number;
 use serde_json::{Value, json};
 use sluice_base::Histogram;
 

@@ -50,7 +50,7 @@ pub(crate) const ARG_BYTES_MAX: usize = 128;
 
 impl CommandLog {
     /// Bytes that the allocator has given. O(entries).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let entry = |entry: &LogEntry| {
             let argv: usize = entry.argv.iter().map(heap::vec).sum();
             heap::vec(&entry.argv) + argv + heap::block(entry.peer.len()) + heap::block(entry.name.len())
@@ -69,7 +69,7 @@ impl CommandLog {
     }
 
     /// The newest `count` entries.
-    pub(crate) fn newest(&self, kind: LogKind, count: usize) -> impl ExactSizeIterator<Item = &LogEntry> {
+    pub fn newest(&self, kind: LogKind, count: usize) -> impl ExactSizeIterator<Item = &LogEntry> {
         let log = &self.logs[kind as usize];
         log.entries.iter().take(count)
     }
@@ -86,7 +86,7 @@ impl CommandLog {
 }
 
 /// Shortens arguments for the log.
-pub(crate) fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+pub fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = argv.len();
     let kept = count.min(ARGS_MAX);
     argv.take(kept)

@@ -4,12 +4,10 @@
 //! is over. A window counts by Space-Saving (Metwally, Agrawal, El Abbadi, 2005): a key that finds no room
 //! takes the row of the key with the least count, and begins with that count as its possible error.
 //!
-//! Invariants: (1) a window has at most `hotkeys-top-k` rows, of names of at most [`NAME_MAX`] bytes; (2) the
+//! Invariants: (1) a window has at most `hotkeys-top-k` rows, of names of at most `NAME_MAX` bytes; (2) the
 //! count of a row is too high by its error at most, and never too low; (3) a key with more than one in
 //! `hotkeys-top-k` of the accesses drawn has a row; (4) a window that is shown spans `hotkeys-window-seconds`
 //! at least and less than twice as long; (5) nothing is allocated while detection is off.
-
-mod steps;
 
 use sluice_base::{Epoch, HashItself, Watched, heap};
 use sluice_commands::HotKeyLimits;
@@ -22,7 +20,7 @@ pub(crate) const NAME_MAX: usize = 4096;
 
 /// The counts of a server.
 #[derive(Debug)]
-pub(crate) struct HotKeyCounts {
+pub struct HotKeyCounts {
     /// For HOTKEYS, as the configuration says.
     pub command: HotKeys,
     /// For the page of the metrics endpoint, while somebody looks.
@@ -31,27 +29,27 @@ pub(crate) struct HotKeyCounts {
 
 impl HotKeyCounts {
     /// Counts of a control plane with this epoch; nothing is counted.
-    pub(crate) fn new(epoch: &Epoch) -> HotKeyCounts {
+    pub fn new(epoch: &Epoch) -> HotKeyCounts {
         HotKeyCounts { command: HotKeys::default(), page: Watched::new(HotKeys::default(), epoch) }
     }
 
     /// Both, to count in.
-    pub(crate) fn both(&mut self) -> [&mut HotKeys; 2] {
+    pub fn both(&mut self) -> [&mut HotKeys; 2] {
         [&mut self.command, self.page.quietly()]
     }
 
     /// Forgets all keys.
-    pub(crate) fn forget(&mut self, now_ns: u64) {
+    pub fn forget(&mut self, now_ns: u64) {
         self.both().into_iter().for_each(|hot_keys| hot_keys.forget(now_ns));
     }
 
     /// Forgets the keys of a database.
-    pub(crate) fn forget_db(&mut self, db: usize) {
+    pub fn forget_db(&mut self, db: usize) {
         self.both().into_iter().for_each(|hot_keys| hot_keys.forget_db(db));
     }
 
     /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         self.command.footprint() + self.page.footprint()
     }
 }
@@ -66,7 +64,7 @@ pub struct HotKeys {
 
 /// A key of the window that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HotKey<'a> {
+pub struct HotKey<'a> {
     /// Its database.
     pub db: usize,
     /// Its name.
@@ -110,7 +108,7 @@ impl HotKeys {
     /// Counts as the configuration says from now on. What is counted already begins anew, as its counts are
     /// those of other settings; the window that is shown stays, with the hottest of its keys where fewer are
     /// wanted.
-    pub(crate) fn configure(&mut self, limits: HotKeyLimits) {
+    pub fn configure(&mut self, limits: HotKeyLimits) {
         if limits == self.limits {
             return;
         }
@@ -125,24 +123,24 @@ impl HotKeys {
 
     /// Whether anything is counted.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.limits.keys > 0
     }
 
     /// Of a hundred accesses so many are to be counted.
-    pub(crate) fn percent(&self) -> u64 {
+    pub fn percent(&self) -> u64 {
         u64::from(self.limits.percent)
     }
 
     /// Counts an access that was drawn. O(log `hotkeys-top-k`).
-    pub(crate) fn count(&mut self, db: usize, key: Key<'_>, now_ns: u64) {
+    pub fn count(&mut self, db: usize, key: Key<'_>, now_ns: u64) {
         self.open.began_ns.get_or_insert(now_ns);
         self.open.count(db, key, self.limits.keys);
     }
 
     /// Ends the open window if it is over. One that was open for twice its time or longer says nothing about
     /// the time that is asked about: nothing is shown then.
-    pub(crate) fn end_window(&mut self, now_ns: u64) {
+    pub fn end_window(&mut self, now_ns: u64) {
         if !self.is_on() {
             return;
         }
@@ -161,7 +159,7 @@ impl HotKeys {
     }
 
     /// Forgets all counts.
-    pub(crate) fn forget(&mut self, now_ns: u64) {
+    pub fn forget(&mut self, now_ns: u64) {
         self.shown = AccessWindow::default();
         self.open = self.fresh_window(now_ns);
     }
@@ -177,7 +175,7 @@ impl HotKeys {
     }
 
     /// The keys of the last whole window, the hottest first.
-    pub(crate) fn hottest(&self) -> Vec<HotKey<'_>> {
+    pub fn hottest(&self) -> Vec<HotKey<'_>> {
         let rows = self.shown.rows.iter();
         let mut keys: Vec<HotKey<'_>> = rows
             .map(|row| HotKey {
@@ -191,12 +189,12 @@ impl HotKeys {
     }
 
     /// Accesses drawn in the last whole window.
-    pub(crate) fn samples(&self) -> u64 {
+    pub fn samples(&self) -> u64 {
         self.shown.samples
     }
 
     /// How long the last whole window was open, ms; 0 where there is none.
-    pub(crate) fn span_ms(&self) -> u64 {
+    pub fn span_ms(&self) -> u64 {
         self.shown.span_ns / 1_000_000
     }
 

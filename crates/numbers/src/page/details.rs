@@ -1,6 +1,6 @@
 //! What is asked for the page, and what the main thread answers.
 
-use super::keys::LargestKeys;
+use crate::page::keys::LargestKeys;
 
 /// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
 pub const JUDGED_MAX: usize = 4;
@@ -54,59 +54,75 @@ pub enum JudgedCredentials {
 #[derive(Clone, Debug, Default)]
 pub struct PageDetails {
     /// Clients, most bytes first.
-    pub(crate) clients: Vec<ClientRow>,
+    pub clients: Vec<ClientRow>,
     /// Clients that are sent slow reads' replies.
-    pub(crate) slow_reads: Vec<ClientRow>,
+    pub slow_reads: Vec<ClientRow>,
     /// The newest slow commands.
-    pub(crate) slow_commands: Vec<SlowCommandRow>,
+    pub slow_commands: Vec<SlowCommandRow>,
     /// The script that runs.
-    pub(crate) script: Option<ScriptRow>,
+    pub script: Option<ScriptRow>,
     /// The largest keys, while somebody looks.
-    pub(crate) largest: Option<LargestKeys>,
+    pub largest: Option<LargestKeys>,
     /// The keys that clients access most, likewise.
-    pub(crate) hottest: Option<Vec<HotKeyRow>>,
+    pub hottest: Option<Vec<HotKeyRow>>,
     /// Facts that are no numbers: a name, and the text.
-    pub(crate) texts: Vec<(&'static str, String)>,
+    pub texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.
     pub judged: Vec<JudgedCredentials>,
 }
 
 /// A logged command.
 #[derive(Clone, Debug)]
-pub(crate) struct SlowCommandRow {
+pub struct SlowCommandRow {
+    /// Number of the entry.
     pub id: u64,
+    /// When it ran, seconds since the epoch.
     pub at_s: i64,
+    /// Duration, microseconds.
     pub us: i64,
     /// Its words, shortened for the log.
     pub argv: Vec<Vec<u8>>,
+    /// Address of its client.
     pub address: Box<str>,
+    /// Name of its client; empty for none.
     pub client_name: Box<[u8]>,
 }
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientRow {
+pub struct ClientRow {
+    /// What CLIENT ID answers.
     pub id: u64,
+    /// Address of the client.
     pub address: Box<str>,
+    /// Name of the client; empty for none.
     pub name: Box<[u8]>,
+    /// Library that the client has named; empty for none.
     pub library: Box<[u8]>,
+    /// Name of the client's user.
     pub user: Box<[u8]>,
+    /// The command that ran last.
     pub command: &'static str,
     /// As CLIENT LIST's flags.
     pub flags: String,
+    /// Time since it connected, seconds.
     pub age_s: i64,
+    /// Time since its last request, seconds.
     pub idle_s: i64,
     /// Output that it has not taken, bytes.
     pub output_bytes: usize,
     /// All that is held for it, bytes.
     pub held_bytes: usize,
+    /// Commands that it has run.
     pub commands: u64,
 }
 
 /// A key that clients access often.
 #[derive(Clone, Debug)]
-pub(crate) struct HotKeyRow {
+pub struct HotKeyRow {
+    /// Number of the database.
     pub db: usize,
+    /// Name of the key.
     pub name: Box<[u8]>,
     /// Accesses in a second, estimated.
     pub per_second: u64,
@@ -114,7 +130,7 @@ pub(crate) struct HotKeyRow {
 
 /// A script.
 #[derive(Clone, Debug)]
-pub(crate) struct ScriptRow {
+pub struct ScriptRow {
     /// The SHA-1 of a script, or the name of a function.
     pub name: Box<[u8]>,
     /// Since when it runs, ms.

@@ -4,7 +4,7 @@ use sluice_keyspace::{Entry, Keyspace, ValueRef};
 use sluice_value::Type;
 
 /// Keys that are shown.
-pub(crate) const KEYS_SHOWN: usize = 20;
+pub const KEYS_SHOWN: usize = 20;
 /// Bytes kept of a key's name.
 const NAME_BYTES_MAX: usize = 256;
 /// Entries between two looks at the clock. A look at an entry is two or three misses of the cache.
@@ -29,7 +29,7 @@ pub struct LargeKey {
 
 /// The scan of all entries, and what it has found.
 #[derive(Debug, Default)]
-pub(crate) struct KeyScan {
+pub struct KeyScan {
     db: usize,
     cursor: u64,
     /// Entries seen in this scan.
@@ -53,7 +53,7 @@ pub struct LargestKeys {
 }
 
 impl KeyScan {
-    /// Looks at entries until `is_over`, which is asked every [`ENTRIES_AT_ONCE`] entries, says so, or the
+    /// Looks at entries until `is_over`, which is asked every `ENTRIES_AT_ONCE` entries, says so, or the
     /// scan is at its end.
     pub fn step(&mut self, keyspace: &Keyspace, mut is_over: impl FnMut() -> bool) {
         loop {

@@ -6,10 +6,10 @@
 //! bounded, whatever clients do: by fields, databases, commands, error codes (`ERROR_CODES_MAX`, and those of
 //! the server itself), replicas and I/O threads.
 
-use super::families::{Family, FamilyId, FamilyKind, family};
-use super::fields::FieldUnit;
-use super::sample::{CommandLatencies, MetricsSample, SampleNumber};
-use super::value::Number;
+use crate::info::families::{Family, FamilyId, FamilyKind, family};
+use crate::info::fields::FieldUnit;
+use crate::info::sample::{CommandLatencies, MetricsSample, SampleNumber};
+use crate::info::value::Number;
 use sluice_base::Histogram;
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -1,8 +1,9 @@
 //! A sample and the details beside it as JSON, for the page. Made on the endpoint's thread.
 
-use super::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails, SlowCommandRow};
-use super::keys::LargestKeys;
-use crate::observe::info::{MetricsSample, Number};
+use crate::info::sample::MetricsSample;
+use crate::info::value::Number;
+use crate::page::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails, SlowCommandRow};
+use crate::page::keys::LargestKeys;
 use serde_json::{Map, Value, json};
 
 /// What is to be shown, and of what age it is.
@@ -76,7 +77,7 @@ fn numbers(sample: &MetricsSample) -> Map<String, Value> {
 
 /// Durations of each command since the start.
 fn commands(sample: &MetricsSample) -> Vec<Value> {
-    let row = |one: &crate::observe::info::CommandLatencies| {
+    let row = |one: &crate::info::sample::CommandLatencies| {
         let percentiles: Map<String, Value> =
             one.percentiles.iter().map(|(percent, us)| (format!("p{percent}"), json!(us))).collect();
         json!({ "name": one.command, "calls": one.count, "us": one.sum_us, "percentiles": percentiles })

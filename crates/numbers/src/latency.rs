@@ -27,7 +27,7 @@ pub struct LatencyMonitor {
 
 impl LatencyMonitor {
     /// Bytes that the allocator has given. O(events).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let samples: usize = self.series.values().map(|series| heap::deque(&series.samples)).sum();
         heap::tree::<&str, Series>(self.series.len()) + samples
     }
@@ -58,7 +58,7 @@ impl LatencyMonitor {
     }
 
     /// Forgets the events for which `which` says so; how many.
-    pub(crate) fn reset(&mut self, which: impl Fn(&str) -> bool) -> usize {
+    pub fn reset(&mut self, which: impl Fn(&str) -> bool) -> usize {
         let before = self.series.len();
         self.series.retain(|name, _| !which(name));
         before - self.series.len()

@@ -3,11 +3,8 @@
 //! nobody keeps.
 //!
 //! Invariants: (1) while nothing long is under way, a tick of the cron costs some comparisons, and a command
-//! nothing; (2) work that ends within [`LONG_NS`] is shown by nothing but INFO; (3) the log has a line for
-//! each piece of work every [`SAID_EVERY_NS`].
-
-pub(crate) mod steps;
-pub(crate) mod under_way;
+//! nothing; (2) work that ends within `LONG_NS` is shown by nothing but INFO; (3) the log has a line for
+//! each piece of work every `SAID_EVERY_NS`.
 
 use sluice_base::progress::WorkProgress;
 use std::fmt;
@@ -113,14 +110,15 @@ impl LongWork {
 
 /// When long work was told of, from the moment at which it was seen first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProgressClock {
+pub struct ProgressClock {
     said_ns: u64,
     shown_ns: u64,
 }
 
 /// What is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub enum Telling {
+    /// Neither the process nor the log is told.
     Nothing,
     /// The process is shown it.
     Show,
@@ -130,12 +128,12 @@ pub(crate) enum Telling {
 
 impl ProgressClock {
     /// Work is seen.
-    pub(crate) fn new(now_ns: u64) -> ProgressClock {
+    pub fn new(now_ns: u64) -> ProgressClock {
         ProgressClock { said_ns: now_ns, shown_ns: now_ns }
     }
 
     /// What is to be told now; it counts as told.
-    pub(crate) fn tick(&mut self, now_ns: u64) -> Telling {
+    pub fn tick(&mut self, now_ns: u64) -> Telling {
         if now_ns.saturating_sub(self.shown_ns) < SHOWN_EVERY_NS {
             return Telling::Nothing;
         }

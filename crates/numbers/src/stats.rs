@@ -2,7 +2,7 @@
 //!
 //! Written by the main thread only, and kept off the cache lines of the command table.
 
-use crate::observe::facts::{Facts, IoThreads};
+use crate::facts::{Facts, IoThreads};
 use sluice_acl::{Reason, Refusal};
 use sluice_base::Histogram;
 use sluice_base::{Now, heap};
@@ -242,7 +242,7 @@ const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 impl Stats {
     /// Bytes that the allocator has given. O(commands).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let errors: usize = self.failures.by_code.keys().map(|code| heap::block(code.len())).sum();
         let histograms = self.commands.iter().filter(|stats| stats.latency.is_some()).count();
         heap::vec(&self.commands)
@@ -275,13 +275,13 @@ impl Stats {
 
     /// Counts an error reply by its code, the first word of its text. A line break ends a word too: on the
     /// wire it is a space.
-    pub(crate) fn count_error(&mut self, text: &[u8]) {
+    pub fn count_error(&mut self, text: &[u8]) {
         self.count_by_code(text, usize::MAX);
     }
 
     /// As [`Stats::count_error`], where a script has made the error: only so many different codes are
     /// remembered.
-    pub(crate) fn count_custom_error(&mut self, text: &[u8]) {
+    pub fn count_custom_error(&mut self, text: &[u8]) {
         self.count_by_code(text, ERROR_CODES_MAX);
     }
 
@@ -299,7 +299,7 @@ impl Stats {
     }
 
     /// CONFIG RESETSTAT: everything begins again; `facts` are the process's counts now.
-    pub(crate) fn reset(&mut self, facts: &Facts) {
+    pub fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();
         let iteration = IterationStats { command_ns: self.iteration.command_ns, ..IterationStats::default() };
@@ -420,7 +420,7 @@ pub struct CompactionStats {
 
 impl CompactionStats {
     /// Milliseconds of the current stretch.
-    pub(crate) fn current_ms(&self, now_ms: i64) -> u64 {
+    pub fn current_ms(&self, now_ms: i64) -> u64 {
         if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
     }
 }
@@ -444,7 +444,7 @@ pub struct RefusalCounts {
 
 impl RefusalCounts {
     /// Counts one.
-    pub(crate) fn add(&mut self, refusal: Refusal) {
+    pub fn add(&mut self, refusal: Refusal) {
         let count = match refusal {
             Refusal::Auth => &mut self.auth,
             Refusal::TlsCert => &mut self.tls_cert,

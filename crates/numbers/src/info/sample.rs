@@ -1,17 +1,18 @@
 //! A sample: every number of the server at one moment, for the metrics endpoint. The main thread makes it,
 //! and another thread makes text of it.
 
-use super::families::{FamilyId, family};
-use super::fields::{FieldId, field};
-use super::sink::Sink;
-use super::value::{FieldValue, Number, difference, ratio};
-use crate::observe::facts::ProcessNumbers;
+use super::fields::field;
+use crate::facts::ProcessNumbers;
+use crate::info::families::{FamilyId, family};
+use crate::info::fields::FieldId;
+use crate::info::sink::Sink;
+use crate::info::value::{FieldValue, Number, difference, ratio};
 use sluice_base::Histogram;
 use std::fmt::Display;
 
 /// Commands whose durations are shown as histograms and percentiles: those with most calls. The others are
 /// counted and timed alone.
-pub(crate) const LATENCIES_MAX: usize = 64;
+pub const LATENCIES_MAX: usize = 64;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -19,7 +20,8 @@ pub struct MetricsSample {
     pub(super) numbers: Vec<SampleNumber>,
     /// Each list of labels, of one number or several.
     pub(super) labels: Vec<Vec<(&'static str, Box<str>)>>,
-    pub(super) latencies: Vec<CommandLatencies>,
+    /// Durations of the commands that ran.
+    pub latencies: Vec<CommandLatencies>,
     /// Whether the server should be sent clients.
     pub health: Health,
 }
@@ -35,10 +37,12 @@ pub(super) struct SampleNumber {
 
 /// Durations of a command.
 #[derive(Debug)]
-pub(crate) struct CommandLatencies {
+pub struct CommandLatencies {
+    /// Name of the command.
     pub command: &'static str,
     /// How many there were.
     pub count: u64,
+    /// Sum of the durations, microseconds.
     pub sum_us: u64,
     /// How many there were by power of two, as [`Histogram::by_power_of_two`] has them.
     pub by_power: [u64; Histogram::POWERS],
@@ -74,7 +78,8 @@ impl Health {
 
 /// A sample that is made: where the sections write their fields.
 #[derive(Default)]
-pub(super) struct Sampler {
+pub struct Sampler {
+    /// What has been written so far.
     pub sample: MetricsSample,
     /// The labels of [`Sink::set_labels`], as [`SampleNumber::labels`].
     current: u32,
@@ -84,6 +89,7 @@ pub(super) struct Sampler {
 const NUMBERS: usize = 512;
 
 impl Sampler {
+    /// An empty sample, with room for the numbers of a server at its start.
     pub fn new() -> Sampler {
         let mut sampler = Sampler::default();
         sampler.sample.numbers.reserve(NUMBERS);
@@ -91,7 +97,7 @@ impl Sampler {
     }
 
     /// Keeps labels, for [`Sampler::number`].
-    pub(super) fn keep_labels(&mut self, labels: Vec<(&'static str, Box<str>)>) -> u32 {
+    pub fn keep_labels(&mut self, labels: Vec<(&'static str, Box<str>)>) -> u32 {
         if labels.is_empty() {
             return 0;
         }
@@ -164,7 +170,7 @@ impl MetricsSample {
     }
 
     /// Puts in what the thread that has the sample has read of the process: the main thread need not read it
-    /// ([`Process::sample_facts`](crate::Process::sample_facts)). What follows from it follows anew.
+    /// (`Process::sample_facts` of the engine). What follows from it follows anew.
     pub fn set_process_numbers(&mut self, read: ProcessNumbers) {
         let ProcessNumbers { resident, sys, user, sys_children, user_children } = read;
         let bytes = |id: FieldId| match self.numbers.iter().find(|number| number.family == id.into()) {

@@ -1,24 +1,31 @@
 //! INFO's text: `name:value` lines.
 
-use super::fields::{FieldId, InfoField};
-use super::sink::Sink;
-use super::value::{self, FieldValue};
+use crate::info::fields::{FieldId, InfoField};
+use crate::info::sink::Sink;
+use crate::info::value;
+use crate::info::value::FieldValue;
 use std::fmt::Display;
 use std::io::Write;
 
 /// The text of a reply under construction.
-pub(crate) struct Lines {
+pub struct Lines {
     text: Vec<u8>,
+}
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines::new()
+    }
 }
 
 impl Lines {
     /// No lines.
-    pub(crate) fn new() -> Lines {
+    pub fn new() -> Lines {
         Lines { text: Vec::with_capacity(TEXT_BYTES) }
     }
 
     /// Begins a section; an empty line stands between two.
-    pub(crate) fn heading(&mut self, title: &str) {
+    pub fn heading(&mut self, title: &str) {
         if !self.text.is_empty() {
             self.push("\r\n");
         }
@@ -66,7 +73,7 @@ impl Sink for Lines {
 const TEXT_BYTES: usize = 8192;
 
 /// Bytes as people write them: `12B`, `1.50K`, `2.00G`.
-pub(crate) fn human(bytes: u64) -> String {
+pub fn human(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes}B");
     }
@@ -83,8 +90,8 @@ pub(crate) fn human(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fields::field;
-    use super::super::value::ValuePart;
     use super::*;
+    use crate::info::value::ValuePart;
 
     #[test]
     fn human_chooses_the_unit_below_1024() {

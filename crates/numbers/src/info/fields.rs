@@ -28,7 +28,6 @@ pub struct InfoField {
     /// The label of what stands for `*`.
     pub label: &'static str,
     /// The heading under which the field stands.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the table in the documentation is made of it"))]
     pub section: &'static str,
 }
 
@@ -50,10 +49,15 @@ pub enum FieldKind {
 pub enum FieldUnit {
     /// Things.
     Count,
+    /// Bytes.
     Bytes,
+    /// Seconds.
     Seconds,
+    /// Milliseconds.
     Milliseconds,
+    /// Microseconds.
     Microseconds,
+    /// Parts of a hundred.
     Percent,
     /// A part of one, or a multiple.
     Ratio,
@@ -129,12 +133,13 @@ macro_rules! fields {
         enum FieldIndex { $($( $id, )*)* COUNT }
 
         /// Every field, section by section; [`FieldId`] is a position in it.
-        pub(crate) static FIELDS: [InfoField; FieldIndex::COUNT as usize] = [ $($( $row.under($title), )*)* ];
+        pub static FIELDS: [InfoField; FieldIndex::COUNT as usize] = [ $($( $row.under($title), )*)* ];
 
         /// The rows by name.
-        pub(crate) mod field {
+        #[allow(missing_docs, reason = "a row says by itself what it is")]
+        pub mod field {
             use super::{FieldId, FieldIndex};
-            $($( pub(crate) const $id: FieldId = FieldId(FieldIndex::$id as u16); )*)*
+            $($( pub const $id: FieldId = FieldId(FieldIndex::$id as u16); )*)*
         }
     };
 }

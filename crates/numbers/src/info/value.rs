@@ -1,14 +1,16 @@
 //! Values of fields: what INFO writes, and the number that the metrics endpoint shows.
 
-use super::families::FamilyId;
+use crate::info::families::FamilyId;
 use sluice_base::num::{IntBuffer, push_u64};
 use std::fmt;
 use std::io::Write;
 
 /// A value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum FieldValue<'a> {
+pub enum FieldValue<'a> {
+    /// A natural number.
     Uint(u64),
+    /// An integer.
     Int(i64),
     /// A number that INFO writes with so many decimals.
     Decimal(f64, usize),
@@ -26,7 +28,7 @@ pub(crate) enum FieldValue<'a> {
 
 impl FieldValue<'_> {
     /// Whether what was tried last went well.
-    pub(crate) fn status(is_fine: bool) -> FieldValue<'static> {
+    pub fn status(is_fine: bool) -> FieldValue<'static> {
         if is_fine { FieldValue::Word("ok", 1) } else { FieldValue::Word("err", 0) }
     }
 
@@ -78,9 +80,10 @@ fn push_parts(out: &mut Vec<u8>, parts: &[ValuePart<'_>]) {
 
 /// One of several values of a field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ValuePart<'a> {
+pub struct ValuePart<'a> {
     /// As INFO writes it; empty where INFO does not.
     pub name: &'static str,
+    /// Its value.
     pub value: FieldValue<'a>,
     /// It is a label of the field's numbers, under this name.
     pub label: Option<&'static str>,
@@ -90,39 +93,34 @@ pub(crate) struct ValuePart<'a> {
 
 impl<'a> ValuePart<'a> {
     /// INFO alone has it.
-    pub(crate) fn shown(name: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
+    pub fn shown(name: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart { name, value: value.into(), label: None, family: None }
     }
 
     /// A number of a family.
-    pub(crate) fn number(
-        name: &'static str,
-        family: FamilyId,
-        value: impl Into<FieldValue<'a>>,
-    ) -> ValuePart<'a> {
+    pub fn number(name: &'static str, family: FamilyId, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart { family: Some(family), ..ValuePart::shown(name, value) }
     }
 
     /// A label.
-    pub(crate) fn label(
-        name: &'static str,
-        label: &'static str,
-        value: impl Into<FieldValue<'a>>,
-    ) -> ValuePart<'a> {
+    pub fn label(name: &'static str, label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart { label: Some(label), ..ValuePart::shown(name, value) }
     }
 
     /// A label that INFO does not write.
-    pub(crate) fn hidden_label(label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
+    pub fn hidden_label(label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart::label("", label, value)
     }
 }
 
 /// A number of the metrics endpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Number {
+pub enum Number {
+    /// A natural number.
     Uint(u64),
+    /// An integer.
     Int(i64),
+    /// A fraction.
     Float(f64),
 }
 
@@ -179,11 +177,11 @@ impl<'a> From<&'a String> for FieldValue<'a> {
 }
 
 /// `a / b`, and 1 where there is nothing to compare.
-pub(crate) fn ratio(a: u64, b: u64) -> f64 {
+pub fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 1.0 } else { a as f64 / b as f64 }
 }
 
 /// `a - b` with its sign.
-pub(crate) fn difference(a: u64, b: u64) -> i64 {
+pub fn difference(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b) as i64
 }

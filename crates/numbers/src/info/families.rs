@@ -1,7 +1,8 @@
 //! The families of metrics: one for each row of [`FIELDS`] that has a metric, and those below, which have
 //! labels, or stand in no field of INFO. Names and labels that begin with `redis_` are redis_exporter's.
 
-use super::fields::{FIELDS, FieldId, FieldKind, FieldUnit, InfoField};
+use super::fields::FIELDS;
+use crate::info::fields::{FieldId, FieldKind, FieldUnit, InfoField};
 
 /// A family of metrics.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,8 @@ impl Family {
     }
 }
 
-const fn family(name: &'static str, kind: FamilyKind, help: &'static str) -> Family {
+/// A family without a unit.
+pub const fn family(name: &'static str, kind: FamilyKind, help: &'static str) -> Family {
     Family { name, kind, help, unit: FieldUnit::Count, divisor: 1 }
 }
 
@@ -105,12 +107,14 @@ macro_rules! families {
         enum FamilyIndex { $( $id, )* COUNT }
 
         /// The families that no row of [`FIELDS`] has.
-        pub(crate) static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
+        pub static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
 
         /// The families by name.
-        pub(crate) mod family {
-            use super::{FIELDS, FamilyId, FamilyIndex};
-            $( pub(crate) const $id: FamilyId = FamilyId(FIELDS.len() as u16 + FamilyIndex::$id as u16); )*
+        #[allow(missing_docs, reason = "a row says by itself what it is")]
+        pub mod family {
+            use super::{FIELDS, FamilyIndex};
+            use crate::info::families::FamilyId;
+            $( pub const $id: FamilyId = FamilyId(FIELDS.len() as u16 + FamilyIndex::$id as u16); )*
         }
     };
 }

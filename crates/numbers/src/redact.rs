@@ -11,7 +11,7 @@ const HIDDEN: &[u8] = b"(redacted)";
 
 /// The command's arguments as others may see them. Cost: the arguments; where the command has a call as its
 /// arguments, and that another one, a look-up for each.
-pub(crate) fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<&'a [u8]> {
+pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<&'a [u8]> {
     let mut shown: Vec<&[u8]> = args.iter_from(0).collect();
     let (mut spec, mut first) = (spec, 0);
     while let Some(inner) = inner_call(spec) {
