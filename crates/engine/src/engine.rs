@@ -14,8 +14,6 @@ use crate::observe::page::PageWatch;
 use crate::persistence::background::Job;
 use crate::replication::role::ReplicaRole;
 use crate::scripting::state::Scripting;
-use crate::session::identity::Identity;
-use crate::session::{ClientAddress, ClientKind, Closing, ReplicaState, Session, Sessions, SyncStage};
 use crate::upkeep::evict::Eviction;
 use crate::upkeep::expire::ActiveExpiry;
 use sluice_base::SessionKey;
@@ -29,6 +27,8 @@ use sluice_numbers::stats::Stats;
 use sluice_replication::UnitCommands;
 use sluice_replication::{Primary, ReplicaLink};
 use sluice_resp::{AuthState, Outbox};
+use sluice_session::identity::Identity;
+use sluice_session::{ClientAddress, ClientKind, Closing, ReplicaState, Session, Sessions, SyncStage};
 use std::sync::Arc;
 
 /// A server without a process.
@@ -336,7 +336,7 @@ impl Engine {
         session.caller.kind = ClientKind::Replica;
         session.caller.replica = Some(Box::new(ReplicaState {
             snapshot_queued: 0,
-            acked: crate::session::NOT_ACKED,
+            acked: sluice_session::NOT_ACKED,
             acked_s: 0,
             stage: SyncStage::Online,
             awaits_ack: false,

@@ -15,7 +15,9 @@ mod persistence;
 mod pubsub;
 mod replication;
 mod scripting;
-mod session;
+mod session {
+    pub(crate) mod output_limit;
+}
 mod upkeep;
 mod users;
 mod waiting;
@@ -41,6 +43,5 @@ pub use pubsub::delivery::SHARED_BYTES_MIN;
 pub use replication::role::{LinkCounts, SyncSource};
 pub use replication::transport::{LinkDriver, LinkTransport};
 pub use scripting::state::ScriptGarbage;
-pub use session::{Caller, ClientAddress, Closing, Medium, Session};
+
 pub use users::load::{JudgedUsers, UserLoad};
-pub use waiting::slow_reads::PieceRoom;

@@ -1,6 +1,9 @@
 //! Requests that wait: for a key, for other servers, for a thread that produces their reply.
 
-pub(crate) mod blocking;
-pub(crate) mod migration;
+pub(crate) mod migration {
+    mod steps;
+}
 pub(crate) mod serve;
-pub(crate) mod slow_reads;
+pub(crate) mod slow_reads {
+    mod steps;
+}

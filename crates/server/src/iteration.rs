@@ -48,9 +48,10 @@ use sluice_commands::SlowRead;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
 use sluice_engine::ProcessClock;
-use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Medium, Slice};
+use sluice_engine::{Action, Crash, Ending, Engine, LoadEnded, LoadJob, Slice};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
 use sluice_resp::Requests;
+use sluice_session::Medium;
 use std::sync::Arc;
 use std::time::Duration;
 use timing::Timing;
@@ -430,7 +431,7 @@ impl Server {
             (false, true) => Medium::Tls,
             (false, false) => Medium::Tcp,
         };
-        let client = sluice_engine::ClientAddress { addr: accepted.addr, laddr, fd, medium };
+        let client = sluice_session::ClientAddress { addr: accepted.addr, laddr, fd, medium };
         let key = self.engine.connect(client, &mut self.host);
         self.sockets.clients.add(key);
         if let Some(names) = names {

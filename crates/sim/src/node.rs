@@ -19,12 +19,11 @@ use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_commands::Progress;
 use sluice_config::Config;
-use sluice_engine::{
-    Action, ClientAddress, Closing, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Medium, Seeds,
-};
+use sluice_engine::{Action, Engine, Flow, LinkCounts, LoadEnded, LoadJob, Seeds};
 use sluice_replication::Input;
 use sluice_replication::{HistoryPoint, LinkState, Primary};
 use sluice_resp::{AuthState, ParseLimits, Parser, Requests, State};
+use sluice_session::{ClientAddress, Closing, Medium};
 use sluice_snapshot::LoadThread;
 
 /// What a node is started with.

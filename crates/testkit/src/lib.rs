@@ -30,10 +30,9 @@ use sluice_base::{HashSeed, Now};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::ProcessClock;
-use sluice_engine::{
-    Action, ClientAddress, Closing, Engine, JudgedUsers, LoadEnded, LoadJob, Medium, Seeds, Slice,
-};
+use sluice_engine::{Action, Engine, JudgedUsers, LoadEnded, LoadJob, Seeds, Slice};
 use sluice_resp::{AuthState, ParseLimits, Parser, Requests, State, Value, decode};
+use sluice_session::{ClientAddress, Closing, Medium};
 use sluice_snapshot::LoadThread;
 
 /// An engine and its fake process, with one client connected.

@@ -2,12 +2,12 @@
 
 use crate::control::Control;
 use crate::replication::failover::FailoverTarget;
-use crate::session::{Caller, ClientKind, ReplicaState, Sessions};
 use sluice_base::SessionKey;
 use sluice_command::Flags;
 use sluice_commands::CmdError;
 use sluice_config::param;
 use sluice_replication::Primary;
+use sluice_session::{Caller, ClientKind, ReplicaState, Sessions};
 
 impl Control {
     /// Whether there are fewer good replicas than writes need.

@@ -6,11 +6,11 @@
 use crate::engine::Engine;
 use crate::exec::request::Next;
 use crate::host::process::Process;
-use crate::session::{Closing, Session};
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
 use sluice_resp::{AuthState, OwnedRequests, Request, Requests};
+use sluice_session::{Closing, Session};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::persistence::aof::hash_of;
 use crate::pubsub::delivery::Delivery;
-use crate::session::Session;
 use sluice_base::{Now, SessionKey};
 use sluice_commands::Args;
 use sluice_keyspace::{
@@ -20,6 +19,7 @@ use sluice_keyspace::{
 };
 use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_resp::Protocol;
+use sluice_session::Session;
 use sluice_subscriptions::watch::{Change, KeyPresence};
 
 /// The command whose effects are committed.

@@ -10,8 +10,6 @@ use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::persistence::loading::aof::replay::replay;
-use crate::session::Session;
-use crate::session::line::LineSources;
 use crate::users::rights;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -19,6 +17,8 @@ use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_resp::{Outbox, Reply};
+use sluice_session::Session;
+use sluice_session::line::LineSources;
 
 impl Engine {
     /// Runs a command in the context of its handler's kind.

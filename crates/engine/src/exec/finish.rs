@@ -11,11 +11,11 @@ use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::observe::logging::Loggable;
-use crate::session::Session;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_commands::{Args, Limits, ReplyMode};
 use sluice_resp::Mark;
+use sluice_session::Session;
 
 /// How the run of a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use self::check::{Asker, Check};
 use self::checks::{CHECKS, shows_data};
 use crate::control::Control;
 use crate::exec::standing::Standing;
-use crate::session::Session;
 use sluice_command::Spec;
+use sluice_session::Session;
 
 /// The bit of the check `rights` in a session's mask: the session's user may not run everything.
 pub(crate) const RIGHTS: u32 = 1 << 4;

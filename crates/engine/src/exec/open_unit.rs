@@ -10,11 +10,11 @@ mod steps;
 
 use crate::exec::unit::{StoodStill, Unit};
 use crate::scripting::run::ScriptRun;
-use crate::session::Session;
-use crate::waiting::blocking::Waiting;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::Outbox;
+use sluice_session::Session;
+use sluice_session::blocking::Waiting;
 
 /// See the module.
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::exec::unknown::{unknown_command, unknown_subcommand};
 use crate::host::process::Process;
-use crate::session::{Closing, Session};
 use crate::upkeep::evict::Headroom;
 use crate::users::rights;
 use sluice_acl::{Context, Denial};
@@ -17,6 +16,7 @@ use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
 use sluice_resp::{Mark, Reply, Request};
+use sluice_session::{Closing, Session};
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, TransactionPosition, Unit};
 use crate::host::process::Process;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
-use crate::session::{Closing, Session};
 use crate::users::rights;
 use sluice_acl::Context;
 use sluice_base::Now;
@@ -22,6 +21,7 @@ use sluice_command::{Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, Outcome, Prepared, Run};
 use sluice_keyspace::Access;
 use sluice_resp::{Reply, Request};
+use sluice_session::{Closing, Session};
 
 impl Engine {
     /// Queues a command of a client in MULTI.

@@ -5,10 +5,10 @@ mod steps;
 
 use crate::exec::standing::Standing;
 use crate::scripting::run::ScriptRun;
-use crate::session::transaction::Transaction;
 use sluice_base::Now;
 use sluice_replication::{Audience, UnitCommands};
 use sluice_resp::Protocol;
+use sluice_session::transaction::Transaction;
 
 /// An execution unit under way, and what its commands have done so far: a unit that stands still takes that
 /// along.

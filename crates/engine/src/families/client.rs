@@ -7,14 +7,14 @@ mod tracking;
 use crate::exec::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
 use crate::families::client::common::on_or_off;
 use crate::families::connection::check_label;
-use crate::session::line::{LineSources, Running};
-use crate::session::{Closing, Session, Sessions};
-use crate::waiting::blocking::Unblock;
 use filter::{Filter, SkipMe};
 use sluice_base::num;
 use sluice_command::derive::help;
 use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, WaitFor, until_zero};
+use sluice_session::blocking::Unblock;
+use sluice_session::line::{LineSources, Running};
+use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::registry::Subscribed;
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -3,15 +3,15 @@
 use crate::control::{ClientRelations, Control};
 use crate::exec::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
 use crate::families::users::{Attempt, authenticate};
-use crate::session::identity::Identity;
-use crate::session::line::LineSources;
-use crate::session::{ClientFlags, Closing};
 use sluice_base::num;
 use sluice_base::version;
 use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, until_zero};
 use sluice_config::param;
 use sluice_resp::{Protocol, Reply};
+use sluice_session::identity::Identity;
+use sluice_session::line::LineSources;
+use sluice_session::{ClientFlags, Closing};
 use sluice_subscriptions::registry::Subscribed;
 
 pub(crate) const ROUTES: &[Route] = &[

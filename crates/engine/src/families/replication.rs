@@ -9,7 +9,6 @@ use crate::host::action::Action;
 use crate::replication::acks::{aof_replicas_at, replicas_at};
 use crate::replication::role::RoleWanted;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
-use crate::session::{Announced, ClientKind, ReplicaState, SyncStage};
 use sluice_base::LogLevel;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
@@ -19,6 +18,7 @@ use sluice_commands::{Args, CmdError, LocalWait, Outcome, ReplyMode, Run, WaitFo
 use sluice_config::param;
 use sluice_replication::ReplicationStream;
 use sluice_replication::SyncGreeting;
+use sluice_session::{Announced, ClientKind, ReplicaState, SyncStage};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::PSYNC, Handler::Server(psync)),
@@ -154,7 +154,7 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     caller.reply = ReplyMode::Attaching;
     caller.replica = Some(Box::new(ReplicaState {
         snapshot_queued: 0,
-        acked: crate::session::NOT_ACKED,
+        acked: sluice_session::NOT_ACKED,
         acked_s,
         stage,
         awaits_ack,

@@ -15,11 +15,11 @@ mod shutdown;
 use crate::exec::ctx::{Handler, ReportCtx, Route, route};
 use crate::families::server::common::view;
 use crate::observe::info::{self};
-use crate::session::ReplicaState;
 use sluice_command::specs::server as specs;
 use sluice_commands::{Args, DataHandler, Outcome, Run, reply_help};
 use sluice_numbers::facts::Facts;
 use sluice_replication::LinkState;
+use sluice_session::ReplicaState;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::BGREWRITEAOF, Handler::Server(save::bgrewriteaof)),

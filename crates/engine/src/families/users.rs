@@ -3,9 +3,6 @@
 use crate::exec::ctx::{Handler, Route, UsersCtx, route};
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::session::Session;
-use crate::session::identity::Identity;
-use crate::session::line::LineSources;
 use crate::users::UsersState;
 use crate::users::load::{JudgedUsers, UserLoad};
 use crate::users::refusals::{LoggedRefusal, line_of};
@@ -21,6 +18,9 @@ use sluice_command::{Named, Spec, table};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, resolve_renamed, shown, until_zero};
 use sluice_config::{Config, param};
 use sluice_numbers::stats::RefusalCounts;
+use sluice_session::Session;
+use sluice_session::identity::Identity;
+use sluice_session::line::LineSources;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&connection::AUTH, Handler::Users(auth)),

@@ -2,7 +2,6 @@
 
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
-use crate::session::{Medium, Session};
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, Renames, ReplyMode};
@@ -11,6 +10,7 @@ use sluice_numbers::commandlog;
 use sluice_numbers::commandlog::{LogEntry, LogKind};
 use sluice_numbers::redact;
 use sluice_resp::Reply;
+use sluice_session::{Medium, Session};
 
 /// A command that may belong into a log.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@ pub(crate) mod begin;
 pub(crate) mod steps;
 
 use crate::persistence::saving::Ending;
-use crate::session::Session;
 use sluice_base::SessionKey;
 use sluice_commands::CmdError;
+use sluice_session::Session;
 
 /// An end that waits.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use crate::control::{ClientRelations, Control, PersistenceState};
 use crate::engine::Engine;
 use crate::host::process::Process;
 use crate::session::output_limit::is_over_limit;
-use crate::session::{Closing, Session, Sessions};
 use sluice_base::SessionKey;
 use sluice_base::{Bytes, Now, num};
 use sluice_commands::{Args, Limits, Notify};
 use sluice_keyspace::Event;
 use sluice_resp::{Outbox, Protocol, Reply};
+use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::multicast::Multicasts;
 use sluice_subscriptions::registry::{Outgoing, PubSub, TopicKind, TopicRef};
 

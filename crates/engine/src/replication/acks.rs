@@ -1,8 +1,8 @@
 //! How far replicas are: who counts for WAIT, WAITAOF and `min-replicas-to-write`.
 
 use crate::control::Control;
-use crate::session::{ReplicaState, Sessions};
 use sluice_base::mistake::{self, Mistake};
+use sluice_session::{ReplicaState, Sessions};
 
 /// How many replicas have acknowledged an offset of the replication stream.
 pub(crate) fn replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i64 {

@@ -14,7 +14,7 @@
 
 mod steps;
 
-use crate::session::Session;
+use sluice_session::Session;
 
 /// A failover under way.
 #[derive(Debug)]

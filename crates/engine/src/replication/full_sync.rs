@@ -22,8 +22,6 @@ use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
 use crate::persistence::background::JobState;
-use crate::session::replica_feed::{FeedResult, StreamTaken};
-use crate::session::{Announced, Closing, Medium, Session, SyncStage};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::StreamPosition;
@@ -34,6 +32,8 @@ use sluice_persist::rdb::{Version, WriteOptions};
 use sluice_replication::ReplicationStream;
 use sluice_replication::SnapshotPieces;
 use sluice_replication::{Feed, FeedSource, SyncGreeting, SyncRequest};
+use sluice_session::replica_feed::{FeedResult, StreamTaken};
+use sluice_session::{Announced, Closing, Medium, Session, SyncStage};
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
 /// What a replica can read.

@@ -12,13 +12,13 @@ use crate::exec::between_units::BetweenUnits;
 use crate::host::process::{Process, SaveError};
 use crate::replication::acks::online_replicas;
 use crate::session::output_limit::exceeds;
-use crate::session::replica_feed::StreamTaken;
-use crate::session::{Closing, NOT_ACKED, ReplicaState, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{Now, hex};
 use sluice_config::param;
 use sluice_replication::Backlog;
+use sluice_session::replica_feed::StreamTaken;
+use sluice_session::{Closing, NOT_ACKED, ReplicaState, Session};
 
 impl Engine {
     /// Offers the replicas what was added to the stream: once an iteration of the event loop.

@@ -16,9 +16,9 @@
 
 mod steps;
 
-use crate::session::Session;
 use sluice_base::SessionKey;
 use sluice_replication::{LinkState, Primary, ReplicaLink};
+use sluice_session::Session;
 use sluice_snapshot::SnapshotSource;
 use std::collections::BTreeSet;
 

@@ -13,7 +13,6 @@ use crate::scripting::restore::{RestorePolicy, RestoreRun, without_code};
 use crate::scripting::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
 use crate::scripting::shebang::ScriptFlags;
 use crate::scripting::state::{ScriptGarbage, machine_limits};
-use crate::session::{Caller, ClientKind, Session};
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_config::Config;
@@ -22,6 +21,7 @@ use sluice_config::param;
 use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
 use sluice_resp::Reply;
+use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
 
 /// Milliseconds that the program of a library may run which a client loads.

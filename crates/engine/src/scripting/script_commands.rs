@@ -8,12 +8,12 @@ use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::scripting::run::{EvalKind, NO_SCRIPT};
 use crate::scripting::state::{EarlyEnd, machine_limits};
-use crate::session::{ScriptDebugging, Session};
 use sluice_base::Now;
 use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use sluice_resp::Reply;
+use sluice_session::{ScriptDebugging, Session};
 
 /// The error of SCRIPT DEBUG YES, and of a script of which the client believes that its changes are dropped.
 const NO_COPY: &str = "ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC";

@@ -5,11 +5,11 @@
 
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::session::{Caller, ClientKind, Closing, Session};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Limits, OutputLimit};
+use sluice_session::{Caller, ClientKind, Closing, Session};
 
 impl Engine {
     /// Marks a client whose output is beyond its limit to be closed.

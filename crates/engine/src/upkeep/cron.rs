@@ -3,9 +3,9 @@
 use crate::engine::Engine;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::session::{ClientKind, Closing};
 use sluice_base::LogLevel;
 use sluice_config::param;
+use sluice_session::{ClientKind, Closing};
 
 impl Engine {
     /// Does what is due; returns the milliseconds until it wants to be called again.

@@ -1,12 +1,12 @@
 //! What is counted and logged of refusals.
 
-use crate::session::Session;
-use crate::session::line::LineSources;
 use crate::users::UsersState;
 use sluice_acl::{Context, Refusal};
 use sluice_base::Now;
 use sluice_config::{Config, param};
 use sluice_numbers::stats::RefusalCounts;
+use sluice_session::Session;
+use sluice_session::line::LineSources;
 
 /// What is refused, to be logged.
 pub(crate) struct LoggedRefusal<'a> {

@@ -1,10 +1,10 @@
 //! Whether a session's user may run a command: asked by the gate, by EXEC for each queued command, and for
 //! each call of a script.
 
-use crate::session::{Caller, Session};
 use sluice_acl::Denial;
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError};
+use sluice_session::{Caller, Session};
 
 /// Arguments that are looked at without an allocation.
 const ARGS_ON_STACK: usize = 16;

@@ -8,14 +8,14 @@ use crate::exec::unit::Unit;
 use crate::host::action::Action;
 use crate::host::process::Process;
 use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
-use crate::session::{Closing, Session};
-use crate::waiting::blocking::{ReadyWork, Unblock, Waiting};
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, BlockOn, CmdError, Hashing, Prepared, WaitFor};
 use sluice_keyspace::Key;
 use sluice_resp::{Mark, OwnedRequests, Reply};
+use sluice_session::blocking::{ReadyWork, Unblock, Waiting};
+use sluice_session::{Closing, Session};
 
 /// What a command took whose reply was not written where the command ran.
 #[derive(Clone, Copy, Debug, Default)]

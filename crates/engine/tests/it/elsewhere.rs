@@ -5,8 +5,9 @@
 use crate::load_aof::load_log;
 use crate::propagation::{ROWS, Row, run_step};
 use sluice_base::{HashSeed, Rng, SessionKey};
-use sluice_engine::{ClientAddress, Medium, Seeds};
+use sluice_engine::Seeds;
 use sluice_replication::HistoryPoint;
+use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink, content};
 
 /// Limits under which nearly every value has the encoding of a large one, and every entry of a stream a node.

@@ -3,8 +3,8 @@
 
 use sluice_base::Rng;
 use sluice_base::SessionKey;
-use sluice_engine::Closing;
 use sluice_resp::Outbox;
+use sluice_session::Closing;
 use sluice_subscriptions::multicast::OutputGroup;
 use sluice_testkit::Rig;
 use std::collections::HashMap;

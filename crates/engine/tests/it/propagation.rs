@@ -1159,7 +1159,7 @@ fn rig_with_data() -> Rig {
 
 /// What the server holds for a client: queued and not sent.
 fn owed(rig: &Rig, client: sluice_base::SessionKey) -> usize {
-    rig.engine.session(client).map_or(0, sluice_engine::Session::output_bytes)
+    rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
 
 use sluice_base::SessionKey;
-use sluice_engine::{Action, ClientAddress, Medium};
+use sluice_engine::Action;
+use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::Rig;
 
 /// A field of INFO.
@@ -132,7 +133,7 @@ fn the_backlog_is_freed_when_no_replica_has_come_for_its_time_and_a_new_history_
 
 /// What the server has queued for a client and not sent.
 fn owed(rig: &Rig, client: SessionKey) -> usize {
-    rig.engine.session(client).map_or(0, sluice_engine::Session::output_bytes)
+    rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 use sluice_base::SessionKey;
 use sluice_engine::SnapshotFiles;
-use sluice_engine::{ClientAddress, Ending, Medium, SyncSource};
+use sluice_engine::{Ending, SyncSource};
 use sluice_replication::HistoryPoint;
 use sluice_replication::{Input, LinkOutput};
+use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink};
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -2,8 +2,8 @@
 
 use sluice_base::SessionKey;
 use sluice_commands::Progress;
-use sluice_engine::PieceRoom;
 use sluice_engine::ProcessClock;
+use sluice_session::slow_reads::PieceRoom;
 use sluice_testkit::{Rig, render};
 
 /// A rig with a list `l` of so many elements, and another client; slow reads stand still until they are told.

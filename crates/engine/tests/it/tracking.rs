@@ -1,8 +1,8 @@
 //! CLIENT TRACKING: who is told of what, in which order, and that nobody keeps a copy that is stale.
 
 use sluice_base::{Rng, SessionKey};
-use sluice_engine::{ClientAddress, Medium};
 use sluice_replication::HistoryPoint;
+use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink, render};
 use std::collections::BTreeMap;
 

@@ -13,8 +13,9 @@ use crate::iothreads::{AfterPush, Batch, BatchOutcome, IoThreadId, Push, ToIoThr
 use crate::lazyfree::Garbage;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
+use sluice_engine::Flow;
 use sluice_engine::ProcessClock;
-use sluice_engine::{Closing, Flow};
+use sluice_session::Closing;
 use sluice_value::Value;
 
 /// Batches whose keys are prefetched together, at most: enough to hide the misses.

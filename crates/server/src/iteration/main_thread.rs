@@ -9,10 +9,11 @@ use crate::lazyfree::Garbage;
 use crate::net::Stream;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
+use sluice_engine::Flow;
 use sluice_engine::ProcessClock;
-use sluice_engine::{Closing, Flow};
 use sluice_evloop::{AnyLoop, SendBuf, Shared};
 use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, Requests, State};
+use sluice_session::Closing;
 
 /// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
 const SHARED_FREED_ELSEWHERE: usize = 16;

@@ -290,11 +290,11 @@ impl Server {
     }
 
     fn add_session_of_link(&mut self, addr: String, laddr: &str, fd: i32) -> SessionKey {
-        let client = sluice_engine::ClientAddress {
+        let client = sluice_session::ClientAddress {
             addr,
             laddr: laddr.into(),
             fd,
-            medium: sluice_engine::Medium::Tcp,
+            medium: sluice_session::Medium::Tcp,
         };
         self.engine.connect_primary(client, &mut self.host)
     }

@@ -9,7 +9,6 @@ use crate::exec::standing::Standing;
 use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
 use crate::scripting::shebang::runs_script;
-use crate::session::Caller;
 use crate::upkeep::evict::Headroom;
 use crate::users::rights;
 use sluice_base::mistake::{self, Mistake};
@@ -18,6 +17,7 @@ use sluice_command::{Flags, Spec};
 use sluice_commands::CmdError;
 use sluice_config::choice::Guard;
 use sluice_config::param;
+use sluice_session::Caller;
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these:
 /// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the

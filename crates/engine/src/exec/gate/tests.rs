@@ -1,11 +1,11 @@
 use super::check::Askers;
 use super::*;
 use crate::engine::Engine;
-use crate::session::identity::Identity;
-use crate::session::{ClientAddress, Medium};
 use crate::upkeep::evict::Headroom;
 use sluice_base::{ClientId, HashSeed, Now, SessionKey};
 use sluice_commands::{Args, CmdError};
+use sluice_session::identity::Identity;
+use sluice_session::{ClientAddress, Medium};
 
 fn names(gate: &Gate, order: impl Iterator<Item = usize>, asker: Asker) -> String {
     let asked = order.map(|at| gate.checks[at]).filter(|check| check.askers.has(asker));

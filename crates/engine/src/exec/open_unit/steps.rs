@@ -9,13 +9,13 @@ use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::scripting::debugger::LOOK_NS;
 use crate::scripting::run::{ScriptProgress, ScriptRun};
-use crate::session::Session;
-use crate::waiting::blocking::Waiting;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Named;
 use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
 use sluice_resp::Mark;
+use sluice_session::Session;
+use sluice_session::blocking::Waiting;
 
 /// What the command of a unit that stood open has come to.
 struct OpenEnd {

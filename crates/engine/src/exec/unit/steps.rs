@@ -7,10 +7,10 @@
 use super::Unit;
 use crate::engine::Engine;
 use crate::exec::commit::CommitUnit;
-use crate::session::Session;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_replication::{Grouping, UnitCommands};
+use sluice_session::Session;
 
 impl Engine {
     /// Opens a unit that happens at `now`, for the command of a client.

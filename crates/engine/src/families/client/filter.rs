@@ -4,12 +4,12 @@
 //! all that was asked of it is true and nothing of what was excluded. Ids given again add to those before; of
 //! other options given again the last one counts.
 
-use crate::session::line::LineSources;
-use crate::session::{Session, ip_of};
 use sluice_acl::Users;
 use sluice_base::num;
 use sluice_command::is_word;
 use sluice_commands::{Args, CmdError, until_zero};
+use sluice_session::line::LineSources;
+use sluice_session::{Session, ip_of};
 
 /// Which clients are chosen.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What memory clients take, summed one after the other.
 
-use crate::session::Session;
+use sluice_session::Session;
 
 /// Up to so many clients, a sample looks at each of them; of more, the cron has looked within the last
 /// second. A look at a client is some misses of the cache: ten thousand would take a millisecond or two.

@@ -7,7 +7,6 @@ use crate::observe::progress::under_way::WorkSources;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
 use crate::scripting::state::ScriptFacts;
-use crate::session::SyncStage;
 use sluice_base::Now;
 use sluice_base::version;
 use sluice_config::param;
@@ -20,6 +19,7 @@ use sluice_numbers::info::value::{difference, ratio};
 use sluice_numbers::progress::{LongWork, WorkKind};
 use sluice_replication::Backlog;
 use sluice_replication::LinkState;
+use sluice_session::SyncStage;
 use sluice_subscriptions::registry::TopicKind;
 
 pub(super) fn server(view: &View<'_>, out: &mut dyn Sink) {

@@ -4,11 +4,11 @@ use super::client_memory::ClientMemory;
 use crate::control::Control;
 use crate::persistence::background::JobState;
 use crate::scripting::state::ScriptFacts;
-use crate::session::{Session, Sessions};
 use sluice_base::Now;
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::Facts;
 use sluice_numbers::stats::Stats;
+use sluice_session::{Session, Sessions};
 
 /// What a section may look at.
 pub(crate) struct View<'a> {

@@ -1,7 +1,7 @@
 //! The clients that hold most of the server's memory, found by the cron's scan of all clients.
 
-use crate::session::Session;
 use sluice_base::SessionKey;
+use sluice_session::Session;
 
 /// Clients that are shown.
 pub(crate) const CLIENTS_SHOWN: usize = 20;

@@ -4,7 +4,6 @@ use super::clients::{CLIENTS_SHOWN, held_bytes};
 use crate::engine::Engine;
 use crate::host::process::Process;
 use crate::observe::info::LOOKED_AT_MAX;
-use crate::session::Session;
 use crate::users::refusals::LoggedRefusal;
 use sluice_acl::{Context, Refusal, User};
 use sluice_base::{Now, SessionKey};
@@ -17,6 +16,7 @@ use sluice_numbers::page::details::{
     ScriptRow, SlowCommandRow,
 };
 use sluice_numbers::page::keys::KEYS_SHOWN;
+use sluice_session::Session;
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;

@@ -5,12 +5,12 @@ use crate::control::Control;
 use crate::persistence::background::JobState;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
-use crate::session::Sessions;
 use sluice_base::Now;
 use sluice_base::progress::{ProgressUnit, WorkProgress};
 use sluice_numbers::facts::SyncFacts;
 use sluice_numbers::progress::{LongWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotMade};
+use sluice_session::Sessions;
 
 /// What the list is made of.
 pub(crate) struct WorkSources<'a> {

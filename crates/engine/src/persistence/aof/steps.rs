@@ -3,12 +3,12 @@
 use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
 use crate::host::process::{AofBacklog, Process};
-use crate::session::{Caller, Closing};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_persist::rdb::Version;
 use sluice_resp::Outbox;
+use sluice_session::{Caller, Closing};
 use sluice_snapshot::RdbAux;
 use std::ops::{ControlFlow, Range};
 

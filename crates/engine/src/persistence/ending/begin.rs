@@ -4,10 +4,10 @@ use crate::control::Control;
 use crate::host::process::Process;
 use crate::persistence::ending::PendingEnd;
 use crate::persistence::saving::Ending;
-use crate::session::Sessions;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
+use sluice_session::Sessions;
 
 /// Whether all replicas have acknowledged an offset of the stream, those included that have no data yet.
 pub(crate) fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> bool {

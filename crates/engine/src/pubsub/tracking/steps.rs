@@ -14,12 +14,12 @@ use crate::host::process::Process;
 use crate::persistence::aof::for_each_key;
 use crate::pubsub::delivery::Delivery;
 use crate::scripting::shebang::runs_script;
-use crate::session::{Closing, Session, Sessions};
 use sluice_base::{Now, SessionKey};
 use sluice_command::{Flags, Spec};
 use sluice_commands::Args;
 use sluice_keyspace::{Key, Keyspace};
 use sluice_resp::{Outbox, Protocol, Reply};
+use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::tracking::table::Row;
 use sluice_subscriptions::tracking::{HeldBack, Redirect};
 

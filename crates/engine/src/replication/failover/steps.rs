@@ -6,10 +6,10 @@ use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use crate::replication::acks::has_reached;
 use crate::replication::role::RoleWanted;
-use crate::session::{ReplicaState, Session};
 use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 use sluice_replication::Primary;
+use sluice_session::{ReplicaState, Session};
 
 /// What a step of a failover that waits comes to.
 enum FailoverStep {

@@ -2,12 +2,12 @@
 
 use crate::engine::Engine;
 use crate::host::process::Process;
-use crate::session::Session;
 use sluice_command::derive::keys::keys;
 use sluice_command::specs::generic;
 use sluice_command::{Flags, KeyFlags, Spec};
 use sluice_commands::Args;
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode, Keyspace};
+use sluice_session::Session;
 
 /// Keys between two looks at the clock.
 const KEYS_PER_LOOK: usize = 64;

@@ -5,8 +5,6 @@ use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
-use crate::session::identity::Identity;
-use crate::session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -17,6 +15,8 @@ use sluice_config::param;
 use sluice_replication::{HistoryPoint, Primary};
 use sluice_resp::Request;
 use sluice_resp::command::push_command;
+use sluice_session::identity::Identity;
+use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_snapshot::Duplicates;
 
 impl Engine {

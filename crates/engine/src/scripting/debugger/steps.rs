@@ -10,12 +10,12 @@ use crate::host::process::Process;
 use crate::scripting::machine::{MachineKind, ScriptMachine};
 use crate::scripting::run::ScriptRun;
 use crate::scripting::state::machine_limits;
-use crate::session::{Closing, ScriptDebugging, Session};
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, CmdError};
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile, describe};
 use sluice_resp::{ArgumentList, Requests};
+use sluice_session::{Closing, ScriptDebugging, Session};
 
 /// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.
 const ASIDE_NS: u64 = 100_000_000;

@@ -13,7 +13,6 @@ use crate::exec::unknown::unknown_subcommand;
 use crate::host::process::Process;
 use crate::scripting::from_reply::{ReplyValue, reply_value};
 use crate::scripting::machine::{NO_TEXT, Receivers, ScriptRequest, error_table, first_number, log_line};
-use crate::session::Session;
 use sluice_acl::Context;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
@@ -21,6 +20,7 @@ use sluice_commands::{Args, ReplyMode};
 use sluice_lua::{Fault, Heap, Value};
 use sluice_replication::Audience;
 use sluice_resp::{ArgumentList, Protocol};
+use sluice_session::Session;
 
 /// Why a called command does not run.
 struct CallRefusal {

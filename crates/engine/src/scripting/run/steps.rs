@@ -22,13 +22,13 @@ use crate::scripting::run::RunName;
 use crate::scripting::shebang::{ScriptFlags, script_head};
 use crate::scripting::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage, machine_limits};
 use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
-use crate::session::{ScriptDebugging, Session};
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
+use sluice_session::{ScriptDebugging, Session};
 use std::sync::Arc;
 
 /// Nanoseconds that commands take before scripts wait until everybody else has been served: the longest wait

@@ -5,12 +5,12 @@ use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::session::Closing;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_keyspace::EvictionRule;
 use sluice_resp::Protocol;
+use sluice_session::Closing;
 
 /// How long a reading of the allocator serves where less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;

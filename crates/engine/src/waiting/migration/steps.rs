@@ -1,6 +1,5 @@
 //! How a MIGRATE begins and ends.
 
-use super::{InFlight, Migration, MigrationOutcome};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::exec::commit::Committer;
@@ -8,11 +7,13 @@ use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::session::Session;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
+use sluice_commands::{Migration, MigrationOutcome};
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 use sluice_resp::{Protocol, Reply};
+use sluice_session::Session;
+use sluice_session::migration::InFlight;
 
 impl Engine {
     /// Begins a migration: the client waits for its end.

@@ -1,17 +1,17 @@
 //! How a slow read begins, is produced and ends.
 
-use super::{PieceRoom, Producing};
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::session::{Closing, Session};
 use crate::waiting::serve::ProducedTimes;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{PIECE_BYTES, SlowRead, WaitFor};
 use sluice_resp::{Outbox, Request};
+use sluice_session::slow_reads::{PieceRoom, Producing};
+use sluice_session::{Closing, Session};
 
 impl Engine {
     /// So many slow reads can be produced at a time.

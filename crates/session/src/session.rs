@@ -4,18 +4,17 @@
 //! while a session executes it is taken out of the table, and commands reach it as `ctx.session`, the others
 //! as `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
 
-pub(crate) mod front;
-pub(crate) mod identity;
-pub(crate) mod line;
-pub(crate) mod output_limit;
-pub(crate) mod replica_feed;
-pub(crate) mod transaction;
+pub mod front;
+pub mod identity;
+pub mod line;
+pub mod replica_feed;
+pub mod transaction;
 
-use crate::session::front::FrontOutput;
-use crate::session::identity::Identity;
-use crate::session::transaction::Transaction;
-use crate::waiting::blocking::Waiting;
-use crate::waiting::slow_reads::Producing;
+use crate::blocking::Waiting;
+use crate::front::FrontOutput;
+use crate::identity::Identity;
+use crate::slow_reads::Producing;
+use crate::transaction::Transaction;
 use sluice_acl::User;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
@@ -40,7 +39,7 @@ pub struct Caller {
     /// In whose name the client acts.
     user: Arc<User>,
     /// What it calls itself, if it does.
-    pub(crate) labels: Option<Box<Labels>>,
+    pub labels: Option<Box<Labels>>,
     /// Where it has come from.
     pub origin: Origin,
     /// What it has sent and was sent.
@@ -110,7 +109,7 @@ pub struct MultiShown {
 
 /// What a client calls itself. Few do all of it, and there are many clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Labels {
+pub struct Labels {
     /// CLIENT SETNAME.
     pub name: Box<[u8]>,
     /// CLIENT SETINFO LIB-NAME.
@@ -121,7 +120,7 @@ pub(crate) struct Labels {
 
 /// What SCRIPT DEBUG has said about a client's next script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ScriptDebugging {
+pub enum ScriptDebugging {
     /// It runs.
     #[default]
     No,
@@ -136,7 +135,7 @@ const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
     /// The client acts in this name from now on.
-    pub(crate) fn act_as(&mut self, identity: Identity) {
+    pub fn act_as(&mut self, identity: Identity) {
         self.flags.authenticated = identity.is_authenticated;
         self.flags.ever_authenticated |= identity.is_authenticated;
         self.user = identity.user;
@@ -144,28 +143,30 @@ impl Caller {
 
     /// Its user, as defined now: `users/steps.rs` renews it when users change.
     #[inline]
-    pub(crate) fn user(&self) -> &Arc<User> {
+    pub fn user(&self) -> &Arc<User> {
         &self.user
     }
 
     /// Its user has a new form.
-    pub(crate) fn renew_user(&mut self, user: &Arc<User>) {
+    pub fn renew_user(&mut self, user: &Arc<User>) {
         self.user = Arc::clone(user);
     }
 
     /// Name of its user.
-    pub(crate) fn user_name(&self) -> &[u8] {
+    pub fn user_name(&self) -> &[u8] {
         self.user.name()
     }
 
     /// Whether the client must give a name and a password before anything else.
-    pub(crate) fn must_authenticate(&self, limits: &Limits) -> bool {
+    #[inline]
+    pub fn must_authenticate(&self, limits: &Limits) -> bool {
         limits.admission(self.admission()) == AuthState::Unauthenticated
     }
 
     /// What the client may send, for itself. [`Limits::admission`] decides with what the default user asks
     /// for.
-    pub(crate) fn admission(&self) -> AuthState {
+    #[inline]
+    pub fn admission(&self) -> AuthState {
         match self.flags.authenticated {
             _ if self.is_primary() => AuthState::Primary,
             false => AuthState::Unauthenticated,
@@ -179,57 +180,59 @@ impl Caller {
     }
 
     /// CLIENT SETINFO LIB-NAME; empty for none.
-    pub(crate) fn lib_name(&self) -> &[u8] {
+    pub fn lib_name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.lib_name)
     }
 
     /// CLIENT SETINFO LIB-VER; empty for none.
-    pub(crate) fn lib_ver(&self) -> &[u8] {
+    pub fn lib_ver(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.lib_ver)
     }
 
     /// What it calls itself, to change.
-    pub(crate) fn labels_mut(&mut self) -> &mut Labels {
+    pub fn labels_mut(&mut self) -> &mut Labels {
         self.labels.get_or_insert_default()
     }
 
     /// Whether it is this server's primary: what it sends was decided there.
     #[inline]
-    pub(crate) fn is_primary(&self) -> bool {
+    pub fn is_primary(&self) -> bool {
         self.kind == ClientKind::Primary
     }
 
     /// Whether its commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
     #[inline]
-    pub(crate) fn is_decided(&self) -> bool {
+    pub fn is_decided(&self) -> bool {
         matches!(self.kind, ClientKind::Primary | ClientKind::Log)
     }
 
     /// Replica state, when it is one.
-    pub(crate) fn replica_state(&self) -> Option<ReplicaState> {
+    #[inline]
+    pub fn replica_state(&self) -> Option<ReplicaState> {
         self.replica.as_deref().copied()
     }
 
     /// Whether it may only subscribe, unsubscribe and little else: in RESP2 a message looks like a reply.
     #[inline]
-    pub(crate) fn only_listens(&self) -> bool {
+    pub fn only_listens(&self) -> bool {
         self.proto == Protocol::Resp2 && self.subscribed.is_any()
     }
 
     /// Its transaction is over.
-    pub(crate) fn leave_multi(&mut self) {
+    #[inline]
+    pub fn leave_multi(&mut self) {
         self.multi.queued = self.multi.queued.min(0);
         self.multi.bytes = 0;
     }
 
     /// Whether the client is on this machine: a Unix socket, or the loopback address.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let ip = ip_of(&self.origin.addr);
         self.flags.medium == Medium::Unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
     /// A replica's name in the log.
-    pub(crate) fn replica_name(&self) -> String {
+    pub fn replica_name(&self) -> String {
         match self.replica_address() {
             (ip, 0) => format!("{ip}:<unknown-replica-port>"),
             (ip, port) => format!("{ip}:{port}"),
@@ -238,7 +241,7 @@ impl Caller {
 
     /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and
     /// the port it announced, or 0.
-    pub(crate) fn replica_address(&self) -> (&str, i32) {
+    pub fn replica_address(&self) -> (&str, i32) {
         let came_from = ip_of(&self.origin.addr);
         match &self.origin.announced {
             Some(own) if !own.ip.is_empty() => (&own.ip, own.port),
@@ -248,14 +251,14 @@ impl Caller {
     }
 
     /// Whether its replica says that it is reached there.
-    pub(crate) fn is_reached_at(&self, ip: &str, port: i32) -> bool {
+    pub fn is_reached_at(&self, ip: &str, port: i32) -> bool {
         let (own_ip, own_port) = self.replica_address();
         own_port == port && own_ip.eq_ignore_ascii_case(ip)
     }
 
     /// Whether, as a replica's connection, it takes the place of earlier ones at its address: it takes the
     /// stream, and says where it is.
-    pub(crate) fn supersedes(&self) -> bool {
+    pub fn supersedes(&self) -> bool {
         let takes_stream = self
             .origin
             .announced
@@ -280,7 +283,7 @@ pub enum ClientKind {
 
 /// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its
 /// snapshot, which has what was written before the history began.
-pub(crate) const NOT_ACKED: i64 = -1;
+pub const NOT_ACKED: i64 = -1;
 
 /// How far a replica's synchronisation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,13 +319,14 @@ pub struct ReplicaState {
 
 impl ReplicaState {
     /// Whether it has the data, and is sent what comes behind.
-    pub(crate) fn is_online(&self) -> bool {
+    #[inline]
+    pub fn is_online(&self) -> bool {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
     }
 
     /// Whether writes can rely on it at this second, if it may be silent for `lag_s`. A connection that a
     /// later one seems to have replaced has to have been heard of since.
-    pub(crate) fn is_good(&self, now_s: i64, lag_s: i64) -> bool {
+    pub fn is_good(&self, now_s: i64, lag_s: i64) -> bool {
         let is_there = self.is_counted() || self.acked_s > self.superseded_s;
         is_there && now_s - self.acked_s <= lag_s
     }
@@ -331,7 +335,7 @@ impl ReplicaState {
     /// that has come back has acknowledged nothing on this connection behind the end that the stream had
     /// then. Whoever has is another replica: addresses of several can be the same behind a translation of
     /// addresses.
-    pub(crate) fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
     }
@@ -408,7 +412,7 @@ pub struct ClientFlags {
     /// Runs EXEC.
     pub in_exec: bool,
     /// What becomes of its next script.
-    pub(crate) script_debugging: ScriptDebugging,
+    pub script_debugging: ScriptDebugging,
     /// Has proved who it is, or came when nobody had to: see [`Identity`].
     pub authenticated: bool,
     /// Has been authenticated at least once: such a client may have more unread output.
@@ -458,7 +462,7 @@ pub struct Session {
 
 impl Session {
     /// A client that has come just now.
-    pub(crate) fn new(
+    pub fn new(
         key: SessionKey,
         id: ClientId,
         connection: ClientAddress,
@@ -522,7 +526,7 @@ impl Session {
     }
 
     /// Bytes that the allocator has given. A text that several clients share is not counted.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let caller = &self.caller;
         let labels = caller.labels.as_deref().map_or(0, |labels| {
             let texts = [&labels.name, &labels.lib_name, &labels.lib_ver].map(|text| heap::block(text.len()));
@@ -550,13 +554,14 @@ impl Session {
     }
 
     /// Memory of the output that the server has not taken.
-    pub(crate) fn outbox_capacity(&self) -> usize {
+    #[inline]
+    pub fn outbox_capacity(&self) -> usize {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
     /// What the server may take now: nothing of what comes behind a reply that a thread produces.
     #[inline]
-    pub(crate) fn unsent_mut(&mut self) -> &mut Outbox {
+    pub fn unsent_mut(&mut self) -> &mut Outbox {
         match self.front.as_deref_mut() {
             Some(FrontOutput { producing: Some(producing), .. }) => &mut producing.unsent,
             Some(_) | None => &mut self.outbox,
@@ -565,30 +570,33 @@ impl Session {
 
     /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what
     /// comes behind that.
-    pub(crate) fn producing(&self) -> Option<&Producing> {
+    #[inline]
+    pub fn producing(&self) -> Option<&Producing> {
         self.front.as_ref()?.producing.as_ref()
     }
 
     /// As [`Session::producing`], to be changed.
-    pub(crate) fn producing_mut(&mut self) -> Option<&mut Producing> {
+    #[inline]
+    pub fn producing_mut(&mut self) -> Option<&mut Producing> {
         self.front.as_mut()?.producing.as_mut()
     }
 
     /// Ends what a thread produces.
-    pub(crate) fn take_producing(&mut self) -> Option<Producing> {
+    pub fn take_producing(&mut self) -> Option<Producing> {
         let producing = self.front.as_mut()?.producing.take();
         self.front.take_if(|front| front.is_empty());
         producing
     }
 
     /// Whether output waits until it is durable.
-    pub(crate) fn has_deferred_output(&self) -> bool {
+    #[inline]
+    pub fn has_deferred_output(&self) -> bool {
         self.front.as_ref().is_some_and(|front| front.has_deferred_output())
     }
 
     /// Lists a session that has output, once.
     #[inline]
-    pub(crate) fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
+    pub fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.outbox.is_empty() {
             self.queued = true;
             ready.push(self.key);
@@ -608,12 +616,14 @@ impl Session {
     }
 
     /// The session's next output must not be sent before this position is durable.
-    pub(crate) fn wait_until_durable(&mut self, position: u64) {
+    #[inline]
+    pub fn wait_until_durable(&mut self, position: u64) {
         self.durable_at = self.durable_at.max(position);
     }
 
     /// Lists a session for which a thread produces, if the server has something to take.
-    pub(crate) fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
+    #[inline]
+    pub fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.unsent_mut().is_empty() {
             self.queued = true;
             ready.push(self.key);
@@ -664,11 +674,12 @@ struct Slot {
 
 impl Sessions {
     /// Bytes that the allocator has given. O(slots).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         heap::vec(&self.slots) + heap::vec(&self.free) + self.iter().map(Session::footprint).sum::<usize>()
     }
 
     /// Number of sessions, one that executes included.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
     pub fn len(&self) -> usize {
         self.count
     }
@@ -697,7 +708,8 @@ impl Sessions {
     }
 
     /// Whether the session is there, even if it executes right now.
-    pub(crate) fn is_live(&self, key: SessionKey) -> bool {
+    #[inline]
+    pub fn is_live(&self, key: SessionKey) -> bool {
         self.slots.get(key.slot as usize).is_some_and(|slot| slot.live && slot.generation == key.generation)
     }
 
@@ -717,7 +729,7 @@ impl Sessions {
 
     /// Puts back what was taken.
     #[inline]
-    pub(crate) fn put_back(&mut self, session: Box<Session>) {
+    pub fn put_back(&mut self, session: Box<Session>) {
         let slot = &mut self.slots[session.key.slot as usize];
         debug_assert!(slot.live && slot.generation == session.key.generation && slot.session.is_none());
         slot.session = Some(session);
@@ -752,13 +764,14 @@ impl Sessions {
     }
 
     /// The session in a slot, for walks that stop and go on.
-    pub(crate) fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
+    #[inline]
+    pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()
     }
 }
 
 /// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.
-pub(crate) fn ip_of(addr: &str) -> &str {
+pub fn ip_of(addr: &str) -> &str {
     let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
     ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip)
 }

@@ -5,7 +5,7 @@
 //! largest amount of them that was handed over at once lately; while the client lags behind, all that it is
 //! owed counts as `omem`.
 
-use super::{Caller, Closing, Medium, Session};
+use crate::{Caller, Closing, Medium, Session};
 use sluice_resp::Protocol;
 use sluice_subscriptions::tracking::{Tracking, TrackingMode};
 use sluice_subscriptions::watch::Watching;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 /// What a session cannot say of itself while it runs a command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Running {
+pub struct Running {
     /// Bytes of the command's arguments.
     pub argv_bytes: usize,
     /// Bytes of replies.
@@ -26,20 +26,14 @@ pub(crate) struct Running {
 #[derive(Clone, Copy)]
 pub struct LineSources<'a> {
     /// Clients and the keys that they watch.
-    pub(crate) watching: &'a Watching,
+    pub watching: &'a Watching,
     /// Clients and the keys that they keep copies of.
-    pub(crate) tracking: &'a Tracking,
+    pub tracking: &'a Tracking,
 }
 
 impl Session {
     /// Appends the line, without an end. `running` is for the session whose outbox is lent to a handler.
-    pub(crate) fn push_line(
-        &self,
-        now_s: i64,
-        of: LineSources<'_>,
-        running: Option<Running>,
-        out: &mut String,
-    ) {
+    pub fn push_line(&self, now_s: i64, of: LineSources<'_>, running: Option<Running>, out: &mut String) {
         let caller = &self.caller;
         let sizes = running.unwrap_or_else(|| self.sizes());
         self.push_identity(now_s, of, out);
@@ -67,7 +61,7 @@ impl Session {
 
     /// The line as the log names who has asked for something, with what the client says of itself left out
     /// where it shall be.
-    pub(crate) fn short_line(&self, hides: bool) -> String {
+    pub fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");
         let (name, user) = match hides {
@@ -127,7 +121,7 @@ impl Session {
     }
 
     /// Bytes that it takes.
-    pub(crate) fn total_bytes(&self, of: LineSources<'_>) -> usize {
+    pub fn total_bytes(&self, of: LineSources<'_>) -> usize {
         self.total_of(self.sizes(), of)
     }
 
@@ -157,7 +151,7 @@ impl Session {
     }
 
     /// The letters of its properties, `N` for none: what the FLAGS filter compares.
-    pub(crate) fn flag_letters(&self, of: LineSources<'_>) -> String {
+    pub fn flag_letters(&self, of: LineSources<'_>) -> String {
         let caller = &self.caller;
         let flags = &caller.flags;
         let tracking = of.tracking.client(self.key);

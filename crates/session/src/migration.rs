@@ -12,10 +12,8 @@
 //! Invariants: (1) between that moment and the end no client changes a key that is to be deleted, so what is
 //! deleted is what the other server has; expiry and eviction may take it earlier; (2) the keys that the other
 //! server has acknowledged are deleted, whatever became of the client meanwhile; (3) nothing is deleted when
-//! this server has become a replica meanwhile: the data are the primary's; (4) no more than [`IN_FLIGHT_MAX`]
+//! this server has become a replica meanwhile: the data are the primary's; (4) no more than `IN_FLIGHT_MAX`
 //! migrations have roots.
-
-mod steps;
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -23,58 +21,67 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The migrations under way.
 #[derive(Debug, Default)]
-pub(crate) struct Migrations {
+pub struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
     /// Hashes of the keys that are to be deleted; one that others share holds these back too.
     held: BTreeSet<u64>,
     /// Migrations that have ended while CLIENT PAUSE, or a unit that stands open, kept them from deleting
     /// their keys. They count as in flight until then.
-    paused: Vec<(u64, MigrationOutcome)>,
+    pub paused: Vec<(u64, MigrationOutcome)>,
     last_id: u64,
 }
 
+/// A migration under way.
 #[derive(Debug)]
-struct InFlight {
-    client: SessionKey,
-    db: usize,
+pub struct InFlight {
+    /// Client of the command.
+    pub client: SessionKey,
+    /// Database of the keys.
+    pub db: usize,
     /// Hashes and names.
-    keys: Vec<(u64, Box<[u8]>)>,
-    deletes: bool,
+    pub keys: Vec<(u64, Box<[u8]>)>,
+    /// The keys are deleted in the end.
+    pub deletes: bool,
 }
 
 impl Migrations {
     /// Whether some command may have to wait.
-    pub(crate) fn are_under_way(&self) -> bool {
+    #[inline]
+    pub fn are_under_way(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
     /// Whether no further one may begin.
-    pub(crate) fn are_many(&self) -> bool {
+    #[inline]
+    pub fn are_many(&self) -> bool {
         self.in_flight.len() >= IN_FLIGHT_MAX
     }
 
     /// Whether a key with this hash is to be deleted.
-    pub(crate) fn hold(&self, hash: u64) -> bool {
+    #[inline]
+    pub fn hold(&self, hash: u64) -> bool {
         self.held.contains(&hash)
     }
 
     /// Whether any key is to be deleted.
-    pub(crate) fn hold_any(&self) -> bool {
+    #[inline]
+    pub fn hold_any(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Whether a migration is to delete keys in the end.
-    fn is_deleting(&self, id: u64) -> bool {
+    pub fn is_deleting(&self, id: u64) -> bool {
         self.in_flight.get(&id).is_some_and(|migration| migration.deletes)
     }
 
     /// The data will be others: nothing is deleted.
-    pub(crate) fn keep_all(&mut self) {
+    pub fn keep_all(&mut self) {
         self.in_flight.values_mut().for_each(|migration| migration.deletes = false);
         self.held.clear();
     }
 
-    fn begin(&mut self, client: SessionKey, db: usize, migration: &mut Migration) {
+    /// Notes the begin of a migration, and gives the migration its id.
+    pub fn begin(&mut self, client: SessionKey, db: usize, migration: &mut Migration) {
         self.last_id += 1;
         migration.id = self.last_id;
         let keys = migration.held();
@@ -85,7 +92,8 @@ impl Migrations {
         self.in_flight.insert(migration.id, InFlight { client, db, keys, deletes });
     }
 
-    fn end(&mut self, id: u64) -> Option<InFlight> {
+    /// Forgets a migration at its end, and holds its keys no longer; `None` where no migration has the id.
+    pub fn end(&mut self, id: u64) -> Option<InFlight> {
         let ended = self.in_flight.remove(&id)?;
         self.held.clear();
         for other in self.in_flight.values().filter(|other| other.deletes) {

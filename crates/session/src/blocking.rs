@@ -21,14 +21,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug)]
 pub struct Waiting {
     /// The request: one.
-    pub(crate) request: OwnedRequests,
-    pub(crate) prepared: Prepared,
+    pub request: OwnedRequests,
+    /// Command, keys and hashes of the request.
+    pub prepared: Prepared,
     /// What it waits for.
-    pub(crate) on: WaitFor,
+    pub on: WaitFor,
     /// Its position among the clients that wait.
-    pub(crate) order: u64,
+    pub order: u64,
     /// CLIENT UNBLOCK was asked for it.
-    pub(crate) unblock: Option<Unblock>,
+    pub unblock: Option<Unblock>,
 }
 
 /// How CLIENT UNBLOCK ends a wait.
@@ -79,7 +80,7 @@ pub struct Blocking {
     keys_until_gone: usize,
     /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and
     /// bytes. Empty otherwise.
-    pub(crate) replaced_args: Vec<(usize, Vec<u8>)>,
+    pub replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
@@ -95,7 +96,7 @@ struct Waiters {
 
 /// What is to be done for the clients that wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ReadyWork {
+pub enum ReadyWork {
     /// Serve the clients of a key.
     Key(usize, Box<[u8]>),
     /// Run what a pause has kept back.
@@ -111,12 +112,13 @@ pub(crate) enum ReadyWork {
 }
 
 impl Blocking {
-    pub(crate) fn new(epoch: Epoch) -> Blocking {
+    /// No client that waits, under this epoch.
+    pub fn new(epoch: Epoch) -> Blocking {
         Blocking { epoch, ..Blocking::default() }
     }
 
     /// Bytes that the allocator has given for the lists. O(keys that clients wait for).
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
         let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
         let ready: usize = self.ready.iter().map(|(_, key)| heap::block(key.len())).sum();
@@ -137,7 +139,7 @@ impl Blocking {
     }
 
     /// Clients that wait for a time at most.
-    pub(crate) fn with_deadline(&self) -> usize {
+    pub fn with_deadline(&self) -> usize {
         self.deadlines.len()
     }
 
@@ -148,29 +150,29 @@ impl Blocking {
 
     /// Whether a client waits for a key: then every change must be looked at.
     #[inline]
-    pub(crate) fn wants_keys(&self) -> bool {
+    pub fn wants_keys(&self) -> bool {
         !self.keys.is_empty()
     }
 
     /// Keys that clients wait for until they are gone.
-    pub(crate) fn keys_until_gone(&self) -> usize {
+    pub fn keys_until_gone(&self) -> usize {
         self.keys_until_gone
     }
 
     /// Whether a client waits for a key until it is gone.
     #[inline]
-    pub(crate) fn wants_removals(&self) -> bool {
+    pub fn wants_removals(&self) -> bool {
         self.until_gone > 0
     }
 
     /// A position behind all clients that wait.
-    pub(crate) fn next_order(&mut self) -> u64 {
+    pub fn next_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
     }
 
     /// Lists a client that begins to wait.
-    pub(crate) fn add(&mut self, client: SessionKey, waiting: &Waiting) {
+    pub fn add(&mut self, client: SessionKey, waiting: &Waiting) {
         let before = self.wants();
         self.list(client, waiting);
         self.note_wants(before);
@@ -210,7 +212,7 @@ impl Blocking {
     }
 
     /// Takes a client off the lists. Cost: O(log n) for each key.
-    pub(crate) fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
+    pub fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
         let before = self.wants();
         self.unlist(client, waiting);
         self.note_wants(before);
@@ -263,7 +265,8 @@ impl Blocking {
     }
 
     /// A key has changed: the clients that wait for it are served at the end of the unit.
-    pub(crate) fn key_changed(&mut self, db: usize, key: &[u8]) {
+    #[inline]
+    pub fn key_changed(&mut self, db: usize, key: &[u8]) {
         if let Some(waiters) = self.keys.get_mut(db, key)
             && !std::mem::replace(&mut waiters.is_ready, true)
         {
@@ -273,85 +276,86 @@ impl Blocking {
     }
 
     /// A database was exchanged: every key of it that a client waits for may be there now.
-    pub(crate) fn database_changed(&mut self, db: usize) {
+    pub fn database_changed(&mut self, db: usize) {
         let keys: Vec<Box<[u8]>> = self.keys.of_db(db).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.key_changed(db, key));
     }
 
     /// A replica has acknowledged more.
-    pub(crate) fn replica_acknowledged(&mut self) {
+    pub fn replica_acknowledged(&mut self) {
         self.acknowledged = !self.replicas.is_empty();
         self.due |= self.acknowledged;
     }
 
     /// The clients of WAIT.
-    pub(crate) fn waiting_for_replicas(&self) -> Vec<SessionKey> {
+    pub fn waiting_for_replicas(&self) -> Vec<SessionKey> {
         self.replicas.values().copied().collect()
     }
 
     /// What postponed requests is over, a pause or a unit that stood open: they go on in their order.
-    pub(crate) fn release_postponed(&mut self) {
+    pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
     }
 
     /// The clients whose requests are postponed, and those whose scripts wait for their turn.
-    pub(crate) fn postponed(&self) -> Vec<SessionKey> {
+    pub fn postponed(&self) -> Vec<SessionKey> {
         self.paused.values().chain(self.scripts.values()).copied().collect()
     }
 
     /// Scripts that wait for their turn.
     #[inline]
-    pub(crate) fn scripts(&self) -> usize {
+    pub fn scripts(&self) -> usize {
         self.scripts.len()
     }
 
     /// The client whose script has waited longest for its turn.
-    pub(crate) fn next_script(&self) -> Option<SessionKey> {
+    pub fn next_script(&self) -> Option<SessionKey> {
         self.scripts.first_key_value().map(|(_, client)| *client)
     }
 
     /// A thread is free for slow reads.
-    pub(crate) fn thread_is_free(&mut self) {
+    pub fn thread_is_free(&mut self) {
         self.has_free_thread = !self.slow_reads.is_empty();
         self.due |= self.has_free_thread;
     }
 
     /// The client whose slow read waits longest for a thread.
-    pub(crate) fn next_slow_read(&self) -> Option<SessionKey> {
+    pub fn next_slow_read(&self) -> Option<SessionKey> {
         self.slow_reads.first_key_value().map(|(_, client)| *client)
     }
 
     /// Slow reads that wait for a thread.
-    pub(crate) fn slow_reads(&self) -> usize {
+    #[inline]
+    pub fn slow_reads(&self) -> usize {
         self.slow_reads.len()
     }
 
     /// A load of users has ended: the next may begin.
-    pub(crate) fn user_load_ended(&mut self) {
+    pub fn user_load_ended(&mut self) {
         self.may_load_users = !self.user_loads.is_empty();
         self.due |= self.may_load_users;
     }
 
     /// The client whose load of users waits longest for those of others.
-    pub(crate) fn next_user_load(&self) -> Option<SessionKey> {
+    pub fn next_user_load(&self) -> Option<SessionKey> {
         self.user_loads.first_key_value().map(|(_, client)| *client)
     }
 
     /// CLIENT UNBLOCK named a client.
-    pub(crate) fn unblock(&mut self, client: SessionKey) {
+    pub fn unblock(&mut self, client: SessionKey) {
         self.unblocked.push_back(client);
         self.due = true;
     }
 
     /// Whether [`Blocking::next_due`] has something.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.due
     }
 
     /// What is to be done next.
-    pub(crate) fn next_due(&mut self) -> Option<ReadyWork> {
+    pub fn next_due(&mut self) -> Option<ReadyWork> {
         if let Some((db, key)) = self.ready.pop_front() {
             if let Some(waiters) = self.keys.get_mut(db, &key) {
                 waiters.is_ready = false;
@@ -379,30 +383,27 @@ impl Blocking {
     }
 
     /// The first client of a key that came behind `after`, and not behind `last`.
-    pub(crate) fn next_waiter(
-        &self,
-        db: usize,
-        key: &[u8],
-        after: u64,
-        last: u64,
-    ) -> Option<(u64, SessionKey)> {
+    pub fn next_waiter(&self, db: usize, key: &[u8], after: u64, last: u64) -> Option<(u64, SessionKey)> {
         let waiters = self.keys.get(db, key)?;
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Included(last));
         waiters.clients.range(range).next().map(|(order, client)| (*order, *client))
     }
 
     /// The order of the client that began to wait last.
-    pub(crate) fn last_order(&self) -> u64 {
+    #[inline]
+    pub fn last_order(&self) -> u64 {
         self.next_order
     }
 
     /// A client whose deadline is over.
-    pub(crate) fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
+    #[inline]
+    pub fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
         self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, client)| *client)
     }
 
     /// The next deadline, ms of the monotonic clock.
-    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+    #[inline]
+    pub fn next_deadline_ms(&self) -> Option<u64> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 }
@@ -420,12 +421,12 @@ impl Waiting {
     }
 
     /// Bytes that the request came in.
-    pub(crate) fn wire_bytes(&self) -> usize {
+    pub fn wire_bytes(&self) -> usize {
         self.request.bytes()
     }
 
     /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         heap::boxed::<Waiting>() + self.request.footprint()
     }
 

@@ -8,8 +8,10 @@ use sluice_resp::{OwnedRequests, Request};
 /// A transaction that is being queued.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    pub(crate) requests: OwnedRequests,
-    pub(crate) prepared: Vec<Prepared>,
+    /// The requests that are queued.
+    pub requests: OwnedRequests,
+    /// Command, keys and hashes of each request.
+    pub prepared: Vec<Prepared>,
     /// The flags of all commands queued.
     flags: Flags,
     /// Commands queued that may not run while the data are loaded.
@@ -19,12 +21,12 @@ pub struct Transaction {
     /// The database that the queued commands will have selected; `None`: the client's own.
     selected_db: Option<usize>,
     /// A command was rejected: EXEC will not run the others.
-    pub(crate) aborted: bool,
+    pub aborted: bool,
 }
 
 impl Transaction {
     /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         heap::boxed::<Transaction>() + self.requests.footprint() + heap::vec(&self.prepared)
     }
 
@@ -44,12 +46,12 @@ impl Transaction {
     }
 
     /// Whether all of them may run while the data are loaded.
-    pub(crate) fn is_allowed_while_loading(&self) -> bool {
+    pub fn is_allowed_while_loading(&self) -> bool {
         self.denied_while_loading == 0
     }
 
     /// Whether all of them may run while the data are stale.
-    pub(crate) fn is_allowed_while_stale(&self) -> bool {
+    pub fn is_allowed_while_stale(&self) -> bool {
         self.denied_while_stale == 0
     }
 
@@ -61,12 +63,12 @@ impl Transaction {
     }
 
     /// The database in which the next command that is queued will run, where it is not the client's own.
-    pub(crate) fn selected_db(&self) -> Option<usize> {
+    pub fn selected_db(&self) -> Option<usize> {
         self.selected_db
     }
 
     /// A SELECT was queued. One behind a command that was rejected is not kept, and selects nothing.
-    pub(crate) fn select(&mut self, db: usize) {
+    pub fn select(&mut self, db: usize) {
         if !self.aborted {
             self.selected_db = Some(db);
         }
@@ -78,12 +80,12 @@ impl Transaction {
     }
 
     /// A command was rejected.
-    pub(crate) fn abort(&mut self) {
+    pub fn abort(&mut self) {
         self.aborted = true;
     }
 
     /// Queues a command; `flags`: its own, or what the script does that it runs.
-    pub(crate) fn push(&mut self, flags: Flags, prepared: Prepared, request: &Request<'_>) {
+    pub fn push(&mut self, flags: Flags, prepared: Prepared, request: &Request<'_>) {
         // One that was rejected fails the transaction: nothing of it is worth keeping.
         if self.aborted {
             return;

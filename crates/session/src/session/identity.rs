@@ -15,25 +15,25 @@ pub struct Identity {
 
 impl Identity {
     /// A client that has given no name: the default user, where that is open.
-    pub(crate) fn of_newcomer(users: &Users) -> Identity {
+    pub fn of_newcomer(users: &Users) -> Identity {
         let user = users.default_user();
         Identity { user: Arc::clone(user), is_authenticated: is_open(user) }
     }
 
     /// A client that has proved who it is.
-    pub(crate) fn authenticated(user: Arc<User>) -> Identity {
+    pub fn authenticated(user: Arc<User>) -> Identity {
         Identity { user, is_authenticated: true }
     }
 
     /// A client whose user was deleted: without any right for what is left of its unit, also where `default`
     /// is open, which the client never was.
-    pub(crate) fn of_nobody(deleted: &User) -> Identity {
+    pub fn of_nobody(deleted: &User) -> Identity {
         Identity { user: Arc::new(deleted.without_rights()), is_authenticated: false }
     }
 }
 
 /// Whether whoever connects may act as this user, which is the default user.
-pub(crate) fn is_open(default_user: &User) -> bool {
+pub fn is_open(default_user: &User) -> bool {
     default_user.is_nopass() && default_user.is_enabled()
 }
 

@@ -1,19 +1,21 @@
 //! What a session queues for a replica: the pieces of a snapshot, then the stream.
 
-use crate::session::{Closing, Session, SyncStage};
+use crate::{Closing, Session, SyncStage};
 use sluice_base::Now;
 use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotMade, Spooled, WINDOW_BYTES};
 
 /// Whether a session's snapshot can still be had.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FeedResult {
+pub enum FeedResult {
+    /// It can go on.
     Well,
     /// There is no more of it, and it is not whole: the replica has to ask again.
     Failed,
 }
 
 /// What a replica was queued.
-pub(crate) enum StreamTaken {
+pub enum StreamTaken {
+    /// So many bytes.
     Bytes(u64),
     /// There is no more of what was kept for it: it has to ask again.
     Failed,
@@ -21,12 +23,12 @@ pub(crate) enum StreamTaken {
 
 impl Session {
     /// Whether part of a snapshot is not sent yet.
-    pub(crate) fn reads_snapshot(&self) -> bool {
+    pub fn reads_snapshot(&self) -> bool {
         self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
     }
 
-    /// Queues pieces of the snapshot up to [`AHEAD_BYTES`], and what was kept behind it once it is all there.
-    pub(crate) fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
+    /// Queues pieces of the snapshot up to `AHEAD_BYTES`, and what was kept behind it once it is all there.
+    pub fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(feed) = &mut self.feed else { return FeedResult::Well };
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         if feed.needs_length {
@@ -82,7 +84,7 @@ impl Session {
     }
 
     /// The replica has taken so many bytes.
-    pub(crate) fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
+    pub fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         let of_snapshot = replica.snapshot_queued.min(bytes);
         replica.snapshot_queued -= of_snapshot;
@@ -97,7 +99,7 @@ impl Session {
     }
 
     /// Queues what comes next of the stream, as far as the window allows.
-    pub(crate) fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
+    pub fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
         let Session { outbox, feed, caller, in_flight, .. } = self;
         let Some(replica) = &mut caller.replica else { return StreamTaken::Bytes(0) };
         if replica.stage != SyncStage::Online || replica.awaits_ack || feed.is_some() {
@@ -128,7 +130,7 @@ impl Session {
     }
 
     /// Whether it has a position in the stream that it cannot take yet, because it takes a snapshot.
-    pub(crate) fn waits_for_snapshot(&self) -> bool {
+    pub fn waits_for_snapshot(&self) -> bool {
         let state = self.caller.replica_state();
         state.is_some_and(|replica| {
             replica.stage != SyncStage::Online || replica.awaits_ack || self.feed.is_some()

@@ -6,7 +6,7 @@
 //! Invariants: (1) the positions of the segments never fall, because that of a session does not; so what may
 //! go is a prefix, and a client is sent its output in order; (2) there is no segment without bytes.
 
-use crate::waiting::slow_reads::Producing;
+use crate::slow_reads::Producing;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 use std::collections::VecDeque;
@@ -15,14 +15,14 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub struct FrontOutput {
     /// What a thread has produced of the reply that the client waits for.
-    pub(crate) producing: Option<Producing>,
+    pub producing: Option<Producing>,
     /// Output, each with the position of the append-only file that must be on disk before it is sent.
     segments: VecDeque<(u64, Outbox)>,
 }
 
 impl FrontOutput {
     /// Appends what is not to be sent before `needs` is durable; whether nothing waited for that position.
-    pub(crate) fn push(&mut self, needs: u64, mut output: Outbox) -> bool {
+    pub fn push(&mut self, needs: u64, mut output: Outbox) -> bool {
         match self.segments.back_mut() {
             _ if output.is_empty() => false,
             Some((last, segment)) if *last == needs => {
@@ -37,7 +37,7 @@ impl FrontOutput {
     }
 
     /// Takes what may be sent when everything up to this position is durable.
-    pub(crate) fn take(&mut self, durable: u64) -> Outbox {
+    pub fn take(&mut self, durable: u64) -> Outbox {
         let mut output = Outbox::new();
         while let Some((_, mut segment)) = self.segments.pop_front_if(|(needs, _)| *needs <= durable) {
             output.append(&mut segment);
@@ -46,12 +46,12 @@ impl FrontOutput {
     }
 
     /// Whether output waits until it is durable.
-    pub(crate) fn has_deferred_output(&self) -> bool {
+    pub fn has_deferred_output(&self) -> bool {
         !self.segments.is_empty()
     }
 
     /// Whether nothing stands here.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.producing.is_none()
     }
 

@@ -18,8 +18,6 @@
 //! (`session/front.rs`); (3) a session that waits for its reply is parked with its request, and nothing
 //! behind that is executed.
 
-mod steps;
-
 use sluice_base::Now;
 use sluice_resp::Outbox;
 
@@ -27,37 +25,37 @@ use sluice_resp::Outbox;
 #[derive(Debug)]
 pub struct Producing {
     /// What the server may take: replies before this one, and pieces of this one.
-    pub(crate) unsent: Outbox,
+    pub unsent: Outbox,
     /// Bytes of the pieces so far.
-    reply_bytes: usize,
+    pub reply_bytes: usize,
     /// Its moment, ns of the monotonic clock.
-    moment_ns: u64,
+    pub moment_ns: u64,
     /// How long the command took where it ran.
-    executing_ns: u64,
+    pub executing_ns: u64,
     /// Since when the client has had no room for a piece, ns of the monotonic clock; `None`: it has.
-    full_since_ns: Option<u64>,
+    pub full_since_ns: Option<u64>,
     /// How long it had none before that, ns.
-    full_ns: u64,
+    pub full_ns: u64,
     /// How long it had none in all, at the last look.
-    waited_ns: u64,
+    pub waited_ns: u64,
     /// The client took nothing for too long: all of the rest goes into its output, so that the roots go.
-    is_unbounded: bool,
+    pub is_unbounded: bool,
     /// Bytes of the roots at the moment; 0 of what was taken out of the data.
-    root_bytes: usize,
+    pub root_bytes: usize,
     /// See [`sluice_keyspace::Effects::left_to_others`], at the moment.
-    left_before: u64,
+    pub left_before: u64,
 }
 
 impl Producing {
     /// The client has room for a piece.
-    fn note_room(&mut self, now: Now) {
+    pub fn note_room(&mut self, now: Now) {
         if let Some(since_ns) = self.full_since_ns.take() {
             self.full_ns += now.mono_ns.saturating_sub(since_ns);
         }
     }
 
     /// It has none: for how long now, and in all, ns.
-    fn note_full(&mut self, now: Now) -> (u64, u64) {
+    pub fn note_full(&mut self, now: Now) -> (u64, u64) {
         let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
         let full_ns = now.mono_ns.saturating_sub(since_ns);
         self.waited_ns = self.full_ns + full_ns;
@@ -66,7 +64,7 @@ impl Producing {
 
     /// How long the reply has taken from its moment until now, without the time in which the client had no
     /// room for it, ns.
-    fn produced_ns(&mut self, now: Now) -> u64 {
+    pub fn produced_ns(&mut self, now: Now) -> u64 {
         self.note_room(now);
         now.mono_ns.saturating_sub(self.moment_ns).saturating_sub(self.full_ns)
     }
