@@ -42,6 +42,5 @@ pub use pubsub::delivery::SHARED_BYTES_MIN;
 
 pub use replication::role::{LinkCounts, SyncSource};
 pub use replication::transport::{LinkDriver, LinkTransport};
-pub use scripting::state::ScriptGarbage;
 
 pub use users::load::{JudgedUsers, UserLoad};

@@ -3,9 +3,9 @@
 use crate::replica::main_channel::StreamBuffer;
 use crate::threads::Thread;
 use sluice_acl::User;
-use sluice_engine::ScriptGarbage;
 use sluice_evloop::Shared;
 use sluice_keyspace::{Captured, Db};
+use sluice_scripts::state::ScriptGarbage;
 use sluice_value::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

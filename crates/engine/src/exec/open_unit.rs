@@ -9,10 +9,10 @@
 mod steps;
 
 use crate::exec::unit::{StoodStill, Unit};
-use crate::scripting::run::ScriptRun;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::Outbox;
+use sluice_scripts::run::ScriptRun;
 use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 

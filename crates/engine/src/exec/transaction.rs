@@ -11,7 +11,6 @@ use crate::exec::request::Next;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, TransactionPosition, Unit};
 use crate::host::process::Process;
-use crate::scripting::run::{ScriptProgress, ScriptRun};
 use crate::users::rights;
 use sluice_acl::Context;
 use sluice_base::Now;
@@ -21,6 +20,7 @@ use sluice_command::{Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, Outcome, Prepared, Run};
 use sluice_keyspace::Access;
 use sluice_resp::{Reply, Request};
+use sluice_scripts::run::{ScriptProgress, ScriptRun};
 use sluice_session::{Closing, Session};
 
 impl Engine {

@@ -4,10 +4,10 @@
 mod steps;
 
 use crate::exec::standing::Standing;
-use crate::scripting::run::ScriptRun;
 use sluice_base::Now;
 use sluice_replication::{Audience, UnitCommands};
 use sluice_resp::Protocol;
+use sluice_scripts::run::ScriptRun;
 use sluice_session::transaction::Transaction;
 
 /// An execution unit under way, and what its commands have done so far: a unit that stands still takes that

@@ -1,12 +1,12 @@
 //! Wishes to the process that need no answer.
 
 use crate::persistence::loading::LoadJob;
-use crate::scripting::state::ScriptGarbage;
 use crate::users::load::UserLoad;
 use sluice_acl::User;
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, SlowRead};
 use sluice_keyspace::{Captured, Db};
+use sluice_scripts::state::ScriptGarbage;
 use sluice_value::Value;
 use std::sync::Arc;
 

@@ -8,11 +8,11 @@ use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
 use crate::replication::failover::Failover;
 use crate::replication::role::ReplicaRole;
-use crate::scripting::state::RunBuffers;
 use sluice_base::heap;
 use sluice_commands::PreparedBatch;
 use sluice_replication::UnitCommands;
 use sluice_resp::Outbox;
+use sluice_scripts::state::RunBuffers;
 
 /// A part of memory: its name, as INFO shows it, and its bytes.
 pub type MemoryPart = (&'static str, usize);

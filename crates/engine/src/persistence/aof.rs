@@ -20,7 +20,6 @@
 mod steps;
 
 use crate::host::process::AofBacklog;
-use crate::scripting::shebang::runs_script;
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
@@ -33,6 +32,7 @@ use sluice_keyspace::{Key, KeyHasher, Keyspace};
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 use sluice_replication::ReplicationStream;
 use sluice_replication::{Audience, Grouping, UnitCommands};
+use sluice_scripts::shebang::runs_script;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -136,14 +136,14 @@ impl Delivery<'_> {
     }
 
     /// The subscriptions, and what sending changes beside them.
-    fn parts(&mut self) -> (&mut PubSub, Receivers<'_>) {
+    fn parts(&mut self) -> (&mut PubSub, MessageReceivers<'_>) {
         let Control {
             clients: ClientRelations { pubsub, ready, to_close, multicasts, .. },
             persistence: PersistenceState { aof, .. },
             limits,
             ..
         } = &mut *self.control;
-        let receivers = Receivers {
+        let receivers = MessageReceivers {
             sessions: self.sessions,
             ready,
             to_close,
@@ -159,7 +159,7 @@ impl Delivery<'_> {
 }
 
 /// What sending to clients changes.
-struct Receivers<'a> {
+struct MessageReceivers<'a> {
     sessions: &'a mut Sessions,
     ready: &'a mut Vec<SessionKey>,
     to_close: &'a mut Vec<SessionKey>,
@@ -195,7 +195,7 @@ impl Sent {
     }
 }
 
-impl Receivers<'_> {
+impl MessageReceivers<'_> {
     fn send(
         &mut self,
         keys: &[SessionKey],

@@ -6,13 +6,13 @@ use crate::exec::unit::Unit;
 use crate::exec::unknown::wrong_form;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::scripting::run::{EvalKind, NO_SCRIPT};
-use crate::scripting::state::{EarlyEnd, machine_limits};
 use sluice_base::Now;
 use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use sluice_resp::Reply;
+use sluice_scripts::run::{EvalKind, NO_SCRIPT};
+use sluice_scripts::state::{EarlyEnd, machine_limits};
 use sluice_session::{ScriptDebugging, Session};
 
 /// The error of SCRIPT DEBUG YES, and of a script of which the client believes that its changes are dropped.

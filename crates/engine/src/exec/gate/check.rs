@@ -2,13 +2,13 @@
 
 use crate::control::Control;
 use crate::exec::standing::Standing;
-use crate::scripting::shebang::{ScriptFlags, runs_script};
 use crate::upkeep::evict::Headroom;
 use sluice_acl::Denial;
 use sluice_base::Now;
 use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, CmdError};
+use sluice_scripts::shebang::{ScriptFlags, runs_script};
 use sluice_session::{Caller, Session};
 
 /// Proof that the gate let a command pass.

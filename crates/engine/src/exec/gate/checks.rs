@@ -8,7 +8,6 @@ use crate::control::Control;
 use crate::exec::standing::Standing;
 use crate::host::process::AofBacklog;
 use crate::persistence::aof::{KeysFound, for_each_key};
-use crate::scripting::shebang::runs_script;
 use crate::upkeep::evict::Headroom;
 use crate::users::rights;
 use sluice_base::mistake::{self, Mistake};
@@ -17,6 +16,7 @@ use sluice_command::{Flags, Spec};
 use sluice_commands::CmdError;
 use sluice_config::choice::Guard;
 use sluice_config::param;
+use sluice_scripts::shebang::runs_script;
 use sluice_session::Caller;
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these:

@@ -7,13 +7,13 @@ use crate::exec::request::Next;
 use crate::exec::unit::StoodStill;
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
-use crate::scripting::debugger::LOOK_NS;
-use crate::scripting::run::{ScriptProgress, ScriptRun};
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Named;
 use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
 use sluice_resp::Mark;
+use sluice_scripts::debugger::LOOK_NS;
+use sluice_scripts::run::{ScriptProgress, ScriptRun};
 use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 

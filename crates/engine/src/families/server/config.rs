@@ -88,7 +88,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     let is_maxmemory_changed = changed.contains(&param::MAXMEMORY.any());
     ctx.control.scripts.settings_changed |=
-        changed.iter().any(|id| crate::scripting::state::is_machine_setting(*id));
+        changed.iter().any(|id| sluice_scripts::state::is_machine_setting(*id));
     let aof_changed = changed.contains(&param::APPENDONLY.any());
     for id in changed.iter().copied() {
         if let Some(value) = ctx.process.in_force(id) {

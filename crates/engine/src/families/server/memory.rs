@@ -2,12 +2,12 @@
 
 use crate::exec::ctx::{ReportCtx, ServerCtx};
 use crate::observe::info::MemoryReport;
-use crate::scripting::state::ScriptFacts;
 use sluice_commands::{Args, CmdError, Outcome, ReadCtx, Run};
 use sluice_numbers::facts::Facts;
 use sluice_numbers::info::lines::human;
 use sluice_numbers::info::value::{difference, ratio};
 use sluice_resp::Reply;
+use sluice_scripts::state::ScriptFacts;
 
 /// Bytes of a key with its value. Samples matter for nested values only, of which strings are none.
 pub(super) fn usage(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {

@@ -2,12 +2,12 @@
 
 use crate::engine::Engine;
 use crate::persistence::aof::for_each_key;
-use crate::scripting::shebang::runs_script;
 use sluice_command::derive::keys::key_row;
 use sluice_command::specs::{server, transactions};
 use sluice_command::{Keys, Spec};
 use sluice_commands::Args;
 use sluice_keyspace::Key;
+use sluice_scripts::shebang::runs_script;
 use sluice_session::Session;
 
 impl Engine {

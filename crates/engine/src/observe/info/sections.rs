@@ -6,7 +6,6 @@ use crate::control::Control;
 use crate::observe::progress::under_way::WorkSources;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
-use crate::scripting::state::ScriptFacts;
 use sluice_base::Now;
 use sluice_base::version;
 use sluice_config::param;
@@ -19,6 +18,7 @@ use sluice_numbers::info::value::{difference, ratio};
 use sluice_numbers::progress::{LongWork, WorkKind};
 use sluice_replication::Backlog;
 use sluice_replication::LinkState;
+use sluice_scripts::state::ScriptFacts;
 use sluice_session::SyncStage;
 use sluice_subscriptions::registry::TopicKind;
 

@@ -3,11 +3,11 @@
 use super::client_memory::ClientMemory;
 use crate::control::Control;
 use crate::persistence::background::JobState;
-use crate::scripting::state::ScriptFacts;
 use sluice_base::Now;
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::Facts;
 use sluice_numbers::stats::Stats;
+use sluice_scripts::state::ScriptFacts;
 use sluice_session::{Session, Sessions};
 
 /// What a section may look at.

@@ -4,10 +4,10 @@ mod installation;
 mod steps;
 
 use crate::persistence::loading::plan::LoadPlan;
-use crate::scripting::functions::LoadedFunctions;
 use sluice_base::Now;
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
+use sluice_scripts::functions::LoadedFunctions;
 use sluice_snapshot::{LoadProgress, NotLoaded};
 use std::sync::Arc;
 

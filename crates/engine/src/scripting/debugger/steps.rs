@@ -1,20 +1,20 @@
 //! What the engine does with a debugger: stops its run, hands it its client's requests, evaluates and calls
 //! for it.
 
-use super::{DebugStep, Debugger, SHOWN_BYTES_MAX};
 use crate::engine::Engine;
 use crate::exec::batch::{Flow, flow_of};
 use crate::exec::open_unit::OpenUnit;
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::scripting::machine::{MachineKind, ScriptMachine};
-use crate::scripting::run::ScriptRun;
-use crate::scripting::state::machine_limits;
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, CmdError};
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile, describe};
 use sluice_resp::{ArgumentList, Requests};
+use sluice_scripts::debugger::{DebugStep, Debugger, SHOWN_BYTES_MAX};
+use sluice_scripts::machine::{MachineKind, ScriptMachine};
+use sluice_scripts::run::ScriptRun;
+use sluice_scripts::state::machine_limits;
 use sluice_session::{Closing, ScriptDebugging, Session};
 
 /// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.

@@ -4,15 +4,12 @@
 //! session whose output is the script's; (2) whatever it may not do it is told before it runs, in the order
 //! and the words of the reference; (3) it waits for nothing.
 
-use super::ScriptRun;
 use crate::engine::Engine;
 use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::exec::unknown::unknown_subcommand;
 use crate::host::process::Process;
-use crate::scripting::from_reply::{ReplyValue, reply_value};
-use crate::scripting::machine::{NO_TEXT, Receivers, ScriptRequest, error_table, first_number, log_line};
 use sluice_acl::Context;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
@@ -20,6 +17,9 @@ use sluice_commands::{Args, ReplyMode};
 use sluice_lua::{Fault, Heap, Value};
 use sluice_replication::Audience;
 use sluice_resp::{ArgumentList, Protocol};
+use sluice_scripts::from_reply::{ReplyValue, reply_value};
+use sluice_scripts::machine::{NO_TEXT, Receivers, ScriptRequest, error_table, first_number, log_line};
+use sluice_scripts::run::ScriptRun;
 use sluice_session::Session;
 
 /// Why a called command does not run.
@@ -323,7 +323,7 @@ fn push_number(into: &mut Vec<u8>, number: f64) {
 }
 
 fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
-    crate::scripting::machine::thrown(run.machine.vm.heap(), text)
+    sluice_scripts::machine::thrown(run.machine.vm.heap(), text)
 }
 
 /// The error of a command that did not run, which is counted already.

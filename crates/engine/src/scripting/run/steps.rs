@@ -3,9 +3,6 @@
 //! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
 //! between two iterations: see `exec/open_unit.rs`.
 
-use super::{
-    CallSettings, EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list,
-};
 use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::exec::ctx::{Handler, ScriptCommand};
@@ -13,21 +10,24 @@ use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
 use crate::host::action::Action;
 use crate::host::process::Process;
-use crate::scripting::cache::NewScript;
-use crate::scripting::debugger::{Debugger, LOOK_NS};
-use crate::scripting::library;
-use crate::scripting::library::MachineLimits;
-use crate::scripting::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
-use crate::scripting::run::RunName;
-use crate::scripting::shebang::{ScriptFlags, script_head};
-use crate::scripting::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage, machine_limits};
-use crate::scripting::to_reply::{ReplyConversion, ReplyProgress, is_counted};
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
+use sluice_scripts::cache::NewScript;
+use sluice_scripts::debugger::{Debugger, LOOK_NS};
+use sluice_scripts::library;
+use sluice_scripts::library::MachineLimits;
+use sluice_scripts::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
+use sluice_scripts::run::RunName;
+use sluice_scripts::run::{
+    CallSettings, EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list,
+};
+use sluice_scripts::shebang::{ScriptFlags, script_head};
+use sluice_scripts::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage, machine_limits};
+use sluice_scripts::to_reply::{ReplyConversion, ReplyProgress, is_counted};
 use sluice_session::{ScriptDebugging, Session};
 use std::sync::Arc;
 

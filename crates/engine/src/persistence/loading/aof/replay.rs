@@ -12,7 +12,6 @@ use crate::host::process::{
     ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
 };
 use crate::persistence::loading::aof::AofEnd;
-use crate::scripting::library::LoadWatch;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -20,6 +19,7 @@ use sluice_config::{Config, ParamId, param};
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::{AofFacts, Counts, Facts};
 use sluice_replication::{SnapshotPieces, StreamSpool};
+use sluice_scripts::library::LoadWatch;
 use sluice_snapshot::{LoadResult, LoadedHistory, NotLoaded, Reporter, SnapshotFile, SnapshotSource};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -109,7 +109,7 @@ impl Control {
             }
         };
         // While it was loaded, a library out of a file had a bound of its own.
-        self.functions.set_limit(crate::scripting::state::memory_limit(&self.config));
+        self.functions.set_limit(sluice_scripts::state::memory_limit(&self.config));
         joined
     }
 

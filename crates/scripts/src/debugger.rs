@@ -18,17 +18,16 @@
 
 mod human;
 mod stepping;
-mod steps;
 
-use crate::scripting::machine::ScriptMachine;
-use human::push_human;
+use crate::debugger::human::push_human;
+use crate::machine::ScriptMachine;
 use sluice_commands::Args;
 use sluice_lua::{CodePosition, LineWatch};
 use sluice_resp::Outbox;
 
 /// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or
 /// it has lost its client.
-pub(crate) const LOOK_NS: u64 = 100_000_000;
+pub const LOOK_NS: u64 = 100_000_000;
 /// The name of the chunk whose lines are shown.
 const CHUNK: &[u8] = b"@user_script";
 
@@ -37,7 +36,7 @@ const SHOWN_BYTES: usize = 256;
 /// The least that `maxlen` sets.
 const SHOWN_BYTES_MIN: usize = 60;
 /// Bytes of a line that are shown with `maxlen 0`.
-const SHOWN_BYTES_MAX: usize = 1 << 20;
+pub const SHOWN_BYTES_MAX: usize = 1 << 20;
 /// Breakpoints of a session.
 const BREAKPOINTS_MAX: usize = 64;
 /// Milliseconds that a run may go on without a stop where `busy-reply-threshold` is 0.
@@ -49,7 +48,7 @@ const LOG_BYTES_MAX: usize = 4 << 20;
 
 /// A session of the debugger.
 #[derive(Debug)]
-pub(crate) struct Debugger {
+pub struct Debugger {
     /// The lines of the script, its first line with `#!` included.
     source: Vec<Vec<u8>>,
     /// Where lines begin.
@@ -67,7 +66,7 @@ pub(crate) struct Debugger {
     /// When it was told so, ns of the monotonic clock.
     went_on_ns: u64,
     /// The client calls a command.
-    is_calling: bool,
+    pub is_calling: bool,
     /// `abort`: the run ends instead of going on.
     is_aborted: bool,
     breakpoints: Vec<u32>,
@@ -79,15 +78,16 @@ pub(crate) struct Debugger {
     log: Vec<Vec<u8>>,
     log_bytes: usize,
     /// `KEYS` and `ARGV`, for what is evaluated aside.
-    keys: Vec<Vec<u8>>,
-    argv: Vec<Vec<u8>>,
+    pub keys: Vec<Vec<u8>>,
+    /// Arguments of the command.
+    pub argv: Vec<Vec<u8>>,
     /// The machine for that.
-    aside: Option<Box<ScriptMachine>>,
+    pub aside: Option<Box<ScriptMachine>>,
 }
 
 /// What a request to the debugger asks the engine for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum DebugStep {
+pub enum DebugStep {
     /// Nothing: it is answered.
     Answered,
     /// The run goes on, or ends.
@@ -104,7 +104,7 @@ pub(crate) enum DebugStep {
 
 impl Debugger {
     /// The debugger of EVAL with these arguments, of which `keys` are keys.
-    pub(crate) fn new(args: Args<'_>, keys: usize) -> Debugger {
+    pub fn new(args: Args<'_>, keys: usize) -> Debugger {
         let texts = |range: std::ops::Range<usize>| range.map(|at| args.at(at).to_vec()).collect();
         let mut source: Vec<Vec<u8>> = args.at(1).split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         if source.len() > 1 && source.last().is_some_and(Vec::is_empty) {
@@ -138,7 +138,7 @@ impl Debugger {
     }
 
     /// Bytes that the allocator has given, about.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let texts = |texts: &[Vec<u8>]| {
             texts.iter().map(|text| text.capacity() + size_of::<Vec<u8>>()).sum::<usize>()
         };
@@ -181,7 +181,7 @@ impl Debugger {
     }
 
     /// The run has gone on for longer than `threshold_ms` without a stop.
-    pub(crate) fn look_at_time(&mut self, now_ns: u64, threshold_ms: u64) {
+    pub fn look_at_time(&mut self, now_ns: u64, threshold_ms: u64) {
         let threshold_ms = if threshold_ms == 0 { THRESHOLD_MS } else { threshold_ms };
         if !self.steps
             && self.reason.is_none()
@@ -192,7 +192,7 @@ impl Debugger {
     }
 
     /// A line to be told.
-    fn say(&mut self, line: impl Into<Vec<u8>>) {
+    pub fn say(&mut self, line: impl Into<Vec<u8>>) {
         let mut line = line.into();
         // The line is a simple string.
         line.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
@@ -201,7 +201,7 @@ impl Debugger {
     }
 
     /// A line with a value, cut where it is long.
-    fn print_shortened(&mut self, mut line: Vec<u8>) {
+    pub fn print_shortened(&mut self, mut line: Vec<u8>) {
         if self.log_bytes > LOG_BYTES_MAX {
             return;
         }
@@ -217,7 +217,7 @@ impl Debugger {
     }
 
     /// Bytes of a value that are worth showing.
-    fn value_bytes(&self) -> usize {
+    pub fn value_bytes(&self) -> usize {
         if self.shown_bytes == 0 { SHOWN_BYTES_MAX } else { self.shown_bytes }
     }
 
@@ -230,7 +230,7 @@ impl Debugger {
     }
 
     /// Writes what is to be told as one array.
-    fn tell(&mut self, output: &mut Outbox) {
+    pub fn tell(&mut self, output: &mut Outbox) {
         output.push(format!("*{}\r\n", self.log.len()).as_bytes());
         for line in self.log.drain(..) {
             output.push(b"+");
@@ -258,7 +258,7 @@ impl Debugger {
     }
 
     /// Answers a request, or says what it asks for. `words`: one at least.
-    pub(crate) fn ask(&mut self, words: &[&[u8]], now_ns: u64) -> DebugStep {
+    pub fn ask(&mut self, words: &[&[u8]], now_ns: u64) -> DebugStep {
         let is = |names: &[&str]| names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()));
         let arguments = words.len() - 1;
         let number =
@@ -363,7 +363,7 @@ impl Debugger {
     }
 
     /// A script calls a command, or its client does: shown while the client looks on.
-    pub(crate) fn show_call<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
+    pub fn show_call<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
         if self.shows_calls() {
             let mut line = b"<command>".to_vec();
             for word in words {
@@ -378,7 +378,7 @@ impl Debugger {
     }
 
     /// The reply of a command that was called.
-    pub(crate) fn show_reply(&mut self, reply: &Outbox) {
+    pub fn show_reply(&mut self, reply: &Outbox) {
         if !self.shows_calls() {
             return;
         }
@@ -390,7 +390,7 @@ impl Debugger {
     }
 
     /// A called command does not run: what a client would be told, and what the script is told.
-    pub(crate) fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
+    pub fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
         if self.shows_calls() {
             let wire = [b"-", wire, b"\r\n"].concat();
             self.print_value(b"<reply> ", |line, limit| push_human(&wire, line, limit));

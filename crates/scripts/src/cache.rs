@@ -1,11 +1,11 @@
 //! The scripts of EVAL that are known: by the SHA-1 of their text, as clients name them, and by a keyed hash
 //! of their text, so that EVAL of a known one computes no SHA-1.
 //!
-//! Invariants: (1) at most [`EVALUATED_MAX`] scripts that EVAL alone has brought, the last used; (2) what
+//! Invariants: (1) at most `EVALUATED_MAX` scripts that EVAL alone has brought, the last used; (2) what
 //! SCRIPT LOAD has brought stays until SCRIPT FLUSH.
 
-use crate::scripting::machine::sha1_hex;
-use crate::scripting::shebang::ScriptFlags;
+use crate::machine::sha1_hex;
+use crate::shebang::ScriptFlags;
 use sluice_base::heap;
 use sluice_lua::LoadedChunk;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(crate) type ScriptSha = [u8; 40];
 
 /// A script that is known.
 #[derive(Debug)]
-pub(crate) struct CachedScript {
+pub struct CachedScript {
     /// Its name.
     pub sha: ScriptSha,
     /// Its text, the first line included.
@@ -45,9 +45,12 @@ pub(crate) struct CachedScript {
 
 /// What is known of a script that is to be added.
 #[derive(Debug)]
-pub(crate) struct NewScript {
+pub struct NewScript {
+    /// Text of the script.
     pub body: Arc<[u8]>,
+    /// Flags of its first line.
     pub flags: ScriptFlags,
+    /// Its program.
     pub chunk: LoadedChunk,
     /// Bytes that the compiled program takes, about.
     pub program_bytes: usize,
@@ -59,7 +62,7 @@ pub(crate) struct NewScript {
 
 /// The scripts: see the module.
 #[derive(Debug, Default)]
-pub(crate) struct ScriptCache {
+pub struct ScriptCache {
     scripts: Vec<Option<Box<CachedScript>>>,
     free: Vec<u32>,
     by_sha: HashMap<ScriptSha, u32, BuildHasherDefault<OfHashes>>,
@@ -76,12 +79,13 @@ pub(crate) struct ScriptCache {
 
 impl ScriptCache {
     /// How many scripts there are.
-    pub(crate) fn len(&self) -> usize {
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
+    pub fn len(&self) -> usize {
         self.by_sha.len()
     }
 
     /// Bytes that texts, names and tables take, about.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let tables = self.by_sha.capacity() * (size_of::<ScriptSha>() + 8) + self.by_hash.capacity() * 16;
         let scripts = self.len() * heap::boxed::<CachedScript>();
         self.bytes
@@ -94,7 +98,7 @@ impl ScriptCache {
 
     /// The script with this text, whose keyed hash is `hash`. O(length).
     #[inline]
-    pub(crate) fn find_text(&self, hash: u64, text: &[u8]) -> Option<u32> {
+    pub fn find_text(&self, hash: u64, text: &[u8]) -> Option<u32> {
         let slot = *self.by_hash.get(&hash)?;
         let script = self.scripts[slot as usize].as_deref()?;
         (*script.body == *text).then_some(slot)
@@ -102,7 +106,7 @@ impl ScriptCache {
 
     /// The script of this name, in letters of any case.
     #[inline]
-    pub(crate) fn find_sha(&self, name: &[u8]) -> Option<u32> {
+    pub fn find_sha(&self, name: &[u8]) -> Option<u32> {
         let mut sha: ScriptSha = name.try_into().ok()?;
         sha.make_ascii_lowercase();
         self.by_sha.get(&sha).copied()
@@ -110,13 +114,13 @@ impl ScriptCache {
 
     /// A script that was found and is there still.
     #[inline]
-    pub(crate) fn get(&self, slot: u32) -> Option<&CachedScript> {
+    pub fn get(&self, slot: u32) -> Option<&CachedScript> {
         self.scripts.get(slot as usize)?.as_deref()
     }
 
     /// Adds a script, whose text is not known. Returns its slot and, where it displaces another, the program
     /// of that one.
-    pub(crate) fn add(&mut self, new: NewScript) -> (u32, Option<LoadedChunk>) {
+    pub fn add(&mut self, new: NewScript) -> (u32, Option<LoadedChunk>) {
         let displaced =
             if !new.is_kept && self.evaluated >= EVALUATED_MAX { self.remove_oldest() } else { None };
         let NewScript { body, flags, chunk, program_bytes, hash, is_kept } = new;
@@ -139,7 +143,7 @@ impl ScriptCache {
     }
 
     /// Keeps a script for good: SCRIPT LOAD has named it.
-    pub(crate) fn keep(&mut self, slot: u32) {
+    pub fn keep(&mut self, slot: u32) {
         if self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
             self.evaluated -= 1;
@@ -151,7 +155,7 @@ impl ScriptCache {
 
     /// A script was used. O(1).
     #[inline]
-    pub(crate) fn touch(&mut self, slot: u32) {
+    pub fn touch(&mut self, slot: u32) {
         if self.newest != Some(slot) && self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
             self.push_newest(slot);

@@ -21,7 +21,7 @@ const BYTES_PER_ELEMENT: usize = 256;
 
 /// How far a conversion has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReplyProgress {
+pub enum ReplyProgress {
     /// The reply is whole.
     Done,
     /// There is more to do.
@@ -45,7 +45,7 @@ enum Level {
 
 /// A result on its way into an outbox.
 #[derive(Debug)]
-pub(crate) struct ReplyConversion {
+pub struct ReplyConversion {
     /// What is to be written next, the outermost first.
     levels: Vec<Level>,
     /// A value that stands before all levels, and one behind it: of a pair.
@@ -61,7 +61,7 @@ pub(crate) struct ReplyConversion {
 
 impl ReplyConversion {
     /// Of this result; `is_resp3`: the script has asked for RESP3.
-    pub(crate) fn new(value: Value, is_resp3: bool) -> ReplyConversion {
+    pub fn new(value: Value, is_resp3: bool) -> ReplyConversion {
         ReplyConversion {
             levels: Vec::new(),
             next: Some(value),
@@ -74,7 +74,7 @@ impl ReplyConversion {
 
     /// Writes on. `work` is what may be done, in elements, and becomes what is left; `bytes_max`: bytes that
     /// the whole reply may have.
-    pub(crate) fn step(
+    pub fn step(
         &mut self,
         heap: &mut Heap,
         protocol: Protocol,
@@ -239,14 +239,14 @@ impl ReplyConversion {
 }
 
 /// Whether an error was counted when the command failed that it is of.
-pub(crate) fn is_counted(table: TableRef, heap: &Heap) -> bool {
+pub fn is_counted(table: TableRef, heap: &Heap) -> bool {
     heap.get_text(table, b"ignore_error_stats_update") == Value::TRUE
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripting::machine::{MachineKind, ScriptMachine};
+    use crate::machine::{MachineKind, ScriptMachine};
     use sluice_lua::{RunOutcome, compile};
 
     #[expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]

@@ -1,23 +1,19 @@
 //! A run that is debugged: line by line, and what it shows of its variables and callers.
 
-use crate::scripting::run::ScriptRun;
+use crate::run::ScriptRun;
 use sluice_commands::CmdError;
 use sluice_lua::{RunLimit, RunOutcome, describe};
 
 impl ScriptRun {
     /// Whether a debugger has stopped the run.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.debugger.as_ref().is_some_and(|debugger| debugger.is_stopped())
     }
 
     /// Goes on instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]), it asks
     /// for something, or some instructions have gone.
     #[cold]
-    pub(crate) fn resume_by_lines(
-        &mut self,
-        limit: &mut RunLimit,
-        clock: &mut dyn FnMut() -> u64,
-    ) -> RunOutcome {
+    pub fn resume_by_lines(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
         else {
             return RunOutcome::Done;
@@ -36,21 +32,21 @@ impl ScriptRun {
     }
 
     /// The error of a run that its debugger has ended.
-    pub(crate) fn abortion(&self) -> Option<CmdError> {
+    pub fn abortion(&self) -> Option<CmdError> {
         let debugger = self.debugger.as_ref().filter(|debugger| debugger.is_aborted)?;
         let text = format!("ERR script aborted for user request script: on @user_script:{}.", debugger.line);
         Some(CmdError::owned(text))
     }
 
     /// `server.breakpoint()`: whether somebody debugs.
-    pub(crate) fn break_here(&mut self) -> bool {
+    pub fn break_here(&mut self) -> bool {
         let Some(debugger) = self.debugger.as_deref_mut() else { return false };
         debugger.reason = Some("server.breakpoint() called");
         true
     }
 
     /// `server.debug(...)`: shows its arguments.
-    pub(crate) fn show_debug(&mut self) {
+    pub fn show_debug(&mut self) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
         };
@@ -71,7 +67,7 @@ impl ScriptRun {
 
     /// `print`: a local variable of the functions that run, from the innermost on, or `KEYS`, `ARGV`; all
     /// local variables of the innermost where there is no name.
-    pub(super) fn print(&mut self, name: Option<&[u8]>) {
+    pub fn print(&mut self, name: Option<&[u8]>) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
         };
@@ -117,7 +113,8 @@ impl ScriptRun {
         }
     }
 
-    pub(super) fn trace(&mut self) {
+    /// Shows the functions that are being called.
+    pub fn trace(&mut self) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
         };

@@ -1,9 +1,9 @@
 //! What the engine keeps of scripts between their runs, and what others see of the run that stands still.
 
-use crate::scripting::cache::ScriptCache;
-use crate::scripting::functions::Functions;
-use crate::scripting::library::MachineLimits;
-use crate::scripting::machine::{MachineKind, ScriptMachine};
+use crate::cache::ScriptCache;
+use crate::functions::Functions;
+use crate::library::MachineLimits;
+use crate::machine::{MachineKind, ScriptMachine};
 use sluice_base::{Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The scripts of EVAL, their machine, and memory that runs use again.
 #[derive(Debug, Default)]
-pub(crate) struct Scripting {
+pub struct Scripting {
     /// The scripts that are known.
     pub cache: ScriptCache,
     /// The machine of EVAL: none before the first script, or while a run has it.
@@ -36,7 +36,7 @@ pub(crate) struct Scripting {
 
 /// The time that has gone since everybody was served who does not run a script.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ScriptShare {
+pub struct ScriptShare {
     /// Of iterations before, ns.
     pub carried_ns: u64,
     /// What commands had taken of this iteration when its part began, ns.
@@ -47,35 +47,36 @@ pub(crate) struct ScriptShare {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptFacts {
     /// Bytes of the machine of EVAL.
-    pub(crate) eval_machine_bytes: usize,
+    pub eval_machine_bytes: usize,
     /// Bytes of the texts that EVAL knows.
-    pub(crate) eval_bytes: usize,
+    pub eval_bytes: usize,
     /// Scripts that EVAL knows.
-    pub(crate) cached: usize,
+    pub cached: usize,
     /// Functions, and the libraries that they are in.
-    pub(crate) functions: usize,
-    pub(crate) libraries: usize,
+    pub functions: usize,
+    /// Libraries of functions.
+    pub libraries: usize,
     /// Bytes of the machines of libraries.
-    pub(crate) function_machine_bytes: usize,
+    pub function_machine_bytes: usize,
     /// Bytes of libraries beside their machines.
-    pub(crate) function_bytes: usize,
+    pub function_bytes: usize,
 }
 
 impl ScriptFacts {
     /// Bytes of all that scripts take.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.eval_machine_bytes + self.eval_bytes + self.function_machine_bytes + self.function_bytes
     }
 
     /// Bytes of all machines.
-    pub(crate) fn machine_bytes(&self) -> u64 {
+    pub fn machine_bytes(&self) -> u64 {
         (self.eval_machine_bytes + self.function_machine_bytes) as u64
     }
 }
 
 /// Memory of a run that the next one uses again.
 #[derive(Debug, Default)]
-pub(crate) struct RunBuffers {
+pub struct RunBuffers {
     /// The arguments of the command that the script calls.
     pub arguments: ArgumentList,
     /// The reply of that command.
@@ -91,13 +92,13 @@ const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 impl RunBuffers {
     /// Bytes that the allocator has given.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let kept = self.arguments.footprint() + self.reply.footprint() + self.batch.footprint();
         heap::boxed::<RunBuffers>() + kept
     }
 
     /// Gives back what is large.
-    pub(crate) fn trim(&mut self) {
+    pub fn trim(&mut self) {
         self.arguments.clear();
         match self.reply.capacity_bytes() > REPLY_KEPT_BYTES {
             true => self.reply = Outbox::new(),
@@ -111,7 +112,7 @@ impl Scripting {
     ///
     /// # Errors
     /// The memory limit is too small for the libraries.
-    pub(crate) fn machine(&mut self, limits: MachineLimits) -> Result<&mut ScriptMachine, Fault> {
+    pub fn machine(&mut self, limits: MachineLimits) -> Result<&mut ScriptMachine, Fault> {
         let MachineLimits { bytes, is_insecure, .. } = limits;
         if let Some(machine) = self.machine.as_mut() {
             machine.set_limit(bytes);
@@ -124,14 +125,14 @@ impl Scripting {
 
     /// Gives the machine the limit of the configuration. True where the machine has libraries that it should
     /// not have, or lacks some: it has to be opened anew.
-    pub(crate) fn follow_settings(&mut self, limits: MachineLimits) -> bool {
+    pub fn follow_settings(&mut self, limits: MachineLimits) -> bool {
         let Some(machine) = &mut self.machine else { return false };
         machine.set_limit(limits.bytes);
         machine.is_insecure != limits.is_insecure
     }
 
     /// Forgets all scripts. What they took comes out, to be freed where that suits.
-    pub(crate) fn flush(&mut self) -> ScriptGarbage {
+    pub fn flush(&mut self) -> ScriptGarbage {
         ScriptGarbage {
             _scripts: std::mem::take(&mut self.cache),
             _machine: self.machine.take(),
@@ -140,7 +141,7 @@ impl Scripting {
     }
 
     /// Bytes of the machine of EVAL.
-    pub(crate) fn machine_bytes(&self) -> usize {
+    pub fn machine_bytes(&self) -> usize {
         self.machine.as_ref().map_or(self.running_bytes, |machine| machine.bytes())
     }
 }
@@ -156,30 +157,30 @@ pub struct ScriptGarbage {
 
 impl ScriptGarbage {
     /// Libraries that were flushed or replaced.
-    pub(crate) fn of_functions(functions: Functions) -> ScriptGarbage {
+    pub fn of_functions(functions: Functions) -> ScriptGarbage {
         ScriptGarbage { _functions: functions, ..ScriptGarbage::default() }
     }
 
     /// The machine of a library that was deleted.
-    pub(crate) fn of_machine(machine: Box<ScriptMachine>) -> ScriptGarbage {
+    pub fn of_machine(machine: Box<ScriptMachine>) -> ScriptGarbage {
         ScriptGarbage { _machine: Some(machine), ..ScriptGarbage::default() }
     }
 
     /// What a large run has left.
-    pub(crate) fn of_run(garbage: Garbage) -> ScriptGarbage {
+    pub fn of_run(garbage: Garbage) -> ScriptGarbage {
         ScriptGarbage { _run: Some(garbage), ..ScriptGarbage::default() }
     }
 }
 
 /// What machines of libraries may use and have.
-pub(crate) fn machine_limits(config: &Config) -> MachineLimits {
+pub fn machine_limits(config: &Config) -> MachineLimits {
     let is_insecure = config.bool(param::LUA_ENABLE_INSECURE_API);
     MachineLimits { bytes: memory_limit(config), is_insecure, is_wish: true }
 }
 
 /// Bytes that a machine may use: `script-memory-limit`, or 1 GiB, or where there is `maxmemory` an eighth of
 /// that, 64 MiB at least.
-pub(crate) fn memory_limit(config: &Config) -> usize {
+pub fn memory_limit(config: &Config) -> usize {
     let limit = match (config.int(param::SCRIPT_MEMORY_LIMIT), config.int(param::MAXMEMORY)) {
         (0, 0) => 1 << 30,
         (0, maxmemory) => (maxmemory / 8).max(64 << 20),
@@ -190,7 +191,7 @@ pub(crate) fn memory_limit(config: &Config) -> usize {
 
 /// Why a script ends in its middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EarlyEnd {
+pub enum EarlyEnd {
     /// SCRIPT KILL or FUNCTION KILL.
     Killed,
     /// Its client has gone, and it has changed nothing.
@@ -201,7 +202,7 @@ pub(crate) enum EarlyEnd {
 
 /// What everybody may know of the script that runs: it stands still, or nobody could ask.
 #[derive(Debug)]
-pub(crate) struct RunningScript {
+pub struct RunningScript {
     /// Its name: of a function, or the SHA-1 of a script.
     pub name: Arc<[u8]>,
     /// The command that runs it, as FUNCTION STATS shows it; empty for EVAL.
@@ -222,7 +223,7 @@ pub(crate) struct RunningScript {
 
 impl RunningScript {
     /// What others are told while this script is busy.
-    pub(crate) fn busy_error(&self) -> CmdError {
+    pub fn busy_error(&self) -> CmdError {
         match self.is_eval {
             true => CmdError::text(
                 "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -236,7 +237,7 @@ impl RunningScript {
 
 /// The script that stands still.
 #[derive(Debug)]
-pub(crate) struct ScriptWatch {
+pub struct ScriptWatch {
     /// Nothing where none does.
     pub running: Option<Box<RunningScript>>,
     /// It has run for `busy-reply-threshold`: others are told so.
@@ -246,7 +247,7 @@ pub(crate) struct ScriptWatch {
 }
 
 /// The directives that machines depend on.
-pub(crate) fn is_machine_setting(id: sluice_config::ParamId) -> bool {
+pub fn is_machine_setting(id: sluice_config::ParamId) -> bool {
     let settings =
         [param::SCRIPT_MEMORY_LIMIT.any(), param::MAXMEMORY.any(), param::LUA_ENABLE_INSECURE_API.any()];
     settings.contains(&id)
@@ -257,7 +258,7 @@ impl ScriptWatch {
     /// the primary, is waited for without a bound: half of its changes would be in the data that are saved,
     /// and `shutdown-timeout` is for replicas, which lose nothing. A line for the log, where it has not been
     /// said that the server waits.
-    pub(crate) fn end_for_server(&mut self) -> Option<String> {
+    pub fn end_for_server(&mut self) -> Option<String> {
         let running = self.running.as_deref_mut()?;
         if !running.has_written && !running.is_obeyed {
             running.ending.get_or_insert(EarlyEnd::ServerEnds);
@@ -273,7 +274,8 @@ impl ScriptWatch {
         None
     }
 
-    pub(crate) fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
+    /// No script runs, under this epoch.
+    pub fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
         ScriptWatch { running: None, is_busy: Watched::new(false, epoch), settings_changed: false }
     }
 }

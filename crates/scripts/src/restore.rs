@@ -1,8 +1,8 @@
 //! FUNCTION RESTORE under way: its libraries are loaded one after the other.
 
-use crate::scripting::functions::Functions;
-use crate::scripting::library::{LibraryLoad, MachineLimits, library_head};
-use crate::scripting::machine::ScriptMachine;
+use crate::functions::Functions;
+use crate::library::{LibraryLoad, MachineLimits, library_head};
+use crate::machine::ScriptMachine;
 use sluice_base::heap;
 use sluice_commands::CmdError;
 use std::collections::VecDeque;
@@ -10,18 +10,20 @@ use std::sync::Arc;
 
 /// FUNCTION RESTORE while the program of one of its libraries runs.
 #[derive(Debug)]
-pub(crate) struct RestoreRun {
+pub struct RestoreRun {
     /// The libraries that follow, the last perhaps an error of the payload.
-    pub(super) codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
+    pub codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
     /// The libraries whose programs have run.
-    pub(super) restored: Functions,
-    pub(super) policy: RestorePolicy,
-    pub(super) limits: MachineLimits,
+    pub restored: Functions,
+    /// What becomes of libraries that are there.
+    pub policy: RestorePolicy,
+    /// Bounds of the machines.
+    pub limits: MachineLimits,
 }
 
 impl RestoreRun {
     /// Compiles the next library and starts its program; `None` after the last.
-    pub(super) fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
+    pub fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
         let Some(code) = self.codes.pop_front().transpose()? else { return Ok(None) };
         let head = library_head(&code).map_err(without_code)?;
         self.restored.may_load(&head.name, false).map_err(without_code)?;
@@ -29,7 +31,7 @@ impl RestoreRun {
     }
 
     /// Bytes that it takes, about, the machines of the libraries included.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let codes: usize = self.codes.iter().flatten().map(|code| code.len()).sum();
         heap::boxed::<RestoreRun>() + codes + self.restored.footprint() + self.restored.machine_bytes()
     }
@@ -37,7 +39,7 @@ impl RestoreRun {
 
 /// What becomes of the libraries that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RestorePolicy {
+pub enum RestorePolicy {
     /// The libraries that are there go.
     Flush,
     /// The libraries that are there stay, and none may have the name of one that comes.
@@ -48,7 +50,7 @@ pub(super) enum RestorePolicy {
 
 impl RestorePolicy {
     /// The policy as an argument of FUNCTION RESTORE.
-    pub(super) fn word(self) -> &'static [u8] {
+    pub fn word(self) -> &'static [u8] {
         match self {
             RestorePolicy::Flush => b"FLUSH",
             RestorePolicy::Append => b"APPEND",
@@ -58,6 +60,6 @@ impl RestorePolicy {
 }
 
 /// An error whose text has no code yet.
-pub(super) fn without_code(text: Vec<u8>) -> CmdError {
+pub fn without_code(text: Vec<u8>) -> CmdError {
     CmdError::owned([b"ERR ", &*text].concat())
 }

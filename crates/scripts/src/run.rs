@@ -1,16 +1,13 @@
 //! A run of a script: what it holds while it goes on and while it stands still. `run/steps.rs` runs it,
 //! `run/call.rs` has its calls of commands.
 
-mod call;
-pub(crate) mod steps;
-
-use crate::scripting::cache::ScriptSha;
-use crate::scripting::debugger::Debugger;
-use crate::scripting::library::{LOAD_TIMEOUT, LibraryLoad, MachineLimits};
-use crate::scripting::machine::{Receivers, ScriptMachine};
-use crate::scripting::restore::RestoreRun;
-use crate::scripting::state::RunBuffers;
-use crate::scripting::to_reply::ReplyConversion;
+use crate::cache::ScriptSha;
+use crate::debugger::Debugger;
+use crate::library::{LOAD_TIMEOUT, LibraryLoad, MachineLimits};
+use crate::machine::{Receivers, ScriptMachine};
+use crate::restore::RestoreRun;
+use crate::state::RunBuffers;
+use crate::to_reply::ReplyConversion;
 use sluice_commands::{Args, CmdError};
 use sluice_lua::{Fault, Value};
 use sluice_resp::Outbox;
@@ -18,7 +15,7 @@ use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct ScriptRun {
+pub struct ScriptRun {
     /// The machine, which nobody else uses meanwhile.
     pub machine: Box<ScriptMachine>,
     /// What is run.
@@ -55,7 +52,7 @@ pub(crate) struct ScriptRun {
 
 /// What a script sets for the commands that it calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CallSettings {
+pub struct CallSettings {
     /// `server.setresp(3)`.
     pub is_resp3: bool,
     /// `server.set_repl`: who receives the changes.
@@ -67,7 +64,7 @@ impl ScriptRun {
     ///
     /// # Errors
     /// The program has had its time.
-    fn count_load_time(&mut self, spent_ns: u64) -> Result<(), CmdError> {
+    pub fn count_load_time(&mut self, spent_ns: u64) -> Result<(), CmdError> {
         let Some(load) = self.library.as_mut() else { return Ok(()) };
         if spent_ns > load.ns_left {
             return Err(CmdError::owned([b"ERR ", LOAD_TIMEOUT].concat()));
@@ -81,7 +78,7 @@ impl ScriptRun {
 
 /// The name of what runs, as its owner has it: a run that ends in its first slice shows it to nobody.
 #[derive(Clone, Debug)]
-pub(crate) enum RunName {
+pub enum RunName {
     /// A script of EVAL.
     Sha(ScriptSha),
     /// A function, or a library.
@@ -90,7 +87,7 @@ pub(crate) enum RunName {
 
 impl RunName {
     /// To be shown to others.
-    fn shared(&self) -> Arc<[u8]> {
+    pub fn shared(&self) -> Arc<[u8]> {
         match self {
             RunName::Sha(sha) => sha[..].into(),
             RunName::Of(name) => name.clone(),
@@ -100,7 +97,7 @@ impl RunName {
 
 /// Whose run it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptKind {
+pub enum ScriptKind {
     /// The script in this slot of the cache.
     Eval(u32),
     /// A function of the library in this slot.
@@ -111,7 +108,7 @@ pub(crate) enum ScriptKind {
 
 /// What a run may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ScriptRights {
+pub struct ScriptRights {
     /// It calls no command that writes.
     pub is_read_only: bool,
     /// It goes on when the memory is full.
@@ -127,7 +124,7 @@ pub(crate) struct ScriptRights {
 impl ScriptRights {
     /// Lifts the limit on memory for a script that was accepted elsewhere: one that failed here would leave
     /// other data.
-    pub(crate) fn lift_limit(self, machine: &mut ScriptMachine) {
+    pub fn lift_limit(self, machine: &mut ScriptMachine) {
         if self.is_obeyed {
             machine.set_limit(MachineLimits::ACCEPTED_BYTES);
         }
@@ -136,7 +133,7 @@ impl ScriptRights {
 
 /// How far a run has come.
 #[derive(Debug)]
-pub(crate) enum ScriptProgress {
+pub enum ScriptProgress {
     /// It has ended: its reply is written, or is this error.
     Ended(sluice_commands::Run),
     /// Its slice is over.
@@ -145,17 +142,18 @@ pub(crate) enum ScriptProgress {
 
 /// How EVAL and its kin name their script, and what it may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EvalKind {
+pub enum EvalKind {
     /// EVAL: by its text.
     Text,
     /// EVALSHA: by its SHA-1.
     Sha,
 }
 
-pub(crate) const NO_SCRIPT: CmdError = CmdError::text("NOSCRIPT No matching script.");
+/// Error of EVALSHA for a digest that names no script.
+pub const NO_SCRIPT: CmdError = CmdError::text("NOSCRIPT No matching script.");
 
 /// How many of the arguments are keys.
-pub(crate) fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
+pub fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
     let count = args.int(2)?;
     if count > (args.len() - 3) as i64 {
         return Err(CmdError::text("ERR Number of keys can't be greater than number of args"));
@@ -164,7 +162,7 @@ pub(crate) fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
 }
 
 /// Arguments from one position on as a table.
-pub(crate) fn list(
+pub fn list(
     heap: &mut sluice_lua::Heap,
     args: Args<'_>,
     range: std::ops::Range<usize>,

@@ -3,16 +3,14 @@
 //! Invariant: every name in `functions` is that of a function in `libraries`; of two functions of a library
 //! whose names differ in case alone, it is the first.
 
-use crate::scripting::library::{
-    Library, LibraryFunction, LoadWatch, MachineLimits, library_head, load_library,
-};
+use crate::library::{Library, LibraryFunction, LoadWatch, MachineLimits, library_head, load_library};
 use sluice_base::{glob, heap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// A function in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FunctionRef {
+pub struct FunctionRef {
     /// Its library's slot.
     pub library: u32,
     /// Its index among the library's functions.
@@ -21,7 +19,7 @@ pub(crate) struct FunctionRef {
 
 /// The libraries and their functions: see the module.
 #[derive(Debug, Default)]
-pub(crate) struct Functions {
+pub struct Functions {
     libraries: Vec<Option<Box<Library>>>,
     free: Vec<u32>,
     by_name: BTreeMap<Arc<[u8]>, u32>,
@@ -36,14 +34,14 @@ pub(crate) struct Functions {
 }
 
 /// The libraries that a load has brought, from its thread to the main one.
-pub(crate) type LoadedFunctions = Arc<Mutex<Option<Functions>>>;
+pub type LoadedFunctions = Arc<Mutex<Option<Functions>>>;
 
 impl Functions {
     /// A registry of these libraries, whose names are all different.
     ///
     /// # Errors
     /// The text of the first error, without a code.
-    pub(crate) fn of_codes<'a>(
+    pub fn of_codes<'a>(
         codes: impl Iterator<Item = &'a Arc<[u8]>>,
         limits: MachineLimits,
         watch: &mut dyn LoadWatch,
@@ -59,7 +57,7 @@ impl Functions {
     ///
     /// # Errors
     /// The text of the error, without a code.
-    pub(crate) fn load(
+    pub fn load(
         &mut self,
         code: Arc<[u8]>,
         limits: MachineLimits,
@@ -75,7 +73,7 @@ impl Functions {
     ///
     /// # Errors
     /// There is one, and it is not to be replaced.
-    pub(crate) fn may_load(&self, name: &[u8], replaces: bool) -> Result<(), Vec<u8>> {
+    pub fn may_load(&self, name: &[u8], replaces: bool) -> Result<(), Vec<u8>> {
         match self.by_name.contains_key(name) && !replaces {
             true => Err([b"Library '", name, b"' already exists"].concat()),
             false => Ok(()),
@@ -87,7 +85,7 @@ impl Functions {
     /// # Errors
     /// There is one of that name, which is not replaced, or another library has a function of the same name:
     /// nothing was changed.
-    pub(crate) fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Box<Library>>, Vec<u8>> {
+    pub fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Box<Library>>, Vec<u8>> {
         self.may_load(&library.name, replaces)?;
         self.find_collision(&library, |slot| self.by_name.get(&library.name) == Some(&slot))?;
         let old = self.remove(&library.name.clone());
@@ -99,7 +97,7 @@ impl Functions {
     ///
     /// # Errors
     /// As [`Functions::add`]: nothing was changed.
-    pub(crate) fn join(&mut self, other: Functions, replaces: bool) -> Result<Functions, Vec<u8>> {
+    pub fn join(&mut self, other: Functions, replaces: bool) -> Result<Functions, Vec<u8>> {
         if let Some(name) = other.by_name.keys().find(|name| !replaces && self.by_name.contains_key(*name)) {
             return Err([b"Library ", &**name, b" already exists"].concat());
         }
@@ -118,7 +116,7 @@ impl Functions {
     }
 
     /// Removes a library.
-    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Box<Library>> {
+    pub fn remove(&mut self, name: &[u8]) -> Option<Box<Library>> {
         let slot = self.by_name.remove(name)?;
         let library = self.libraries.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
@@ -158,7 +156,7 @@ impl Functions {
 
     /// The function of a name in any case. As in the reference, the name that is asked for ends at a zero
     /// byte.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<FunctionRef> {
+    pub fn find(&self, name: &[u8]) -> Option<FunctionRef> {
         let name = sluice_commands::until_zero(name);
         if let Some(found) = self.functions.get(name) {
             return Some(*found);
@@ -167,7 +165,7 @@ impl Functions {
     }
 
     /// The slot of a library.
-    pub(crate) fn slot(&self, name: &[u8]) -> Option<u32> {
+    pub fn slot(&self, name: &[u8]) -> Option<u32> {
         self.by_name.get(name).copied()
     }
 
@@ -177,12 +175,12 @@ impl Functions {
     }
 
     /// The library in a slot, to lend its machine or to take it back.
-    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Library> {
+    pub fn get_mut(&mut self, slot: u32) -> Option<&mut Library> {
         self.libraries.get_mut(slot as usize)?.as_deref_mut()
     }
 
     /// A function where it was found.
-    pub(crate) fn function(&self, found: FunctionRef) -> Option<&LibraryFunction> {
+    pub fn function(&self, found: FunctionRef) -> Option<&LibraryFunction> {
         self.get(found.library)?.functions.get(found.index as usize)
     }
 
@@ -192,45 +190,45 @@ impl Functions {
     }
 
     /// The libraries whose names match a pattern in any case, by name.
-    pub(crate) fn matching<'a>(&'a self, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a Library> {
+    pub fn matching<'a>(&'a self, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a Library> {
         let pattern = pattern.map(glob::Pattern::nocase);
         self.iter().filter(move |library| pattern.as_ref().is_none_or(|it| it.matches(&library.name)))
     }
 
     /// The code of all libraries, by name.
-    pub(crate) fn codes(&self) -> impl Iterator<Item = &Arc<[u8]>> {
+    pub fn codes(&self) -> impl Iterator<Item = &Arc<[u8]>> {
         self.iter().map(|library| &library.code)
     }
 
     /// How many libraries there are.
-    pub(crate) fn libraries(&self) -> usize {
+    pub fn libraries(&self) -> usize {
         self.by_name.len()
     }
 
     /// How many functions they have.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
     /// A run has a machine of so many bytes, or none.
-    pub(crate) fn note_lent(&mut self, bytes: usize) {
+    pub fn note_lent(&mut self, bytes: usize) {
         self.lent_bytes = bytes;
     }
 
     /// Gives all machines a limit of bytes. O(libraries).
-    pub(crate) fn set_limit(&mut self, bytes: usize) {
+    pub fn set_limit(&mut self, bytes: usize) {
         let libraries = self.libraries.iter_mut().flatten();
         libraries.filter_map(|library| library.machine.as_mut()).for_each(|machine| machine.set_limit(bytes));
     }
 
     /// Bytes of all machines. O(libraries).
-    pub(crate) fn machine_bytes(&self) -> usize {
+    pub fn machine_bytes(&self) -> usize {
         let machines = self.libraries.iter().flatten().filter_map(|library| library.machine.as_ref());
         machines.map(|machine| machine.bytes()).sum::<usize>() + self.lent_bytes
     }
 
     /// Bytes beside the machines, about.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let names = self.by_name.len() * (size_of::<Arc<[u8]>>() + 8) + self.functions.len() * 48;
         self.bytes + names + heap::vec(&self.libraries) + heap::vec(&self.free)
     }

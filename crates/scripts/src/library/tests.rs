@@ -5,14 +5,14 @@ use super::*;
 const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false, is_wish: true };
 
 /// A clock that goes on by a millisecond with each look, and breaks the load off after some.
-pub(in crate::scripting) struct CountedWatch {
+pub(crate) struct CountedWatch {
     pub looks: u64,
     pub looks_max: u64,
     pub lines: Vec<String>,
 }
 
 impl CountedWatch {
-    pub(in crate::scripting) fn until(looks_max: u64) -> CountedWatch {
+    pub(crate) fn until(looks_max: u64) -> CountedWatch {
         CountedWatch { looks: 0, looks_max, lines: Vec::new() }
     }
 }

@@ -1,7 +1,7 @@
 //! Libraries come and go.
 
 use super::*;
-use crate::scripting::library::tests::CountedWatch;
+use crate::library::tests::CountedWatch;
 
 const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false, is_wish: true };
 

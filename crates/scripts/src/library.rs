@@ -4,8 +4,8 @@
 //! machine of its own, so that what its functions keep goes with it, and a load that fails leaves nothing
 //! behind.
 
-use crate::scripting::machine::{MachineKind, ScriptMachine, ScriptRequest, log_line, thrown};
-use crate::scripting::shebang::ScriptFlags;
+use crate::machine::{MachineKind, ScriptMachine, ScriptRequest, log_line, thrown};
+use crate::shebang::ScriptFlags;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{LogLevel, heap};
 use sluice_commands::until_zero;
@@ -35,7 +35,7 @@ pub(crate) const LOAD_TIMEOUT: &[u8] = b"Error registering functions: ERR FUNCTI
 
 /// The first line of a library: `#!lua name=...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LibraryHead {
+pub struct LibraryHead {
     /// The library's name.
     pub name: Vec<u8>,
     /// Bytes of the line, without its end: the program begins behind them.
@@ -49,7 +49,7 @@ const BROKEN_OFF: &[u8] = b"The load was broken off";
 ///
 /// # Errors
 /// The text of the error, without a code.
-pub(crate) fn library_head(code: &[u8]) -> Result<LibraryHead, Vec<u8>> {
+pub fn library_head(code: &[u8]) -> Result<LibraryHead, Vec<u8>> {
     if !code.starts_with(b"#!") {
         return Err(b"Missing library metadata".to_vec());
     }
@@ -90,10 +90,12 @@ fn is_name(name: &[u8]) -> bool {
 
 /// A function that a library has registered.
 #[derive(Debug)]
-pub(crate) struct LibraryFunction {
+pub struct LibraryFunction {
+    /// Name.
     pub name: Arc<[u8]>,
     /// What it is good for, in the library's words.
     pub description: Option<Box<[u8]>>,
+    /// Flags that its registration gave.
     pub flags: ScriptFlags,
     /// The function in the library's machine.
     pub callback: Pinned,
@@ -110,7 +112,8 @@ impl LibraryFunction {
 
 /// A library whose functions can be called.
 #[derive(Debug)]
-pub(crate) struct Library {
+pub struct Library {
+    /// Name.
     pub name: Arc<[u8]>,
     /// Its text, the first line included.
     pub code: Arc<[u8]>,
@@ -133,7 +136,7 @@ impl Library {
 /// What machines of libraries may use, and whether they have the old functions that break out of their
 /// sandbox.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MachineLimits {
+pub struct MachineLimits {
     /// Bytes.
     pub bytes: usize,
     /// `lua-enable-insecure-api`
@@ -157,18 +160,18 @@ impl MachineLimits {
     pub(crate) const FILE_BYTES_MIN: usize = 2 << 30;
 
     /// These limits without a bound on bytes, for what the primary has accepted.
-    pub(crate) fn of_accepted(self) -> MachineLimits {
+    pub fn of_accepted(self) -> MachineLimits {
         MachineLimits { bytes: MachineLimits::ACCEPTED_BYTES, is_wish: false, ..self }
     }
 
-    /// These limits for a library out of a file: see [`MachineLimits::FILE_BYTES_MIN`].
-    pub(crate) fn of_file(self) -> MachineLimits {
+    /// These limits for a library out of a file: see `MachineLimits::FILE_BYTES_MIN`.
+    pub fn of_file(self) -> MachineLimits {
         MachineLimits { bytes: self.bytes.max(MachineLimits::FILE_BYTES_MIN), is_wish: false, ..self }
     }
 }
 
 /// A caller that has a library loaded in one go.
-pub(crate) trait LoadWatch {
+pub trait LoadWatch {
     /// Nanoseconds of the monotonic clock; `u64::MAX`: the load is broken off.
     fn now_ns(&mut self) -> u64;
 
@@ -178,7 +181,8 @@ pub(crate) trait LoadWatch {
 
 /// A library that is being loaded: its program runs, and registers functions.
 #[derive(Debug)]
-pub(crate) struct LibraryLoad {
+pub struct LibraryLoad {
+    /// Name.
     pub name: Arc<[u8]>,
     code: Arc<[u8]>,
     functions: Vec<LibraryFunction>,
@@ -200,7 +204,7 @@ pub(crate) struct LibraryLoad {
 
 impl LibraryLoad {
     /// Bytes that it takes beside its machine, about.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         heap::boxed::<LibraryLoad>() + self.name.len() + self.code.len() + self.bytes + self.program_bytes
     }
 
@@ -208,7 +212,7 @@ impl LibraryLoad {
     ///
     /// # Errors
     /// The text of the error, without a code.
-    pub(crate) fn begin(
+    pub fn begin(
         head: LibraryHead,
         code: Arc<[u8]>,
         replaces: bool,
@@ -244,7 +248,7 @@ impl LibraryLoad {
     }
 
     /// Serves `server.register_function`, for which the program has stopped.
-    pub(crate) fn register(&mut self, machine: &mut ScriptMachine) {
+    pub fn register(&mut self, machine: &mut ScriptMachine) {
         let args = machine.vm.run().map(|run| run.request_args().to_vec()).unwrap_or_default();
         let words_max = if self.is_wish { WORDS_MAX } else { usize::MAX };
         let answered = match read_registration(machine.vm.heap(), &args, words_max) {
@@ -269,9 +273,9 @@ impl LibraryLoad {
         }
     }
 
-    /// Serves `server.log`, for which the program has stopped. Lines beyond [`LINES_MAX`] are left out, and
+    /// Serves `server.log`, for which the program has stopped. Lines beyond `LINES_MAX` are left out, and
     /// the log says so once.
-    pub(crate) fn log(&mut self, machine: &mut ScriptMachine, write: &mut dyn FnMut(LogLevel, &str)) {
+    pub fn log(&mut self, machine: &mut ScriptMachine, write: &mut dyn FnMut(LogLevel, &str)) {
         self.lines = self.lines.saturating_add(1);
         if self.lines <= LINES_MAX {
             let (level, line) = log_line(machine);
@@ -329,7 +333,7 @@ impl LibraryLoad {
     ///
     /// # Errors
     /// The text of the error, without a code: a name of a function is no good, or there is no function.
-    pub(crate) fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
+    pub fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
         let LibraryLoad { name, code, functions, chunk, function_bytes, .. } = self;
         if machine.end_load().is_err() {
             return Err(b"Error registering functions: not enough memory".to_vec());
@@ -375,12 +379,12 @@ pub(crate) fn load_library(
 }
 
 /// Whether a library could not be loaded because its program needs more memory than it may take.
-pub(crate) fn is_out_of_memory(error: &[u8]) -> bool {
+pub fn is_out_of_memory(error: &[u8]) -> bool {
     error.trim_ascii_end().ends_with(b"not enough memory")
 }
 
 /// The line of the log about a library in a file that needs more memory than `bytes` while it is loaded.
-pub(crate) fn beyond_memory(name: Option<&[u8]>, bytes: usize) -> String {
+pub fn beyond_memory(name: Option<&[u8]>, bytes: usize) -> String {
     let library = match name {
         Some(name) => format!("the library '{}'", String::from_utf8_lossy(name)),
         None => "a library".to_owned(),
@@ -405,7 +409,7 @@ fn load_in_one_go(
 }
 
 /// What an error that the program has not caught is told as.
-pub(crate) fn failed(heap: &mut Heap, error: Value) -> Vec<u8> {
+pub fn failed(heap: &mut Heap, error: Value) -> Vec<u8> {
     let told = match error.as_table() {
         Some(table) => {
             let told = heap.get_text(table, b"err");
@@ -539,4 +543,4 @@ fn read_flags(heap: &mut Heap, list: TableRef, words_max: usize) -> Result<Scrip
 }
 
 #[cfg(test)]
-pub(in crate::scripting) mod tests;
+pub(crate) mod tests;

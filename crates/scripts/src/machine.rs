@@ -13,7 +13,7 @@ use sluice_lua::{Ctx, Fault, Global, Heap, Library, Native, NativeStep, State, T
 
 /// What a script asks the server for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptRequest {
+pub enum ScriptRequest {
     /// `server.call`
     Call,
     /// `server.pcall`
@@ -49,14 +49,14 @@ impl ScriptRequest {
 
     /// The request of a number that a native function has answered.
     #[inline]
-    pub(crate) fn of(code: u32) -> Option<ScriptRequest> {
+    pub fn of(code: u32) -> Option<ScriptRequest> {
         ScriptRequest::ALL.get(code as usize).copied()
     }
 }
 
 /// Whose scripts a machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MachineKind {
+pub enum MachineKind {
     /// Those of EVAL.
     Eval,
     /// Libraries of functions.
@@ -65,7 +65,8 @@ pub(crate) enum MachineKind {
 
 /// A machine, opened for the server.
 #[derive(Debug)]
-pub(crate) struct ScriptMachine {
+pub struct ScriptMachine {
+    /// The machine.
     pub vm: Vm,
     /// The global `KEYS`, where there is one.
     pub keys: Option<Global>,
@@ -81,16 +82,16 @@ pub(crate) struct ScriptMachine {
 }
 
 /// Start of `math.random` in a server that has just started.
-pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
+pub const RANDOM_START: u64 = 0x1234_abcd_330e;
 
 impl ScriptMachine {
     /// Bytes that the machine takes, about.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.vm.footprint()
     }
 
     /// Sets how many bytes it may use.
-    pub(crate) fn set_limit(&mut self, bytes: usize) {
+    pub fn set_limit(&mut self, bytes: usize) {
         self.vm.set_limit(bytes);
         self.limit = bytes;
     }
@@ -100,7 +101,7 @@ impl ScriptMachine {
     ///
     /// # Errors
     /// The limit is too small for the libraries.
-    pub(crate) fn open(kind: MachineKind, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
+    pub fn open(kind: MachineKind, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
         let mut vm = Vm::new(limit)?;
         vm.look_into_errors();
         if is_insecure {
@@ -253,12 +254,15 @@ fn set_numbers<const N: usize>(
 
 /// Who is told of a script's changes: bits of `server.set_repl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Receivers(pub u8);
+pub struct Receivers(pub u8);
 
 impl Receivers {
-    pub(crate) const AOF: u8 = 1;
-    pub(crate) const REPLICAS: u8 = 2;
-    pub(crate) const ALL: u8 = Receivers::AOF | Receivers::REPLICAS;
+    /// The append-only file.
+    pub const AOF: u8 = 1;
+    /// Replicas.
+    pub const REPLICAS: u8 = 2;
+    /// Both.
+    pub const ALL: u8 = Receivers::AOF | Receivers::REPLICAS;
 }
 
 /// A version as one number, a byte for each part.
@@ -294,7 +298,7 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 ///
 /// # Errors
 /// `not enough memory`.
-pub(crate) fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
+pub fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
     // Looked through and copied.
     heap.note_bytes(text.len().saturating_mul(4));
     let told = told_parts(text).concat();
@@ -337,13 +341,13 @@ fn is_line_end(byte: u8) -> bool {
 
 /// Throws such an error.
 #[cold]
-pub(crate) fn thrown(heap: &mut Heap, text: &[u8]) -> Fault {
+pub fn thrown(heap: &mut Heap, text: &[u8]) -> Fault {
     error_table(heap, text).map_or_else(|fault| fault, |table| Fault::value(table.into()))
 }
 
 const NO_ARGUMENT: &[u8] = b"Please specify at least one argument for this call";
 /// A value that is neither a text nor a number stands among the arguments of a command.
-pub(crate) const NO_TEXT: &[u8] = b"Command arguments must be strings or integers";
+pub const NO_TEXT: &[u8] = b"Command arguments must be strings or integers";
 
 fn call(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     match ctx.count() {
@@ -588,8 +592,8 @@ fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(table.into())
 }
 
-/// What `server.log` says: see [`log`].
-pub(crate) fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
+/// What `server.log` says: see `log`.
+pub fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
     let level = match first_number(machine) {
         0 => LogLevel::Debug,
         1 => LogLevel::Verbose,
@@ -606,7 +610,7 @@ pub(crate) fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
 const LOG_BYTES_MAX: usize = 1023;
 
 /// The first argument of the request, which its function has made a number.
-pub(crate) fn first_number(machine: &mut ScriptMachine) -> i32 {
+pub fn first_number(machine: &mut ScriptMachine) -> i32 {
     let Some(asking) = machine.vm.run() else { return 0 };
     let first = asking.request_args().first().and_then(|value| value.as_number());
     first.unwrap_or_default() as i32

@@ -6,24 +6,24 @@ use sluice_command::specs::scripting;
 
 /// What a script declares that it does and may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ScriptFlags(u8);
+pub struct ScriptFlags(u8);
 
 impl ScriptFlags {
     /// Writes nothing.
-    pub(crate) const NO_WRITES: ScriptFlags = ScriptFlags(1);
+    pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
     /// May run above `maxmemory`.
-    pub(crate) const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
+    pub const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
     /// May run on a replica that has lost its primary.
-    pub(crate) const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
+    pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
     /// Runs in no cluster.
     pub(crate) const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
     /// A script without a first line of this kind: as before there were flags.
-    pub(crate) const COMPATIBLE: ScriptFlags = ScriptFlags(1 << 4);
+    pub const COMPATIBLE: ScriptFlags = ScriptFlags(1 << 4);
     /// Reaches keys of several slots.
     pub(crate) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 5);
 
     /// Those that a script can name, in the order in which FUNCTION LIST shows them.
-    pub(crate) const NAMED: [(&'static str, ScriptFlags); 5] = [
+    pub const NAMED: [(&'static str, ScriptFlags); 5] = [
         ("no-writes", ScriptFlags::NO_WRITES),
         ("allow-oom", ScriptFlags::ALLOW_OOM),
         ("allow-stale", ScriptFlags::ALLOW_STALE),
@@ -33,7 +33,7 @@ impl ScriptFlags {
 
     /// Whether all of `other` are set.
     #[inline]
-    pub(crate) const fn has(self, other: ScriptFlags) -> bool {
+    pub const fn has(self, other: ScriptFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
@@ -50,7 +50,8 @@ impl ScriptFlags {
 
 /// The first line of a script for EVAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScriptHead {
+pub struct ScriptHead {
+    /// Flags of the line.
     pub flags: ScriptFlags,
     /// Bytes of the line, without its end: the program begins behind them.
     pub len: usize,
@@ -60,7 +61,7 @@ pub(crate) struct ScriptHead {
 ///
 /// # Errors
 /// The text of the error, without a code.
-pub(crate) fn script_head(body: &[u8]) -> Result<ScriptHead, Vec<u8>> {
+pub fn script_head(body: &[u8]) -> Result<ScriptHead, Vec<u8>> {
     if !body.starts_with(b"#!") {
         return Ok(ScriptHead { flags: ScriptFlags::COMPATIBLE, len: 0 });
     }
@@ -91,7 +92,7 @@ pub(crate) fn script_head(body: &[u8]) -> Result<ScriptHead, Vec<u8>> {
 }
 
 /// Whether the command runs a script, whose flags decide in place of the command's own.
-pub(crate) fn runs_script(spec: &Spec) -> bool {
+pub fn runs_script(spec: &Spec) -> bool {
     SCRIPTS.iter().any(|script| script.id == spec.id)
 }
 

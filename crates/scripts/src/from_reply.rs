@@ -16,7 +16,7 @@
 //! panic; (2) a large string is shared with the keyspace, not copied; (3) depth is that of the deepest reply
 //! that a command makes, and bounded.
 
-use crate::scripting::machine::error_table;
+use crate::machine::error_table;
 use sluice_base::Bytes;
 use sluice_base::num::parse_f64;
 use sluice_lua::{Fault, Heap, Value};
@@ -24,8 +24,10 @@ use sluice_resp::Outbox;
 
 /// A reply's value, and whether it is an error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReplyValue {
+pub struct ReplyValue {
+    /// The value.
     pub value: Value,
+    /// The reply is an error.
     pub is_error: bool,
 }
 
@@ -36,7 +38,7 @@ const DEPTH_MAX: usize = 64;
 ///
 /// # Errors
 /// `not enough memory`. Cost: O(bytes), without those that are shared.
-pub(crate) fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
+pub fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
     let (head, shared) = outbox.parts();
     // Of small elements, four bytes are one.
     heap.note_bytes(head.len().saturating_mul(4));
@@ -224,8 +226,8 @@ fn field(heap: &mut Heap, name: &[u8], value: Value) -> Result<Value, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripting::machine::{MachineKind, ScriptMachine};
-    use crate::scripting::to_reply::{ReplyConversion, ReplyProgress};
+    use crate::machine::{MachineKind, ScriptMachine};
+    use crate::to_reply::{ReplyConversion, ReplyProgress};
     use sluice_resp::{Protocol, Reply};
 
     /// What comes out where a reply is made a value, and that a reply again.
