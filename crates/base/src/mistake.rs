@@ -54,11 +54,13 @@ pub enum Mistake {
     RoleInsideRun,
     /// A script whose client has gone ends though it has written, and nobody is told of that.
     RunDropped,
+    /// A replica whose link is lost twice within a second waits before it connects again.
+    ShortLinkPaused,
 }
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Mistake; 23] = [
+    pub const ALL: [Mistake; 24] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
         Mistake::SnapshotOfDbZero,
@@ -82,6 +84,7 @@ impl Mistake {
         Mistake::RunByParts,
         Mistake::RoleInsideRun,
         Mistake::RunDropped,
+        Mistake::ShortLinkPaused,
     ];
 }
 

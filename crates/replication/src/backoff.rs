@@ -4,6 +4,7 @@
 //! `min-replicas-to-write`). Only one that is lost as soon as it is up, again and again, is made later.
 
 use sluice_base::Rng;
+use sluice_base::mistake::{self, Mistake};
 
 /// The pauses between attempts.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ impl Backoff {
     /// Nanoseconds until the next attempt, where a link was lost that has been up for so many.
     pub(crate) fn after_loss(&mut self, lasted_ns: u64) -> u64 {
         self.short = if lasted_ns < SHORT_NS { self.short.saturating_add(1) } else { 0 };
-        if self.short > SHORT_MAX { self.after_refusal() } else { 0 }
+        let most = if mistake::is_made(Mistake::ShortLinkPaused) { 0 } else { SHORT_MAX };
+        if self.short > most { self.after_refusal() } else { 0 }
     }
 
     /// Nanoseconds until the next attempt, where a full synchronisation has failed.

@@ -63,6 +63,8 @@ pub struct Net {
     cuts: BTreeSet<(NodeId, NodeId)>,
     /// Most milliseconds that a piece takes.
     pub latency_ms: u64,
+    /// Nanoseconds that each piece takes beside that.
+    pub slow_ns: u64,
     now_ns: u64,
 }
 
@@ -87,7 +89,7 @@ impl Net {
         } else {
             rng.below(self.latency_ms + 1)
         };
-        ms * 1_000_000
+        ms * 1_000_000 + self.slow_ns
     }
 
     /// Sends bytes, in one to three pieces.

@@ -10,8 +10,9 @@
 //! with what its disk had; (4) when the primary is lost, the replica of its history with the highest offset
 //! has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when
 //! nothing goes wrong any more, all nodes come to the same point with the same data, and no promise is
-//! forgotten; (6) what FAILOVER promises: `world/handover.rs`; (7) what holds of scripts that stand still:
-//! `world/runs.rs`. Disks that fail: `world/disks.rs`.
+//! forgotten; (6) what FAILOVER promises: `world/handover.rs`, and
+//! `world/handover/drill.rs` where steps are slow and nothing else is wrong; (7) what holds of scripts that
+//! stand still: `world/runs.rs`. Disks that fail: `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -58,6 +59,9 @@ pub struct Met {
     pub handed_over: u64,
     pub not_handed_over: u64,
     pub resumed: u64,
+    /// Failovers of drills that have handed over, and slow steps that failovers have met.
+    pub drilled: u64,
+    pub slow_steps: u64,
     /// Disks that began to refuse something.
     pub disk_faults: u64,
     /// Snapshots that came on a connection of their own.
@@ -89,6 +93,8 @@ impl Met {
         self.handed_over += other.handed_over;
         self.not_handed_over += other.not_handed_over;
         self.resumed += other.resumed;
+        self.drilled += other.drilled;
+        self.slow_steps += other.slow_steps;
         self.disk_faults += other.disk_faults;
         self.dual_syncs += other.dual_syncs;
         self.runs += other.runs;
@@ -110,6 +116,8 @@ struct SimHost {
     follows: Option<NodeId>,
     /// When it starts again.
     starts_ns: u64,
+    /// The process stands still until then.
+    stalls_until_ns: u64,
     /// Snapshots that its node had loaded at the last look.
     syncs: u64,
     /// Partial resynchronisations at the last look.
@@ -196,6 +204,7 @@ impl World {
                 disk,
                 follows,
                 starts_ns: 0,
+                stalls_until_ns: 0,
                 syncs: 0,
                 continued: 0,
                 dual_syncs: 0,
@@ -249,13 +258,18 @@ impl World {
             self.iterate()?;
         }
         self.heal()?;
+        self.drill()?;
         self.met.compared = self.histories.compared;
         Ok(())
     }
 
     fn pass(&mut self) -> Result<(), String> {
-        self.step += 1;
         let ms = 1 + self.rng.below(self.plan.step_ms);
+        self.pass_ms(ms)
+    }
+
+    fn pass_ms(&mut self, ms: u64) -> Result<(), String> {
+        self.step += 1;
         self.now.mono_ns += ms * MS;
         self.now.unix_us += (ms * 1000) as i64;
         self.net.pass(self.now.mono_ns);
@@ -274,6 +288,9 @@ impl World {
         let first = self.rng.below(self.hosts.len() as u64) as usize;
         for id in 0..self.hosts.len() {
             let id = (id + first) % self.hosts.len();
+            if self.is_stalled(id) {
+                continue;
+            }
             let Some(node) = &mut self.hosts[id].node else { continue };
             node.iterate(self.now, &mut self.net);
             let wants = node.wants.take();
@@ -283,7 +300,8 @@ impl World {
                 }
             }
             if let Some((attempt, to)) = wants {
-                let due_ns = self.now.mono_ns + self.net.delay_ns(&mut self.rng);
+                let due_ns =
+                    self.now.mono_ns + self.net.delay_ns(&mut self.rng) + self.handovers.slow_set_up_ns();
                 self.openings.push(Opening { due_ns, attempt, from: id, to });
             }
             let ends = self.hosts[id].node.as_ref().is_some_and(SimNode::is_ending);
@@ -684,13 +702,18 @@ impl World {
         self.net.heal();
         self.net.latency_ms = self.net.latency_ms.min(20);
         (self.isolated, self.heals_ns) = (None, 0);
-        let end_ns = self.now.mono_ns + HEALED_MS * MS;
         for host in &mut self.hosts {
             // A primary that waits for another to be promoted goes on waiting.
             if host.starts_ns < u64::MAX {
                 host.starts_ns = host.starts_ns.min(self.now.mono_ns + 100 * MS);
             }
         }
+        self.settle()
+    }
+
+    /// Waits until everybody has come together, and looks at what all have then.
+    fn settle(&mut self) -> Result<(), String> {
+        let end_ns = self.now.mono_ns + HEALED_MS * MS;
         while self.now.mono_ns < end_ns {
             self.pass()?;
             self.sentinel()?;

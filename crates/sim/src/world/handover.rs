@@ -9,6 +9,8 @@
 //! reference: nothing was handed over then, and what was promised is what the primary of before has. The
 //! Sentinel makes a replica of the other one.
 
+mod drill;
+mod slow;
 mod under_way;
 
 pub(super) use self::under_way::Handovers;
@@ -25,6 +27,10 @@ impl World {
     pub(super) fn hand_over_or_abort(&mut self) {
         let is_left = self.handovers.under_way.is_none() && self.has_failover(self.primary);
         let is_seen = self.is_seen(self.primary);
+        self.end_slow_network();
+        if let Some(Handover { from, .. }) = &self.handovers.under_way {
+            self.slow_down(*from);
+        }
         let Handovers { rng, one_in, under_way, .. } = &mut self.handovers;
         if *one_in == 0 {
             return;
@@ -176,6 +182,10 @@ impl World {
     fn check_resumed(&mut self) -> Result<(), String> {
         let Some(mut resumed) = self.handovers.resumed.take() else { return Ok(()) };
         let Resumed { at, waiter, since_ns, iterations } = resumed;
+        if self.is_stalled(at) {
+            self.handovers.resumed = Some(Resumed { at, waiter, since_ns: self.now.mono_ns, iterations: 0 });
+            return Ok(());
+        }
         let Some(node) = self.hosts[at].node.as_mut().filter(|node| node.has_client(waiter)) else {
             return Ok(());
         };
@@ -216,5 +226,6 @@ impl World {
             }
         }
         self.handovers.one_in = 0;
+        self.end_slow_steps();
     }
 }

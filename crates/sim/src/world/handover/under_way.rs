@@ -1,4 +1,4 @@
-//! Failovers whose outcome is not known, and how often one is asked for.
+//! Failovers whose outcome is not known, how often one is asked for, and how often a step is slow.
 
 use crate::net::NodeId;
 use sluice_base::Rng;
@@ -33,6 +33,7 @@ pub(in crate::world) struct Handovers {
     pub(super) one_in: u64,
     pub(super) under_way: Option<Handover>,
     pub(super) resumed: Option<Resumed>,
+    pub(super) slow: SlowSteps,
 }
 
 impl Handovers {
@@ -43,11 +44,39 @@ impl Handovers {
             0 => 0,
             _ => 20 + rng.below(60),
         };
-        Handovers { rng, one_in, under_way: None, resumed: None }
+        Handovers { rng, one_in, under_way: None, resumed: None, slow: SlowSteps::new(seed) }
+    }
+
+    /// How much longer a connection takes to be made.
+    pub(in crate::world) fn slow_set_up_ns(&self) -> u64 {
+        self.slow.set_up_ns
     }
 
     /// Whether the outcome of one is not known.
     pub(in crate::world) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
+    }
+}
+
+/// Slow steps of a run, drawn apart: a run without them is what it was before there were any.
+pub(in crate::world) struct SlowSteps {
+    pub(super) rng: Rng,
+    /// One in so many steps of a failover is slow; 0: none.
+    pub(super) one_in: u64,
+    /// The run has a drill at its end.
+    pub(super) has_drill: bool,
+    /// Nanoseconds that a connection takes beside those of the network.
+    pub(super) set_up_ns: u64,
+    /// When connections and messages take no longer any more.
+    pub(super) ends_ns: u64,
+}
+
+impl SlowSteps {
+    /// Those of a seed.
+    fn new(seed: u64) -> SlowSteps {
+        let mut rng = Rng::new(seed ^ 0x51_0357_E9);
+        let one_in = [0, 8, 30][rng.below(3) as usize];
+        let has_drill = rng.below(3) == 0;
+        SlowSteps { rng, one_in, has_drill, set_up_ns: 0, ends_ns: 0 }
     }
 }
