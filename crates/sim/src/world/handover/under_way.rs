@@ -74,7 +74,7 @@ pub(in crate::world) struct SlowSteps {
 impl SlowSteps {
     /// Those of a seed.
     fn new(seed: u64) -> SlowSteps {
-        let mut rng = Rng::new(seed ^ 0x51_0357_E9);
+        let mut rng = Rng::new(seed ^ 0x5103_57E9);
         let one_in = [0, 8, 30][rng.below(3) as usize];
         let has_drill = rng.below(3) == 0;
         SlowSteps { rng, one_in, has_drill, set_up_ns: 0, ends_ns: 0 }
