@@ -1,6 +1,7 @@
 //! FAILOVER with real servers: ours and the reference's on either side.
 
 use crate::common::reference::Reference;
+use crate::common::relay::Relay;
 use crate::common::{Client, Server, until};
 
 /// Makes a server a replica, and waits until it has everything.
@@ -103,3 +104,43 @@ fn ours_and_the_reference_hand_the_role_to_each_other() {
         fail_over(&mut theirs, &mut ours, server.port);
     }
 }
+
+/// Milliseconds of the day that a line of the log names.
+fn logged_ms(line: &str) -> u64 {
+    let time =
+        line.split(' ').find(|word| word.contains(':') && word.contains('.')).expect("a time of the day");
+    let parts: Vec<u64> = time.split([':', '.']).map(|part| part.parse().unwrap()).collect();
+    ((parts[0] * 60 + parts[1]) * 60 + parts[2]) * 1000 + parts[3]
+}
+
+/// A Sentinel names the target at once after all connections were closed at both ends, and reads no answer: a
+/// replica whose link was lost twice within a second is made to wait for nothing.
+#[test]
+fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
+    let (first, second) = (Server::start(&[]), Server::start(&[]));
+    let (mut a, mut b) = (first.client(), second.client());
+    let relay = Relay::to(first.port);
+    follow(&mut b, &mut a, relay.port);
+    let is_linked = |b: &mut Client| (b.info("master_link_status") == "up").then_some(());
+    for cut in 1..=2 {
+        let had = a.info_number("sync_partial_ok");
+        relay.cut_once();
+        until("the link that was cut", || (a.info_number("sync_partial_ok") > had).then_some(()));
+        until("the link that was cut", || is_linked(&mut b));
+        a.check(&format!("SET cut {cut}"), "+OK\r\n");
+    }
+    // Ahead of the end of this link, which is one of the hand-over.
+    let log = second.log.so_far();
+    fail_over(&mut a, &mut b, second.port);
+    b.check("GET cut", "$1\r\n2\r\n");
+    assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1, "nothing was sent twice");
+    let times =
+        |text: &str| log.lines().filter(|line| line.contains(text)).map(logged_ms).collect::<Vec<_>>();
+    let (lost, again) = (times("Connection with primary lost."), times("Reconnecting to PRIMARY"));
+    assert_eq!((lost.len(), again.len()), (2, 2), "{log}");
+    // The shortest pause between two attempts is 500 ms; both lines are of one iteration.
+    let pauses = lost.iter().zip(&again).map(|(lost, again)| (again + DAY_MS - lost) % DAY_MS);
+    assert!(pauses.clone().all(|pause_ms| pause_ms < 400), "{:?}: {log}", pauses.collect::<Vec<_>>());
+}
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;

@@ -37,6 +37,11 @@ impl Relay {
     /// Ends all connections, and new ones at once.
     pub fn cut(&self) {
         self.state.is_cut.store(true, Relaxed);
+        self.cut_once();
+    }
+
+    /// Ends all connections; new ones pass.
+    pub fn cut_once(&self) {
         let streams = std::mem::take(&mut *self.state.streams.lock().unwrap());
         for stream in streams {
             let _ = stream.shutdown(Shutdown::Both);
