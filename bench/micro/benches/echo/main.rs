@@ -12,6 +12,7 @@
 #![allow(missing_docs)]
 
 mod app;
+mod args;
 mod arms;
 mod load;
 mod machine;
@@ -19,29 +20,8 @@ mod report;
 mod scenarios;
 mod wire;
 
+use args::Args;
 use report::Report;
-
-/// What the command line asks for.
-#[derive(Default)]
-pub struct Args {
-    only: Vec<String>,
-    pub rounds: usize,
-    pub quick: bool,
-    json: Option<String>,
-    /// Arms of E4 and E10 instead of the usual ones; in E4 `epoll` and `io_uring` among them.
-    pub arms: Vec<String>,
-    /// Bytes of the messages of E4, instead of all sizes.
-    pub bytes: Option<usize>,
-    /// Descriptors that a process may have.
-    pub descriptors: u64,
-}
-
-impl Args {
-    /// The length of a window, in nanoseconds.
-    pub fn window_ns(&self, ms: u64) -> u64 {
-        if self.quick { 5_000_000 } else { ms * 1_000_000 }
-    }
-}
 
 fn main() {
     let descriptors = machine::raise_descriptors();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use super::pace::{ACCEPTS_PER_TURN, EVENTS_PER_TURN, Reading};
 use super::sockets::{Flushed, Reads, Sockets};
-use super::{ACCEPTS_PER_TURN, EVENTS_PER_TURN, Reading};
 use crate::app::App;
 
 const LISTENER: Token = Token(usize::MAX);

@@ -2,6 +2,7 @@
 
 mod mio_loop;
 mod ours;
+mod pace;
 mod polling_loop;
 mod sockets;
 
@@ -9,24 +10,9 @@ use std::net::TcpListener;
 
 use sluice_evloop::{Backend, Config};
 
+use self::pace::Reading;
 use super::app::{App, Taking};
 use super::machine::pin;
-
-/// How much of a connection is read in one iteration, where the arm's code decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// One chunk.
-    Budget,
-    /// All there is, as examples of edge-triggered loops have it.
-    Drain,
-}
-
-/// Connections accepted in an iteration, as our loops have it.
-const ACCEPTS_PER_TURN: usize = 10;
-/// Events of an iteration, likewise.
-const EVENTS_PER_TURN: usize = 256;
-/// Longest receive, likewise.
-const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Serves as `setup` says until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`, and
 /// after slashes a number of ring buffers, `small` (eight of them), `direct` (large values are received where

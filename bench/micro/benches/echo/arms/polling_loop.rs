@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 
 use polling::{Event, Events, PollMode, Poller};
 
+use super::pace::{ACCEPTS_PER_TURN, EVENTS_PER_TURN};
 use super::sockets::{Flushed, Reads, Sockets};
-use super::{ACCEPTS_PER_TURN, EVENTS_PER_TURN};
 use crate::app::App;
 
 const LISTENER: usize = usize::MAX - 1;

@@ -7,7 +7,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
-use super::CHUNK_BYTES;
+use super::pace::CHUNK_BYTES;
 use crate::app::App;
 use crate::machine::Counters;
 

@@ -1,7 +1,7 @@
 //! E4: echo.
 
-use super::{ARMS, LOADED, loaded, measure};
-use crate::Args;
+use super::measure::{ARMS, LOADED, loaded, measure};
+use crate::args::Args;
 use crate::load::Load;
 use crate::machine::Server;
 use crate::report::{Report, Table};

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use super::ARMS;
-use crate::Args;
+use super::measure::ARMS;
+use crate::args::Args;
 use crate::load::{Set, connect};
 use crate::machine::{Server, now_ns};
 use crate::report::{Column, Histogram, Report, Table};

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use crate::Args;
+use crate::args::Args;
 use crate::load::{Set, connect};
 use crate::machine::{Server, now_ns};
 use crate::report::{Column, Histogram, Report, Table, digits};

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::Duration;
 
-use super::{ARMS, LOADED, loaded, measure};
-use crate::Args;
+use super::measure::{ARMS, LOADED, loaded, measure};
+use crate::args::Args;
 use crate::load::{Load, connect};
 use crate::machine::{Holder, Server, slab_bytes};
 use crate::report::{Column, Report, Table};

@@ -1,7 +1,7 @@
 //! E7: large values with few ring buffers and with many.
 
-use super::measure;
-use crate::Args;
+use super::measure::measure;
+use crate::args::Args;
 use crate::load::Load;
 use crate::machine::Server;
 use crate::report::{Column, Report, Table};
