@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
-use crate::binaries::build_checked_server;
-pub(crate) use crate::binaries::{PEER_VARIABLE, build_server, peer_server};
+use crate::binaries::{PEER_VARIABLE, build_checked_server, build_server, peer_server};
 use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
 use crate::{clients, differential, fuzz, test, tidy};

@@ -20,7 +20,7 @@ use std::process::Command;
 use crate::args::Arguments;
 use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
-use crate::{ci, conformance, differential, fuzz, table, test};
+use crate::{binaries, ci, conformance, differential, fuzz, table, test};
 
 /// One of the long runs.
 struct LongRun {
@@ -411,8 +411,8 @@ fn differential_append_only(chosen: &Chosen) -> Result<Ran> {
 
 /// The tester must notice a reference whose only fault is that it lacks one command.
 fn differential_canary(chosen: &Chosen) -> Result<Ran> {
-    let Some(peer) = ci::peer_server() else {
-        println!("differential canary: skipped: {} names no reference server", ci::PEER_VARIABLE);
+    let Some(peer) = binaries::peer_server() else {
+        println!("differential canary: skipped: {} names no reference server", binaries::PEER_VARIABLE);
         return Ok(Ran::Skipped);
     };
     let peer = peer.to_string_lossy();

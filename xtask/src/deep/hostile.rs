@@ -18,13 +18,13 @@ mod tracking;
 use std::path::Path;
 
 use crate::shell::{self, Ran};
-use crate::{Result, ci};
+use crate::{Result, binaries};
 
 /// Runs the programs whose names begin with `only`, against `ours` or a release of what is checked out.
 pub(super) fn run(ours: Option<&Path>, only: Option<&str>) -> Result<Ran> {
     let binary = match ours {
         Some(ours) => std::path::absolute(ours)?,
-        None => ci::build_server()?.ok_or("there is no server to run")?,
+        None => binaries::build_server()?.ok_or("there is no server to run")?,
     };
     let mut programs = functions::programs();
     programs.extend(natives::programs());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::ci;
+use crate::binaries;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
@@ -19,12 +19,12 @@ const SOURCES: &str = "https://deb.debian.org/debian/pool/main/l/lua5.1/lua5.1_5
 
 /// Random programs and calls, from this seed on.
 pub(super) fn random(seed: u64) -> Result<Ran> {
-    let Some(peer) = ci::peer_server() else {
-        println!("lua: skipped: {} names no reference server", ci::PEER_VARIABLE);
+    let Some(peer) = binaries::peer_server() else {
+        println!("lua: skipped: {} names no reference server", binaries::PEER_VARIABLE);
         return Ok(Ran::Skipped);
     };
     let mut test = shell::cargo();
-    test.env(ci::PEER_VARIABLE, peer)
+    test.env(binaries::PEER_VARIABLE, peer)
         .env("SLUICE_ORACLE_PROGRAMS", PROGRAMS.to_string())
         .env("SLUICE_ORACLE_CALLS", CALLS.to_string())
         .env("SLUICE_ORACLE_SEED", seed.to_string());

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::ci;
+use crate::binaries;
 use crate::error::Result;
 use crate::server::Server;
 use crate::shell::{self, Ran};
@@ -35,7 +35,7 @@ pub(super) fn run() -> Result<Ran> {
         println!("metrics: skipped: there is neither promtool nor redis_exporter");
         return Ok(Ran::Skipped);
     }
-    let binary = ci::build_server()?.ok_or("there is no server to run")?;
+    let binary = binaries::build_server()?.ok_or("there is no server to run")?;
     let port = free_port()?;
     let server = Server::start(&binary, &["--metrics-port".into(), port.to_string()])?;
     let ours = get(port)?;

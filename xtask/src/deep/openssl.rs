@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::ci;
+use crate::binaries;
 use crate::error::Result;
 use crate::server::Server;
 use crate::shell::Ran;
@@ -43,7 +43,7 @@ pub(super) fn run() -> Result<Ran> {
         println!("openssl: skipped: there is no program openssl");
         return Ok(Ran::Skipped);
     }
-    let binary = ci::build_server()?.ok_or("there is no server to run")?;
+    let binary = binaries::build_server()?.ok_or("there is no server to run")?;
     let mut faults = Vec::new();
     let mut count = 0;
     for (kind, how) in KEYS {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::error::Result;
 use crate::shell::{self, Ran};
-use crate::{ci, package};
+use crate::{binaries, package};
 
 /// The exposure that systemd computes for the unit of Debian's valkey-server, in tenths: ours is no worse.
 const EXPOSURE_MAX: f64 = 1.2;
@@ -24,7 +24,7 @@ const UNIT: &str = "packaging/sluice-server.service";
 pub(super) fn run() -> Result<Ran> {
     let binaries = match std::env::var_os(PROGRAMS_VARIABLE).filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
-        None => ci::build_server()?.ok_or("there is no server to pack")?.with_file_name(""),
+        None => binaries::build_server()?.ok_or("there is no server to pack")?.with_file_name(""),
     };
     let folder = std::path::absolute(shell::target_dir().join("packages"))?;
     if folder.exists() {

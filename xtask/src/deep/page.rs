@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::ci;
+use crate::binaries;
 use crate::error::Result;
 use crate::shell::Ran;
 
@@ -21,7 +21,7 @@ pub(super) fn run() -> Result<Ran> {
         println!("page: skipped: there is no program node");
         return Ok(Ran::Skipped);
     }
-    let binary = ci::build_server()?.ok_or("there is no server to run")?;
+    let binary = binaries::build_server()?.ok_or("there is no server to run")?;
     let mut command = Command::new("node");
     command.arg("e2e/page/run.mjs").arg(&binary).arg(browser);
     if let Ok(folder) = std::env::var("SLUICE_SCREENSHOTS") {

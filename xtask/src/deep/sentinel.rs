@@ -3,7 +3,7 @@
 //! Neither is part of the repository: `SLUICE_SENTINEL_SUITE` names a checkout of the reference, of which the
 //! run makes a copy, and the sentinel lies beside the server that `SLUICE_PEER_SERVER` names.
 
-use crate::ci;
+use crate::binaries;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 use std::path::Path;
@@ -23,11 +23,11 @@ const GOOD: &str = "GOOD! No errors.";
 /// own certificates.
 pub(super) fn run(words: &[&str]) -> Result<Ran> {
     let suite = std::env::var_os(SUITE_VARIABLE).filter(|value| !value.is_empty());
-    let (Some(suite), Some(peer)) = (suite, ci::peer_server()) else {
-        println!("sentinel: skipped: {SUITE_VARIABLE} or {} is not set", ci::PEER_VARIABLE);
+    let (Some(suite), Some(peer)) = (suite, binaries::peer_server()) else {
+        println!("sentinel: skipped: {SUITE_VARIABLE} or {} is not set", binaries::PEER_VARIABLE);
         return Ok(Ran::Skipped);
     };
-    let ours = ci::build_server()?.ok_or("there is no server to run")?;
+    let ours = binaries::build_server()?.ok_or("there is no server to run")?;
     let folder = shell::target_dir().join("sentinel");
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
