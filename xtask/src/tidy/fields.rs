@@ -12,64 +12,72 @@ use std::path::Path;
 
 use super::finding::{Finding, RATCHET};
 use super::names::{declared_struct, is_product};
+use super::ratchet::{Counts, Section};
 use super::source::Source;
 use crate::error::Result;
 use crate::table::read_table;
 
 /// Fields of a structure that others may touch.
-const VISIBLE_FIELDS_MAX: usize = 16;
+const FIELDS: Section = Section {
+    name: "fields",
+    about: "Structures with more visible fields than the limit.",
+    limit: 16,
+    unit: "fields that others may touch",
+    advice: "divide the structure into parts that each own what belongs together",
+};
 
-/// Structures above the limit: `path::Name` to fields and line.
-type Large = BTreeMap<String, (usize, usize)>;
-
-/// Counts that the ratchet allows, and records with their reasons.
-struct Allowed {
-    counts: BTreeMap<String, usize>,
-    records: BTreeMap<String, String>,
-}
+/// Records, with their reasons.
+type Records = BTreeMap<String, String>;
 
 /// Checks every structure against limit and ratchet.
 pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
-    Ok(compare(&measure(sources), &read(root)?))
+    let (records, large) = (read(root)?, measure(sources));
+    let mut findings = FIELDS.check(root, &without(&large, &records))?;
+    findings.extend(needless(&large, &records));
+    Ok(findings)
 }
 
 /// The ratchet's sections with the counts of today: entries shrink or go, none is added and none grows.
 pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
-    let (allowed, large) = (read(root)?, measure(sources));
-    let mut text = String::from("\n# Structures with more visible fields than the limit.\n[fields]\n");
-    for (name, count) in &allowed.counts {
-        if let Some((now, _)) = large.get(name) {
-            writeln!(text, "{name:?} = {}", now.min(count))?;
-        }
-    }
+    let (records, large) = (read(root)?, measure(sources));
+    let mut text = FIELDS.tightened(root, &without(&large, &records))?;
     text.push_str(
         "\n# Records that are made and read as a whole, exempt from that limit: type = reason.\n[records]\n",
     );
-    for (name, reason) in &allowed.records {
+    for (name, reason) in &records {
         writeln!(text, "{name:?} = {reason:?}")?;
     }
     Ok(text)
 }
 
-/// Reads the ratchet.
-fn read(root: &Path) -> Result<Allowed> {
+/// Reads the records of the ratchet.
+fn read(root: &Path) -> Result<Records> {
     let table = read_table(&root.join(RATCHET))?;
-    let section = |name: &str| table.get(name).and_then(toml::Value::as_table).cloned().unwrap_or_default();
-    let counts = section("fields").into_iter();
-    let counts = counts.filter_map(|(key, value)| Some((key, usize::try_from(value.as_integer()?).ok()?)));
-    let records = section("records").into_iter();
-    let records = records.map(|(key, value)| (key, value.as_str().unwrap_or("").to_string()));
-    Ok(Allowed { counts: counts.collect(), records: records.collect() })
+    let section = table.get("records").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+    Ok(section.into_iter().map(|(key, value)| (key, value.as_str().unwrap_or("").to_string())).collect())
+}
+
+/// The structures that are no records.
+fn without(large: &Counts, records: &Records) -> Counts {
+    let others = large.iter().filter(|(name, _)| !records.contains_key(*name));
+    others.map(|(name, count)| (name.clone(), *count)).collect()
+}
+
+/// Records that need not be any.
+fn needless(large: &Counts, records: &Records) -> Vec<Finding> {
+    let names = records.keys().filter(|name| !large.contains_key(*name));
+    let what = |name| format!("{name} is no structure above the limit: remove it from [records]");
+    names.map(|name| Finding::new(RATCHET, 0, what(name))).collect()
 }
 
 /// The product's structures above the limit.
-fn measure(sources: &[Source]) -> Large {
-    let mut large = Large::new();
+fn measure(sources: &[Source]) -> Counts {
+    let mut large = Counts::new();
     for source in sources.iter().filter(|source| is_product(&source.path)) {
         for (line, code) in source.code.iter().enumerate().filter(|(line, _)| !source.test[*line]) {
             let Some(name) = declared_struct(code) else { continue };
             let fields = visible_fields(source, line);
-            if fields > VISIBLE_FIELDS_MAX {
+            if fields > FIELDS.limit {
                 large.insert(format!("{}::{name}", source.path), (fields, line + 1));
             }
         }
@@ -96,37 +104,11 @@ fn visible_fields(source: &Source, line: usize) -> usize {
     fields
 }
 
-/// Structures above what is allowed, and entries of the ratchet that nothing needs.
-fn compare(large: &Large, allowed: &Allowed) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (name, &(fields, line)) in large.iter().filter(|(name, _)| !allowed.records.contains_key(*name)) {
-        let most = allowed.counts.get(name).copied().unwrap_or(VISIBLE_FIELDS_MAX);
-        if fields > most {
-            let (path, item) = name.split_once("::").unwrap_or((name, ""));
-            let what = format!(
-                "{item} has {fields} fields that others may touch, {most} are allowed: divide it into parts \
-                 that each own what belongs together"
-            );
-            findings.push(Finding::new(path, line, what));
-        }
-    }
-    for (name, &count) in &allowed.counts {
-        if large.get(name).map_or(0, |entry| entry.0) < count {
-            let what =
-                format!("{name} has fewer fields than recorded: run `cargo xtask tidy --tighten` and commit");
-            findings.push(Finding::new(RATCHET, 0, what));
-        }
-    }
-    for name in allowed.records.keys().filter(|name| !large.contains_key(*name)) {
-        let what = format!("{name} is no structure above the limit: remove it from [records]");
-        findings.push(Finding::new(RATCHET, 0, what));
-    }
-    findings
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Allowed, VISIBLE_FIELDS_MAX, compare, measure};
+    use std::collections::BTreeMap;
+
+    use super::{FIELDS, Records, measure, needless, without};
     use crate::tidy::source::Source;
 
     /// A product's file with one structure: so many visible fields, and one more that is private.
@@ -139,37 +121,26 @@ mod tests {
         Source::scan("crates/engine/src/much.rs", &text)
     }
 
-    fn allowed(counts: &[(&str, usize)], records: &[&str]) -> Allowed {
-        Allowed {
-            counts: counts.iter().map(|(name, count)| ((*name).to_string(), *count)).collect(),
-            records: records.iter().map(|name| ((*name).to_string(), "reason".to_string())).collect(),
-        }
+    #[test]
+    fn one_field_above_the_limit_is_counted() {
+        assert_eq!(measure(&[with_fields(FIELDS.limit)]).len(), 0);
+        let large = measure(&[with_fields(FIELDS.limit + 1)]);
+        assert_eq!(large, BTreeMap::from([("crates/engine/src/much.rs::Much".to_owned(), (17, 3))]));
     }
 
     #[test]
-    fn one_field_above_the_limit_is_a_finding() {
-        let none = allowed(&[], &[]);
-        assert_eq!(compare(&measure(&[with_fields(VISIBLE_FIELDS_MAX)]), &none).len(), 0);
-        let findings = compare(&measure(&[with_fields(VISIBLE_FIELDS_MAX + 1)]), &none);
-        assert_eq!(findings.len(), 1);
-        assert_eq!((findings[0].path.as_str(), findings[0].line), ("crates/engine/src/much.rs", 3));
-        assert!(findings[0].what.starts_with("Much has 17 fields"));
-    }
-
-    #[test]
-    fn what_the_ratchet_allows_may_only_shrink() {
+    fn a_record_is_exempt_and_has_to_be_needed() {
         let name = "crates/engine/src/much.rs::Much";
+        let records = Records::from([(name.to_owned(), "reason".to_owned())]);
         let large = measure(&[with_fields(20)]);
-        assert_eq!(compare(&large, &allowed(&[(name, 20)], &[])).len(), 0);
-        assert_eq!(compare(&large, &allowed(&[(name, 19)], &[])).len(), 1);
-        assert_eq!(compare(&large, &allowed(&[(name, 21)], &[])).len(), 1);
-        assert_eq!(compare(&large, &allowed(&[], &[name])).len(), 0);
-        assert_eq!(compare(&measure(&[with_fields(3)]), &allowed(&[(name, 20)], &[name])).len(), 2);
+        assert_eq!((without(&large, &records).len(), without(&large, &Records::new()).len()), (0, 1));
+        assert_eq!(needless(&large, &records).len(), 0);
+        assert_eq!(needless(&measure(&[with_fields(3)]), &records).len(), 1);
     }
 
     #[test]
     fn fields_of_tests_and_types_of_other_crates_are_not_counted() {
-        let mut source = with_fields(VISIBLE_FIELDS_MAX);
+        let mut source = with_fields(FIELDS.limit);
         source.code[6] = "    #[cfg(test)]".to_string() + &" ".repeat(8);
         assert_eq!(measure(&[source]).len(), 0);
         let other = Source::scan("crates/testkit/src/a.rs", &with_fields(20).code.join("\n"));
