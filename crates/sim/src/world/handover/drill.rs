@@ -6,10 +6,12 @@
 //!  calm ─► cut at primary ─► linked again ─► cut at target ─► time ─► FAILOVER TO ─► outcome ─► settled
 //! ```
 //!
-//! What must hold, because nothing is lost here and slow steps have a bound: (1) the target is a replica
-//! again before the order comes; (2) the failover has an outcome within its time limit and the time of the
-//! slow steps; (3) the role is handed over where the limit leaves the time for that; (4) one node is then
-//! a primary, at once, and executes writes; (5) no write that was answered is lost, though no WAIT has followed;
+//! What must hold, because nothing is lost here and slow steps have a bound:
+//! (1) the target is a replica again before the order comes;
+//! (2) the failover has an outcome within its time limit and the time of the slow steps;
+//! (3) the role is handed over where the limit leaves the time for that;
+//! (4) one node is then a primary, at once, and executes writes;
+//! (5) no write that was answered is lost, though no WAIT has followed;
 //! (6) everybody comes together again.
 
 use super::under_way::Handover;
