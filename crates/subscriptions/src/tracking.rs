@@ -376,10 +376,14 @@ impl Tracking {
     /// of work are due at once.
     #[inline]
     pub fn has_remains(&self) -> bool {
-        self.sweep_left > 0
-            || !self.remains.is_empty()
-            || !self.dead_prefixes.is_empty()
-            || !self.orphaned.is_empty()
+        self.sweep_left > 0 || !self.remains.is_empty() || !self.dead_prefixes.is_empty()
+    }
+
+    /// Whether clients are to drop all copies once no unit stands open: those have ended in whose place they
+    /// were told.
+    #[inline]
+    pub fn has_orphaned(&self) -> bool {
+        !self.orphaned.is_empty()
     }
 
     /// Whether a shard is to be swept now for the few dead rows that there are.

@@ -948,3 +948,34 @@ fn whoever_is_told_in_place_of_a_client_that_ends_drops_all_copies() {
         }
     }
 }
+
+/// Work that waits for the end of an open unit is no reason to look at the clock again and again until then.
+#[test]
+fn whoever_is_told_in_place_of_an_ended_client_costs_no_slices_while_a_unit_stands_open() {
+    let mut rig = Rig::new();
+    let [client, target, other] = [rig.connect(), rig.connect(), rig.connect()];
+    rig.run_as(target, "HELLO 3");
+    rig.check_as(client, "CLIENT TRACKING ON REDIRECT 3", "+OK");
+    rig.run_as(client, "GET k");
+    for line in ["MULTI", "DEBUG STAND-STILL 10"] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        rig.argv_unread(other, &words);
+    }
+    rig.argv_unread(other, &[b"EXEC"]);
+    assert!(rig.engine.has_open_unit());
+    rig.engine.disconnect(client, &mut rig.process);
+    // What the client has left itself is gone within some iterations.
+    for _ in 0..100 {
+        rig.end_iteration();
+    }
+    let before = rig.process.now.mono_ns;
+    rig.end_iteration();
+    let after = rig.process.now.mono_ns;
+    assert!(after - before < 20_000, "{} ns of looks at the clock", after - before);
+    assert_eq!(told(&mut rig, target), "");
+    rig.pass_ms(10);
+    rig.engine.advance_unit(&mut rig.process);
+    assert!(!rig.engine.has_open_unit());
+    rig.end_iteration();
+    assert_eq!(told(&mut rig, target), ALL);
+}

@@ -83,7 +83,7 @@ impl Engine {
     #[inline]
     pub(crate) fn advance_tracking(&mut self, process: &mut dyn Process) {
         let tracking = &self.control.clients.tracking;
-        if tracking.is_active() || tracking.has_remains() {
+        if tracking.is_active() || tracking.has_remains() || tracking.has_orphaned() {
             self.advance_tracking_under_way(process);
         }
     }
@@ -127,14 +127,15 @@ impl Engine {
         tracking.prefixes.has_changed()
             || tracking.is_over(self.control.limits.tracked_keys_max)
             || !tracking.releasing.is_empty()
-            || !tracking.orphaned.is_empty()
+            || tracking.has_orphaned()
     }
 
     /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.control.clients.tracking;
-        let is_over = tracking.is_over(self.control.limits.tracked_keys_max) && !self.has_open_unit();
-        let is_behind = tracking.has_remains() || is_over;
+        let is_over = tracking.is_over(self.control.limits.tracked_keys_max);
+        let is_behind =
+            tracking.has_remains() || (is_over || tracking.has_orphaned()) && !self.has_open_unit();
         if is_behind { 1 } else { u64::MAX }
     }
 
