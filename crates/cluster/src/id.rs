@@ -1,0 +1,78 @@
+//! Names of nodes and of shards, and epochs.
+
+use std::fmt;
+
+/// Bytes of a [`NodeId`] and of a [`ShardId`].
+pub const ID_LEN: usize = 40;
+
+macro_rules! ids {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; ID_LEN]);
+
+        impl $name {
+            /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
+            pub fn parse(bytes: &[u8]) -> Option<Self> {
+                let id: [u8; ID_LEN] = bytes.try_into().ok()?;
+                id.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()).then_some(Self(id))
+            }
+
+            /// A new id: 40 hexadecimal digits, drawn from `rng`.
+            pub fn random(rng: &mut sluice_base::Rng) -> Self {
+                let mut id = [0; ID_LEN];
+                for byte in &mut id {
+                    *byte = b"0123456789abcdef"[rng.below(16) as usize];
+                }
+                Self(id)
+            }
+
+            /// The id as it is written in messages, files and replies.
+            pub fn as_bytes(&self) -> &[u8; ID_LEN] {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|&byte| fmt::Write::write_char(f, char::from(byte)))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+ids!(
+    /// The name of a node, for as long as its `nodes.conf` lasts. Ids are ordered by their bytes.
+    NodeId
+);
+ids!(
+    /// The name of a shard: a primary and its replicas.
+    ShardId
+);
+
+/// A version: of a primary's slots (*configEpoch*), or of the cluster's elections (*currentEpoch*).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The first epoch that no message may name: from there on `+ 1` could come to an end.
+    pub const END: Epoch = Epoch(1 << 63);
+
+    /// The epoch that follows. Epochs that come from outside are below [`Epoch::END`].
+    #[must_use]
+    pub fn next(self) -> Epoch {
+        Epoch(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
