@@ -21,8 +21,8 @@ impl Slot {
     }
 }
 
-/// A set of slots. Its bytes are those of a message: slot `s` is bit `s mod 8`, the least significant first, of
-/// byte `s / 8`.
+/// A set of slots. Its bytes are those of a message: slot `s` is bit `s mod 8`, the least significant
+/// first, of byte `s / 8`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet {
     bits: [u8; BITMAP_LEN],

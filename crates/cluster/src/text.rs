@@ -1,0 +1,141 @@
+//! Texts that a node announces: what may be in them, with the errors of CONFIG SET.
+//!
+//! Invariants: (1) an empty text passes each check: it stands for none; (2) what passes can be written to
+//! nodes.conf, whose writer does not quote, and sent on the bus; the same checks judge what peers and the
+//! file say.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bytes of an address: its field in messages has 46, one of them a NUL.
+pub const IP_MAX: usize = 45;
+/// Bytes of a host name, as the reference has it.
+pub const HOST_NAME_MAX: usize = 255;
+/// Bytes of a human name and of a zone: with 1,024 forgotten nodes, all extensions of a message fit into 64
+/// KiB ([`crate::wire::EXTENSIONS_MAX`]). The reference has no bound.
+pub const NAME_MAX: usize = 1_024;
+
+/// Why a text is refused, as CONFIG SET says it.
+pub type TextError = &'static str;
+
+/// Whether `text` has no byte that would need quotes in nodes.conf or that separates its fields: bytes
+/// above `,` but for DEL and `` ;<=>?@[]^{|}~\ ``.
+pub fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|&byte| byte > b',' && byte != 0x7f && !b";<=>?@[]^{|}~\\".contains(&byte))
+}
+
+/// Checks `cluster-announce-human-nodename`.
+pub fn check_human_name(text: &[u8]) -> Result<(), TextError> {
+    if !is_plain(text) {
+        return Err("Announced human node name contained invalid character");
+    }
+    if text.len() > NAME_MAX {
+        return Err("Announced human node name must be at most 1024 bytes");
+    }
+    Ok(())
+}
+
+/// Checks `availability-zone`, which the reference does not.
+pub fn check_zone(text: &[u8]) -> Result<(), TextError> {
+    if !is_plain(text) {
+        return Err("availability-zone contains invalid character");
+    }
+    if text.len() > NAME_MAX {
+        return Err("availability-zone must be at most 1024 bytes");
+    }
+    Ok(())
+}
+
+/// Checks `cluster-announce-ip`.
+pub fn check_ip(text: &[u8]) -> Result<(), TextError> {
+    if !is_plain(text) || !text.is_ascii() {
+        return Err("cluster-announce-ip contains invalid character");
+    }
+    if text.len() > IP_MAX {
+        return Err("cluster-announce-ip is too long");
+    }
+    Ok(())
+}
+
+/// Checks `cluster-announce-hostname`.
+pub fn check_host_name(text: &[u8]) -> Result<(), TextError> {
+    if text.len() > HOST_NAME_MAX {
+        return Err("Hostnames must be less than 256 characters");
+    }
+    if !text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) {
+        return Err("Hostnames may only contain alphanumeric characters, hyphens or dots");
+    }
+    Ok(())
+}
+
+/// The address that `cluster-announce-client-ipv4` is; `None` for an empty text.
+pub fn client_ipv4(text: &[u8]) -> Result<Option<Ipv4Addr>, TextError> {
+    parse_address(text, "Invalid IPv4 address")
+}
+
+/// The address that `cluster-announce-client-ipv6` is; `None` for an empty text.
+pub fn client_ipv6(text: &[u8]) -> Result<Option<Ipv6Addr>, TextError> {
+    parse_address(text, "Invalid IPv6 address")
+}
+
+fn parse_address<T: std::str::FromStr>(text: &[u8], error: TextError) -> Result<Option<T>, TextError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).map(Some).ok_or(error)
+}
+
+/// `text` as an address that is no longer than its field; `None` for one that may not be stored.
+pub(crate) fn ip(text: &[u8]) -> Option<&str> {
+    check_ip(text).ok()?;
+    std::str::from_utf8(text).ok()
+}
+
+/// `text` as a host name; `None` for one that may not be stored.
+pub(crate) fn host_name(text: &[u8]) -> Option<&str> {
+    check_host_name(text).ok()?;
+    std::str::from_utf8(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cl_x8_texts_are_refused_with_the_errors_of_the_reference() {
+        for byte in 0..=255_u8 {
+            let separates = byte <= b',' || byte == 0x7f || b";<=>?@[]^{|}~\\".contains(&byte);
+            let name = [b'a', byte];
+            let expected = Err("Announced human node name contained invalid character");
+            assert_eq!(check_human_name(&name), if separates { expected } else { Ok(()) }, "{byte:#x}");
+            let expected = Err("availability-zone contains invalid character");
+            assert_eq!(check_zone(&name), if separates { expected } else { Ok(()) }, "{byte:#x}");
+            let expected = Err("Hostnames may only contain alphanumeric characters, hyphens or dots");
+            let is_host = byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+            assert_eq!(check_host_name(&name), if is_host { Ok(()) } else { expected }, "{byte:#x}");
+        }
+        assert_eq!(check_ip(b"::1"), Ok(()));
+        assert_eq!(check_ip(b"1.2.3.4,"), Err("cluster-announce-ip contains invalid character"));
+        assert_eq!(check_ip(&[b'1'; 45]), Ok(()));
+        assert_eq!(check_ip(&[b'1'; 46]), Err("cluster-announce-ip is too long"));
+        assert_eq!(check_host_name(&[b'a'; 255]), Ok(()));
+        assert_eq!(check_host_name(&[b'a'; 256]), Err("Hostnames must be less than 256 characters"));
+        assert_eq!(client_ipv4(b"1.2.3.4"), Ok(Some(Ipv4Addr::new(1, 2, 3, 4))));
+        assert_eq!(client_ipv4(b"1.2.3.4.5"), Err("Invalid IPv4 address"));
+        assert_eq!(
+            client_ipv6(b"FD00::1").map(|ip| ip.map(|ip| ip.to_string())),
+            Ok(Some("fd00::1".to_owned()))
+        );
+        assert_eq!(client_ipv6(b"1.2.3.4"), Err("Invalid IPv6 address"));
+    }
+
+    #[test]
+    fn cl_x8_names_are_bounded_and_an_empty_text_is_none() {
+        assert_eq!(check_human_name(&[0x80; NAME_MAX]), Ok(()));
+        assert!(check_human_name(&[0x80; NAME_MAX + 1]).is_err());
+        assert!(check_zone(&[b'z'; NAME_MAX + 1]).is_err());
+        assert_eq!((client_ipv4(b""), client_ipv6(b"")), (Ok(None), Ok(None)));
+        for check in [check_human_name, check_zone, check_ip, check_host_name] {
+            assert_eq!(check(b""), Ok(()));
+        }
+    }
+}

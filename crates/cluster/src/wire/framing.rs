@@ -1,0 +1,225 @@
+//! Messages out of a stream of bytes: what the first bytes of one say, and a buffer for one that is not
+//! whole.
+//!
+//! Invariants: (1) memory follows the bytes that came, never a length that was told; (2) no more than one
+//! message is kept, and none that is longer than its type and sender allow: such bytes are counted
+//! and passed over; (3) what comes out is a function of the bytes alone, however they were split.
+
+use super::layout::{self, field, u16_at, u32_at};
+use super::message::MessageType;
+use crate::id::{ID_LEN, NodeId};
+
+/// Bytes that show signature, length and type of a message (2.5, step 1).
+const PREFIX_LEN: usize = 14;
+/// Bytes that also name the sender of a message with a full header.
+const SENDER_END: usize = layout::SENDER + ID_LEN;
+/// Bytes of a message at most whose length is not the clients' matter: a header, 65,535 entries, extensions
+///
+pub const MESSAGE_MAX: usize =
+    layout::HEADER_LEN + layout::ENTRY_LEN * u16::MAX as usize + layout::EXTENSIONS_MAX;
+/// Bytes that a buffer keeps between messages; a longer one is given back after its message.
+pub const BUFFER_MIN: usize = 1_024;
+/// From this many bytes on a buffer grows by an eighth and no longer to the double, so that little of it is
+/// unused.
+const DOUBLE_MAX: usize = 1 << 20;
+
+/// What is known of a message from its first 14 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// Bytes of the message, its header included.
+    pub length: u32,
+    /// The type's number, without the light bit.
+    pub number: u16,
+    /// Whether the header is light.
+    pub is_light: bool,
+}
+
+impl Prefix {
+    /// What `bytes` begin with; `None` as long as they are too few to say.
+    ///
+    /// [`BadPrefix`] where they are no message, so that the connection cannot go on.
+    pub fn of(bytes: &[u8]) -> Option<Result<Prefix, BadPrefix>> {
+        if bytes.len() < PREFIX_LEN {
+            return None;
+        }
+        let raw = u16_at(bytes, layout::TYPE);
+        let is_light = raw & layout::LIGHT != 0;
+        let least = if is_light { layout::LIGHT_HEADER_LEN } else { layout::HEADER_LEN };
+        let length = u32_at(bytes, layout::LENGTH);
+        let is_message = bytes.starts_with(layout::SIGNATURE) && length as usize >= least;
+        Some(is_message.then_some(Prefix { length, number: raw & !layout::LIGHT, is_light }).ok_or(BadPrefix))
+    }
+
+    /// Whether the type is known and its length the clients' matter.
+    fn is_published(self) -> bool {
+        MessageType::from_number(self.number).is_some_and(MessageType::may_be_light)
+    }
+}
+
+/// Bytes that are no message: `Bad message length or signature received on the Cluster bus`; the connection
+/// is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadPrefix;
+
+/// What a link has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received<'a> {
+    /// One whole message, for [`super::parse`].
+    Message(&'a [u8]),
+    /// A message that had to be passed over, now that all of it is. The message counts as received.
+    PassedOver(Prefix),
+    /// The connection must be closed. Nothing comes after this.
+    Bad(BadPrefix),
+}
+
+/// What a link has received of a message that is not whole.
+#[derive(Debug, Default)]
+pub struct ReceiveBuffer {
+    bytes: Vec<u8>,
+    filling: Filling,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Filling {
+    /// The bytes are the beginning of a message.
+    #[default]
+    Undecided,
+    /// The bytes are the beginning of a message of this length, which is to be kept.
+    Keeping(usize),
+    /// The bytes are a message that was handed out.
+    HandedOut,
+    /// So many bytes of the message are still to be passed over.
+    PassingOver(Prefix, usize),
+    /// The connection is at its end.
+    Bad,
+}
+
+/// What is to be done with a message that begins.
+enum Disposition {
+    /// More bytes are needed: so many.
+    NeedMore(usize),
+    Keep(usize),
+    PassOver(Prefix),
+    Bad,
+}
+
+impl ReceiveBuffer {
+    /// A buffer without bytes.
+    pub fn new() -> ReceiveBuffer {
+        ReceiveBuffer::default()
+    }
+
+    /// The next message of the stream, of which `input` are the next bytes; they are taken from its front.
+    ///
+    /// `None` when all of `input` is taken. A message that lies in `input` whole is not copied.
+    /// `published_max` is the greatest length of a message for subscribers or modules, which only known
+    /// senders may send: `is_known` says so of the sender that a header names, and of the link's own node
+    /// for `None`.
+    pub fn next<'a, 'b: 'a>(
+        &'a mut self,
+        input: &mut &'b [u8],
+        published_max: usize,
+        is_known: impl Fn(Option<NodeId>) -> bool,
+    ) -> Option<Received<'a>> {
+        loop {
+            match self.filling {
+                Filling::Bad => {
+                    *input = &[];
+                    return None;
+                }
+                Filling::HandedOut => self.clear(),
+                Filling::PassingOver(prefix, left) => {
+                    let left = left - take(input, left).len();
+                    if left > 0 {
+                        self.filling = Filling::PassingOver(prefix, left);
+                        return None;
+                    }
+                    self.filling = Filling::Undecided;
+                    return Some(Received::PassedOver(prefix));
+                }
+                Filling::Keeping(length) => {
+                    self.append(input, length);
+                    if self.bytes.len() < length {
+                        return None;
+                    }
+                    self.filling = Filling::HandedOut;
+                    return Some(Received::Message(&self.bytes));
+                }
+                Filling::Undecided => {
+                    let from = if self.bytes.is_empty() { *input } else { &self.bytes };
+                    match decide(from, published_max, &is_known) {
+                        Disposition::NeedMore(_) if input.is_empty() => return None,
+                        Disposition::NeedMore(length) => self.append(input, length),
+                        Disposition::Keep(length) if self.bytes.is_empty() && input.len() >= length => {
+                            return Some(Received::Message(take(input, length)));
+                        }
+                        Disposition::Keep(length) => self.filling = Filling::Keeping(length),
+                        Disposition::PassOver(prefix) => {
+                            let left = prefix.length as usize - self.bytes.len();
+                            self.clear();
+                            self.filling = Filling::PassingOver(prefix, left);
+                        }
+                        Disposition::Bad => {
+                            self.clear();
+                            self.filling = Filling::Bad;
+                            return Some(Received::Bad(BadPrefix));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes of memory that the buffer has.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Takes bytes from `input` until there are `length`.
+    fn append(&mut self, input: &mut &[u8], length: usize) {
+        let more = take(input, length.saturating_sub(self.bytes.len()));
+        let needed = self.bytes.len() + more.len();
+        if needed > self.bytes.capacity() {
+            let spare = if needed < DOUBLE_MAX { needed } else { needed / 8 };
+            let capacity = needed.saturating_add(spare).clamp(BUFFER_MIN, length.max(BUFFER_MIN));
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(more);
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(BUFFER_MIN);
+        self.filling = Filling::Undecided;
+    }
+}
+
+fn decide(bytes: &[u8], published_max: usize, is_known: &impl Fn(Option<NodeId>) -> bool) -> Disposition {
+    let prefix = match Prefix::of(bytes) {
+        None => return Disposition::NeedMore(PREFIX_LEN),
+        Some(Err(BadPrefix)) => return Disposition::Bad,
+        Some(Ok(prefix)) => prefix,
+    };
+    let length = prefix.length as usize;
+    if !prefix.is_published() {
+        return if length > MESSAGE_MAX { Disposition::PassOver(prefix) } else { Disposition::Keep(length) };
+    }
+    if length > published_max {
+        return Disposition::PassOver(prefix);
+    }
+    let is_known = if prefix.is_light {
+        is_known(None)
+    } else if bytes.len() < SENDER_END {
+        return Disposition::NeedMore(SENDER_END);
+    } else {
+        NodeId::parse(&field::<ID_LEN>(bytes, layout::SENDER)).is_some_and(|sender| is_known(Some(sender)))
+    };
+    if is_known { Disposition::Keep(length) } else { Disposition::PassOver(prefix) }
+}
+
+/// Takes up to `len` bytes from the front of `input`.
+fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
+    let (taken, rest) = input.split_at(len.min(input.len()));
+    *input = rest;
+    taken
+}

@@ -1,0 +1,173 @@
+//! Where fields lie in messages, and how long parts of them are (2.1 to 2.3 of the specification).
+
+use super::message::MessageType;
+use crate::id::ID_LEN;
+use crate::slots::BITMAP_LEN;
+
+/// The first bytes of each message.
+pub(super) const SIGNATURE: &[u8; 4] = b"RCmb";
+/// The version of messages, the same in all releases (W-11).
+pub(super) const VERSION: u16 = 1;
+
+pub(super) const LENGTH: usize = 4;
+pub(super) const VERSION_AT: usize = 8;
+pub(super) const PORT: usize = 10;
+pub(super) const TYPE: usize = 12;
+pub(super) const COUNT: usize = 14;
+pub(super) const CURRENT_EPOCH: usize = 16;
+pub(super) const CONFIG_EPOCH: usize = 24;
+pub(super) const OFFSET: usize = 32;
+pub(super) const SENDER: usize = 40;
+pub(super) const SLOTS: usize = 80;
+pub(super) const REPLICA_OF: usize = 2_128;
+pub(super) const IP: usize = 2_168;
+pub(super) const EXTENSIONS: usize = 2_214;
+pub(super) const OTHER_PORT: usize = 2_246;
+pub(super) const BUS_PORT: usize = 2_248;
+pub(super) const FLAGS: usize = 2_250;
+pub(super) const STATE: usize = 2_252;
+pub(super) const MESSAGE_FLAGS: usize = 2_253;
+
+/// Bytes of a full header.
+pub const HEADER_LEN: usize = 2_256;
+/// Bytes of a light header.
+pub const LIGHT_HEADER_LEN: usize = 16;
+/// The bit of a type that says that the header is light (W-4).
+pub(super) const LIGHT: u16 = 0x8000;
+
+/// Bytes of an address, a NUL included.
+pub(super) const IP_LEN: usize = 46;
+/// Bytes of a gossip entry.
+pub const ENTRY_LEN: usize = 104;
+/// Bytes of the lengths ahead of a channel and a message.
+pub(super) const PUBLISHED_LEN: usize = 8;
+/// Bytes ahead of a module's payload: module, length, type.
+pub(super) const MODULE_LEN: usize = 13;
+/// Bytes of the body of UPDATE.
+pub(super) const UPDATE_LEN: usize = 8 + ID_LEN + BITMAP_LEN;
+
+/// Bytes of an extension's head: length, type, two zero bytes.
+pub(super) const EXTENSION_HEAD: usize = 8;
+/// Bytes of all extensions of a message that are read at most, and written: 1,024 forgotten nodes
+/// take 56 KiB.
+pub const EXTENSIONS_MAX: usize = 64 * 1_024;
+
+/// PAUSED, FORCEACK and EXT_DATA.
+pub(super) const PAUSED: u8 = 1;
+pub(super) const FORCE_ACK: u8 = 2;
+pub(super) const EXT_DATA: u8 = 4;
+
+/// Extensions by number.
+pub(super) mod extension {
+    pub(crate) const HOST_NAME: u16 = 0;
+    pub(crate) const HUMAN_NAME: u16 = 1;
+    pub(crate) const FORGOTTEN: u16 = 2;
+    pub(crate) const SHARD: u16 = 3;
+    pub(crate) const CLIENT_IPV4: u16 = 4;
+    pub(crate) const CLIENT_IPV6: u16 = 5;
+    pub(crate) const CLIENT_PORT: u16 = 6;
+    pub(crate) const CLIENT_TLS_PORT: u16 = 7;
+    pub(crate) const ZONE: u16 = 8;
+}
+
+/// The `N` bytes of `bytes` from `at` on; zeros where `bytes` ends sooner, which callers have ruled out.
+pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+}
+
+/// The big-endian number at `at`.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(field(bytes, at))
+}
+
+/// The big-endian number at `at`.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(field(bytes, at))
+}
+
+/// The big-endian number at `at`.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(field(bytes, at))
+}
+
+/// What stands ahead of the first NUL; `None` without one.
+pub(super) fn until_nul(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.iter().position(|&byte| byte == 0).map(|end| &bytes[..end])
+}
+
+impl MessageType {
+    /// All types, by number.
+    pub const ALL: [MessageType; 11] = [
+        MessageType::Ping,
+        MessageType::Pong,
+        MessageType::Meet,
+        MessageType::Fail,
+        MessageType::Publish,
+        MessageType::AuthRequest,
+        MessageType::AuthAck,
+        MessageType::Update,
+        MessageType::ManualFailoverStart,
+        MessageType::Module,
+        MessageType::PublishShard,
+    ];
+
+    /// The type with this number, the light bit taken off; `None` for one that is not known.
+    pub fn from_number(number: u16) -> Option<MessageType> {
+        MessageType::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The type's number.
+    pub fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The type's name in INFO and in the log (W-5).
+    pub fn name(self) -> &'static str {
+        match self {
+            MessageType::Ping => "ping",
+            MessageType::Pong => "pong",
+            MessageType::Meet => "meet",
+            MessageType::Fail => "fail",
+            MessageType::Publish => "publish",
+            MessageType::AuthRequest => "auth-req",
+            MessageType::AuthAck => "auth-ack",
+            MessageType::Update => "update",
+            MessageType::ManualFailoverStart => "mfstart",
+            MessageType::Module => "module",
+            MessageType::PublishShard => "publishshard",
+        }
+    }
+
+    /// Whether the type has light messages (W-4). Those are the types whose length is the clients' matter.
+    pub fn may_be_light(self) -> bool {
+        matches!(self, MessageType::Publish | MessageType::Module | MessageType::PublishShard)
+    }
+}
+
+/// The name of a type's number in the log.
+pub(super) fn name_of(number: u16) -> &'static str {
+    MessageType::from_number(number).map_or("unknown", MessageType::name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cl_w5_types_have_the_numbers_of_the_wire() {
+        for (number, kind) in (0_u16..).zip(MessageType::ALL) {
+            assert_eq!((kind.number(), MessageType::from_number(number)), (number, Some(kind)));
+        }
+        assert_eq!(MessageType::from_number(11), None);
+    }
+
+    #[test]
+    fn cl_w1_fields_follow_each_other_without_gaps() {
+        assert_eq!(SLOTS + BITMAP_LEN, REPLICA_OF);
+        assert_eq!(REPLICA_OF + ID_LEN, IP);
+        assert_eq!(IP + IP_LEN, EXTENSIONS);
+        assert_eq!(EXTENSIONS + 2 + 30, OTHER_PORT);
+        assert_eq!(MESSAGE_FLAGS + 3, HEADER_LEN);
+        assert_eq!(HEADER_LEN + UPDATE_LEN, 4_352);
+    }
+}

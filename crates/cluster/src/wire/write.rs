@@ -1,0 +1,162 @@
+//! Messages into bytes, as the reference writes them: every field of the header in every type, zeros where
+//! there is nothing (W-1).
+
+use super::gossip::ip_field;
+use super::layout;
+use super::message::{Body, Gossip, Header, LightBody, Message, MessageType, Published};
+use crate::id::ID_LEN;
+
+/// A message of 4 GiB or more, which its length cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Appends `message` to `out`; nothing if it is too long.
+///
+/// A message that [`super::parse`] gave comes back equal. Gossip is copied as it is; a module's message is
+/// written empty, and one of unknown type as a header alone, since nothing else of them is kept.
+pub fn write(message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    let length = u32::try_from(length(message)).map_err(|_| TooLong)?;
+    out.reserve(length as usize);
+    match message {
+        Message::Full(header, body) => {
+            push_header(out, length, header, body);
+            push_body(out, body);
+        }
+        Message::Light(body) => {
+            let (kind, published) = match body {
+                LightBody::Publish(published) => (MessageType::Publish, Some(published)),
+                LightBody::PublishShard(published) => (MessageType::PublishShard, Some(published)),
+                LightBody::Module => (MessageType::Module, None),
+            };
+            push_start(out, length);
+            push_u16s(out, [0, kind.number() | layout::LIGHT, 0]);
+            match published {
+                Some(published) => push_published(out, published),
+                None => out.extend_from_slice(&[0; layout::MODULE_LEN]),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn length(message: &Message<'_>) -> usize {
+    let published = |published: &Published<'_>| {
+        layout::PUBLISHED_LEN.saturating_add(published.channel.len()).saturating_add(published.message.len())
+    };
+    match message {
+        Message::Full(_, body) => layout::HEADER_LEN.saturating_add(match body {
+            Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip) => {
+                gossip.entries.len() + gossip.extensions.map_or(0, <[u8]>::len)
+            }
+            Body::Fail(_) => ID_LEN,
+            Body::Publish(text) | Body::PublishShard(text) => published(text),
+            Body::AuthRequest | Body::AuthAck | Body::ManualFailoverStart | Body::Unknown(_) => 0,
+            Body::Update { .. } => layout::UPDATE_LEN,
+            Body::Module => layout::MODULE_LEN,
+        }),
+        Message::Light(body) => layout::LIGHT_HEADER_LEN.saturating_add(match body {
+            LightBody::Publish(text) | LightBody::PublishShard(text) => published(text),
+            LightBody::Module => layout::MODULE_LEN,
+        }),
+    }
+}
+
+fn push_start(out: &mut Vec<u8>, length: u32) {
+    out.extend_from_slice(layout::SIGNATURE);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&layout::VERSION.to_be_bytes());
+}
+
+fn push_u16s<const N: usize>(out: &mut Vec<u8>, numbers: [u16; N]) {
+    for number in numbers {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
+fn push_header(out: &mut Vec<u8>, length: u32, header: &Header<'_>, body: &Body<'_>) {
+    let gossip = gossip_of(body);
+    let count = gossip.map_or(0, Gossip::count);
+    let extensions = gossip.map_or(0, Gossip::extension_count);
+    push_start(out, length);
+    push_u16s(out, [header.port, number_of(body), count]);
+    for number in [header.current_epoch.0, header.config_epoch.0, header.offset] {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+    out.extend_from_slice(header.sender.as_bytes());
+    out.extend_from_slice(header.slots);
+    out.extend_from_slice(header.replica_of.as_ref().map_or(&[0; ID_LEN], |primary| primary.as_bytes()));
+    out.extend_from_slice(&ip_field(header.ip));
+    push_u16s(out, [extensions]);
+    out.extend_from_slice(&[0; layout::OTHER_PORT - layout::EXTENSIONS - 2]);
+    push_u16s(out, [header.other_port, header.bus_port, header.flags.0]);
+    let flags = header.message_flags;
+    // Extensions go only to readers of them, from a sender that reads them too.
+    let reads_extensions = flags.reads_extensions || extensions > 0;
+    let bits = [
+        (flags.is_paused, layout::PAUSED),
+        (flags.force_ack, layout::FORCE_ACK),
+        (reads_extensions, layout::EXT_DATA),
+    ];
+    let first = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |first, (_, bit)| first | bit);
+    out.extend_from_slice(&[u8::from(header.is_down), first, 0, 0]);
+}
+
+fn gossip_of<'a>(body: &'a Body<'a>) -> Option<&'a Gossip<'a>> {
+    match body {
+        Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip) => Some(gossip),
+        Body::Fail(_)
+        | Body::Publish(_)
+        | Body::PublishShard(_)
+        | Body::AuthRequest
+        | Body::AuthAck
+        | Body::Update { .. }
+        | Body::ManualFailoverStart
+        | Body::Module
+        | Body::Unknown(_) => None,
+    }
+}
+
+fn number_of(body: &Body<'_>) -> u16 {
+    let kind = match body {
+        Body::Ping(_) => MessageType::Ping,
+        Body::Pong(_) => MessageType::Pong,
+        Body::Meet(_) => MessageType::Meet,
+        Body::Fail(_) => MessageType::Fail,
+        Body::Publish(_) => MessageType::Publish,
+        Body::PublishShard(_) => MessageType::PublishShard,
+        Body::AuthRequest => MessageType::AuthRequest,
+        Body::AuthAck => MessageType::AuthAck,
+        Body::Update { .. } => MessageType::Update,
+        Body::ManualFailoverStart => MessageType::ManualFailoverStart,
+        Body::Module => MessageType::Module,
+        Body::Unknown(number) => return *number,
+    };
+    kind.number()
+}
+
+fn push_body(out: &mut Vec<u8>, body: &Body<'_>) {
+    match body {
+        Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip) => {
+            out.extend_from_slice(gossip.entries);
+            out.extend_from_slice(gossip.extensions.unwrap_or_default());
+        }
+        Body::Fail(node) => out.extend_from_slice(node.as_bytes()),
+        Body::Publish(published) | Body::PublishShard(published) => push_published(out, published),
+        Body::AuthRequest | Body::AuthAck | Body::ManualFailoverStart | Body::Unknown(_) => {}
+        Body::Update { config_epoch, node, slots } => {
+            out.extend_from_slice(&config_epoch.0.to_be_bytes());
+            out.extend_from_slice(node.as_bytes());
+            out.extend_from_slice(*slots);
+        }
+        Body::Module => out.extend_from_slice(&[0; layout::MODULE_LEN]),
+    }
+}
+
+/// Lengths fit: that of the whole message does.
+fn push_published(out: &mut Vec<u8>, published: &Published<'_>) {
+    for part in [published.channel, published.message] {
+        out.extend_from_slice(&(part.len() as u32).to_be_bytes());
+    }
+    out.extend_from_slice(published.channel);
+    out.extend_from_slice(published.message);
+}
