@@ -6,12 +6,319 @@
 //! that a simulation can replay it; (3) a message changes nothing before the whole of it has been checked;
 //! (4) what others may rely on (votes, own epochs, own slots, own role) is told when it is durable, and no
 //! earlier.
+//!
+//! Ids in comments and names of tests (N-7, G-16, F-4, E-53; R1, M3 without dash) are those of the
+//! specification of the bus.
 #![forbid(unsafe_code)]
 
+mod address;
+mod addresses;
+mod claims;
+mod commands;
+mod cron;
+mod durable;
+mod epochs;
+mod failure;
+mod gossip;
+mod health;
 mod id;
+mod info;
+mod input;
+mod link;
+mod link_key;
+mod machine;
+mod manual;
+mod map;
+mod meet;
+mod node;
+mod output;
+mod receive;
+mod roles;
+mod saved;
+mod send;
+mod settings;
 mod slots;
+mod statistics;
+mod table;
+#[cfg(test)]
+mod tests;
 pub mod text;
+mod voter;
 pub mod wire;
 
+pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
+pub use durable::SaveCounts;
 pub use id::{Epoch, NodeId, ShardId};
+pub use info::{ClusterInfo, LinkFacts};
+pub use input::{ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind};
+pub use link_key::LinkKey;
+pub use node::{FailOrigin, Initiator, Ms, NodeHealth, NodeStanding};
+pub use output::{
+    BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, MapNode, PublishScope,
+    RoleChange, SlotMap, Synchronisation, Ticket,
+};
+pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
+pub use settings::{BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, SaveBehavior, Switch};
 pub use slots::{BITMAP_LEN, SLOT_COUNT, Slot, SlotSet};
+pub use statistics::Statistics;
+pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
+
+use link::{BusLink, LinkKind, SendQueue};
+use machine::{ClusterMachine, Epochs, StepTime, log};
+use node::{ClusterNode, NodeRole};
+use sluice_base::{Now, Rng};
+use std::net::IpAddr;
+use std::sync::Arc;
+use table::NodeTable;
+use wire::ReceiveBuffer;
+
+/// Links in without a node that are kept beside twice the nodes that are known (G-5).
+const STRANGERS_MAX: usize = 64;
+
+/// A node of a cluster.
+pub struct Cluster {
+    machine: ClusterMachine,
+}
+
+impl Cluster {
+    /// A node that has no file yet: a new id, a new shard, a primary without slots (N-18). The first outputs
+    /// write the file.
+    pub fn new(now: Now, settings: Arc<ClusterSettings>, seed: u64) -> Cluster {
+        let mut rng = Rng::new(seed);
+        let id = NodeId::random(&mut rng);
+        let shard = ShardId::random(&mut rng);
+        let time = step_time(now);
+        let mut me = ClusterNode::new(id, shard, time.now);
+        me.shard = Some(shard);
+        me.role = NodeRole::Primary;
+        me.marks.capabilities = send::CAPABILITIES;
+        let mut machine = ClusterMachine::new(NodeTable::new(me), Epochs::default(), settings, rng);
+        machine.time = time;
+        log!(machine, Notice, "No cluster configuration found, I'm {id}");
+        machine.save();
+        let mut cluster = Cluster { machine };
+        cluster.apply_settings();
+        cluster.settle();
+        cluster
+    }
+
+    /// A node that goes on from its file. `local` are the machine's addresses, as far as they are known.
+    pub fn load(
+        now: Now,
+        settings: Arc<ClusterSettings>,
+        seed: u64,
+        saved: &SavedCluster,
+        local: &[IpAddr],
+    ) -> Cluster {
+        let machine = saved::load(step_time(now), settings, seed, saved, local);
+        let mut cluster = Cluster { machine };
+        cluster.apply_settings();
+        cluster.resume_replication();
+        cluster.settle();
+        cluster
+    }
+
+    /// A replica begins with its primary again once it has an address (R5).
+    fn resume_replication(&mut self) {
+        let m = &mut self.machine;
+        let Some(primary) = m.table.me().primary() else { return };
+        let node = m.table.node(primary);
+        let (node, address) = (node.id, node.place.address.clone());
+        let synchronisation = Synchronisation::Partial;
+        m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
+    }
+
+    /// One event. Outputs follow from [`Cluster::next_output`].
+    pub fn step(&mut self, now: Now, input: &ClusterInput<'_>) {
+        self.machine.time = step_time(now);
+        self.handle(input);
+        self.settle();
+        #[cfg(test)]
+        tests::invariants::check(&self.machine);
+    }
+
+    /// The next output, in the order in which outputs have to be carried out.
+    pub fn next_output(&mut self) -> Option<ClusterOutput> {
+        self.machine.out.pop_front()
+    }
+
+    /// A connection was accepted. `None`: it has to be closed, there are too many of strangers (G-5).
+    pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
+        let m = &mut self.machine;
+        m.time = step_time(now);
+        if m.links.len() >= STRANGERS_MAX + 4 * m.table.len() {
+            return None;
+        }
+        let (peer, local) = (addresses::text(peer), addresses::text(local));
+        Some(m.links.insert(BusLink {
+            kind: LinkKind::In { node: None, peer, local },
+            since: m.time.now,
+            since_wall_ms: m.time.wall_ms,
+            is_open: true,
+            reads_extensions: false,
+            pong_at: None,
+            queue: SendQueue::default(),
+            inbox: ReceiveBuffer::default(),
+        }))
+    }
+
+    /// When a step is wanted although nothing happens, beside the cron.
+    pub fn deadline(&self) -> Option<Ms> {
+        health::deadline(&self.machine)
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> NodeId {
+        self.machine.table.me().id
+    }
+
+    /// The offset that a node has told last, or this node's own.
+    pub fn offset(&self, node: &NodeId) -> Option<u64> {
+        let table = &self.machine.table;
+        table.find(node).map(|ix| table.node(ix).offset)
+    }
+
+    /// The numbers of CLUSTER INFO.
+    pub fn info(&self) -> ClusterInfo {
+        info::info(&self.machine)
+    }
+
+    /// Links with a node, as CLUSTER LINKS shows them.
+    pub fn links(&self) -> impl Iterator<Item = LinkFacts> + '_ {
+        info::links(&self.machine)
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_statistics(&mut self) {
+        self.machine.statistics = Statistics::default();
+    }
+
+    /// What `CLUSTER NODES` shows of every node, and the text of `nodes.conf` but for its epochs.
+    pub fn nodes_text(&self) -> String {
+        info::nodes_text(&self.machine)
+    }
+
+    fn handle(&mut self, input: &ClusterInput<'_>) {
+        let m = &mut self.machine;
+        match *input {
+            ClusterInput::Tick => cron::tick(m),
+            ClusterInput::Connected { link } => cron::connected(m, link),
+            ClusterInput::Received { link, bytes } => receive::bytes(m, link, bytes),
+            ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),
+            ClusterInput::Closed { link } => {
+                m.unlink(link);
+            }
+            ClusterInput::DialFailed { link, moment } => self.dial_failed(link, moment),
+            ClusterInput::Resolved { node, addresses } => {
+                if let Some(ix) = m.table.find(&node) {
+                    addresses::resolved(m, ix, addresses);
+                }
+            }
+            ClusterInput::Saved { generation } => {
+                m.durable.saved(generation);
+                m.todo.map = true;
+            }
+            ClusterInput::SaveFailed { generation } => self.save_failed(generation),
+            ClusterInput::Offset(offset) => m.table.me_mut().offset = offset,
+            ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
+            ClusterInput::Command { ticket, client, ref command } => {
+                commands::execute(m, ticket, client, command)
+            }
+            ClusterInput::Settings(settings) => {
+                m.settings = Arc::clone(settings);
+                self.apply_settings();
+            }
+            ClusterInput::Publish { channel, message, scope } => send::publish(m, channel, message, scope),
+        }
+    }
+
+    /// A dial that failed in the call starts the clock of suspicion (G-3).
+    fn dial_failed(&mut self, key: LinkKey, moment: DialMoment) {
+        let m = &mut self.machine;
+        let Some(LinkKind::Out { node, .. }) = m.links.get(key).map(|link| &link.kind) else { return };
+        let ix = *node;
+        m.unlink(key);
+        let now = m.time.now;
+        match moment {
+            DialMoment::AtOnce => {
+                m.table.node_mut(ix).clocks.ping_sent.get_or_insert(now);
+            }
+            DialMoment::Later => {
+                let address = &m.table.node(ix).place.address;
+                log!(
+                    m,
+                    Verbose,
+                    "Connection with Node {} at {}:{} failed",
+                    m.name(ix),
+                    address.ip,
+                    address.bus_port
+                );
+            }
+        }
+    }
+
+    /// A failed write ends the process, or bars votes (N-22, N-23).
+    fn save_failed(&mut self, generation: Generation) {
+        let m = &mut self.machine;
+        match m.settings.save_behavior {
+            SaveBehavior::Sync => {
+                log!(m, Warning, "Fatal: can't update cluster config file.");
+                m.out.push_back(ClusterOutput::End(ExitReason::ConfigNotSaved));
+            }
+            SaveBehavior::BestEffort => {
+                m.durable.failed(generation, m.time.now);
+                m.todo.map = true;
+            }
+        }
+    }
+
+    /// Settings as far as they are kept in this node's own record.
+    fn apply_settings(&mut self) {
+        let m = &mut self.machine;
+        let announced = &m.settings.announced;
+        let no_failover = m.settings.replica_no_failover;
+        let me = m.table.me_mut();
+        let address = NodeAddress {
+            ip: announced.ip.clone().unwrap_or_else(|| IpText::clone(&me.place.address.ip)),
+            tcp_port: announced.tcp_port,
+            tls_port: announced.tls_port,
+            bus_port: announced.bus_port,
+        };
+        let is_same = me.place.address == address
+            && me.place.labels == announced.labels
+            && me.marks.no_failover == no_failover;
+        if !is_same {
+            me.place.address = address;
+            me.place.labels = announced.labels.clone();
+            me.marks.no_failover = no_failover;
+            m.save();
+        }
+        m.reconsider();
+    }
+
+    /// The end of each step: state of the cluster, what may be told, what has to be written, the map.
+    fn settle(&mut self) {
+        let m = &mut self.machine;
+        failure::note_my_primary(m);
+        if std::mem::take(&mut m.todo.evaluate) {
+            health::evaluate(m);
+        }
+        if m.durable.wants_write(m.time.now) {
+            let file = Arc::from(info::file_text(m));
+            let view = m.view();
+            let generation = m.durable.begin(view, m.time.now);
+            m.out.push_back(ClusterOutput::Persist { generation, file });
+        }
+        while let Some(held) = m.durable.release() {
+            send::release(m, held);
+        }
+        if std::mem::take(&mut m.todo.map) {
+            let map = Arc::new(map::of(m));
+            m.out.push_back(ClusterOutput::Slots(map));
+        }
+    }
+}
+
+fn step_time(now: Now) -> StepTime {
+    StepTime { now: now.mono_ns / 1_000_000, wall_ms: now.unix_ms() }
+}

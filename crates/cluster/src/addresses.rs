@@ -1,0 +1,162 @@
+//! Changes of addresses: by a node's own word, by gossip, by the names of hosts (G-17, G-18, G-23).
+//!
+//! Invariants: (1) an address that nobody but gossip or a resolver named is a candidate: a wrong id there
+//! changes nothing but the list of candidates; (2) each change of a node's address is one line of the log
+//! with the old and the new one.
+
+use crate::address::{IpText, NodeAddress, Seen};
+use crate::link::DialTarget;
+use crate::machine::{ClusterMachine, log};
+use crate::node::{CANDIDATES_MAX, NodeIx, NodeStanding};
+use crate::output::{ClusterOutput, RoleChange, Synchronisation};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The text of an address of a connection: an IPv4 address that came as IPv6 is IPv4.
+pub(crate) fn text(ip: IpAddr) -> IpText {
+    ip.to_canonical().to_string().into()
+}
+
+/// A node's address is now another: its link out is dropped, and replication follows if the node is my
+/// primary. Nothing happens if it is the same.
+pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
+    let node = m.table.node(ix);
+    if node.place.address.is(seen) && !node.is_without_address() {
+        return;
+    }
+    let old = replace(m, ix, seen.owned());
+    m.drop_link_out(ix);
+    report(m, ix, &old);
+}
+
+/// A node answered at a candidate: that is its address from now on, and the link stays.
+pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, ip: &IpText) {
+    let address = &m.table.node(ix).place.address;
+    let new = NodeAddress { ip: Arc::clone(ip), ..address.clone() };
+    let old = replace(m, ix, new);
+    report(m, ix, &old);
+}
+
+fn replace(m: &mut ClusterMachine, ix: NodeIx, new: NodeAddress) -> NodeAddress {
+    let node = m.table.node_mut(ix);
+    let old = std::mem::replace(&mut node.place.address, new);
+    if node.is_without_address() {
+        node.standing = NodeStanding::Known;
+    }
+    let candidates = &mut node.place.candidates;
+    candidates.turn = 0;
+    candidates.failing_since = None;
+    if !old.ip.is_empty() && old.ip != node.place.address.ip {
+        let (ip, now) = (Arc::clone(&old.ip), Arc::clone(&node.place.address.ip));
+        candidates.ips.retain(|candidate| *candidate != now);
+        add(&mut candidates.ips, ip);
+    }
+    old
+}
+
+fn report(m: &mut ClusterMachine, ix: NodeIx, old: &NodeAddress) {
+    let address = m.table.node(ix).place.address.clone();
+    let port = address.tcp_port.max(address.tls_port);
+    log!(
+        m,
+        Notice,
+        "Address updated for node {}, now {}:{port}, was {}:{}",
+        m.name(ix),
+        address.ip,
+        old.ip,
+        old.tcp_port.max(old.tls_port)
+    );
+    if m.is_my_primary(ix) {
+        let (node, synchronisation) = (m.table.node(ix).id, Synchronisation::Partial);
+        m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
+    }
+    m.save();
+    m.reconsider();
+}
+
+/// Adds a candidate; the oldest makes room.
+fn add(ips: &mut Vec<IpText>, ip: IpText) {
+    if ip.is_empty() || ips.contains(&ip) {
+        return;
+    }
+    if ips.len() >= CANDIDATES_MAX {
+        ips.remove(0);
+    }
+    ips.push(ip);
+}
+
+/// A name has addresses.
+pub(crate) fn resolved(m: &mut ClusterMachine, ix: NodeIx, addresses: &[IpAddr]) {
+    let place = &mut m.table.node_mut(ix).place;
+    for ip in addresses.iter().take(CANDIDATES_MAX) {
+        let ip = text(*ip);
+        if ip != place.address.ip {
+            add(&mut place.candidates.ips, ip);
+        }
+    }
+}
+
+/// A node's answer came from somebody else, at an address that was a candidate alone.
+pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, ip: &IpText) {
+    let candidates = &mut m.table.node_mut(ix).place.candidates;
+    candidates.ips.retain(|candidate| candidate != ip);
+    candidates.turn = 0;
+}
+
+/// Which address of a node is dialled next. The announced one alone, until it has failed for T.
+pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> (DialTarget, IpText) {
+    let now = m.time.now;
+    let patience = m.settings.node_timeout_ms;
+    let place = &mut m.table.node_mut(ix).place;
+    let announced = Arc::clone(&place.address.ip);
+    let candidates = &mut place.candidates;
+    let failing = candidates.failing_since.is_some_and(|since| now - since > patience);
+    if !failing || candidates.ips.is_empty() {
+        return (DialTarget::Announced, announced);
+    }
+    let turn = candidates.turn % (candidates.ips.len() + 1);
+    candidates.turn = turn + 1;
+    match turn.checked_sub(1) {
+        None => (DialTarget::Announced, announced),
+        Some(at) => {
+            let ip = Arc::clone(&candidates.ips[at]);
+            (DialTarget::Candidate(Arc::clone(&ip)), ip)
+        }
+    }
+}
+
+/// Notes for each node whether it answers, and asks for its name's addresses where it has not for T (at most
+/// once in T/2). Called by the cron.
+pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
+    let now = m.time.now;
+    let timeout = m.settings.node_timeout_ms;
+    let node = m.table.node_mut(ix);
+    if node.is_handshake() {
+        return;
+    }
+    let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
+    let is_failing = is_silent || node.is_without_address();
+    let candidates = &mut node.place.candidates;
+    if !is_failing {
+        candidates.failing_since = None;
+        return;
+    }
+    let since = *candidates.failing_since.get_or_insert(now);
+    let is_due = candidates.resolved.is_none_or(|at| now - at > timeout / 2);
+    if now - since > timeout && is_due && !node.place.labels.host_name.is_empty() {
+        candidates.resolved = Some(now);
+        let (id, host) = (node.id, Arc::clone(&node.place.labels.host_name));
+        m.out.push_back(ClusterOutput::Resolve { node: id, host });
+    }
+}
+
+/// My own address, from the connection that a MEET or PING came on (G-18).
+pub(crate) fn learn_own(m: &mut ClusterMachine, local: &IpText) {
+    if local.is_empty() || m.settings.announced.ip.is_some() || m.table.me().place.address.ip == *local {
+        return;
+    }
+    m.table.me_mut().place.address.ip = Arc::clone(local);
+    log!(m, Notice, "IP address for this node updated to {local}");
+    m.save();
+    m.reconsider();
+}

@@ -1,0 +1,343 @@
+//! Claims of slots: by headers and UPDATEs, and what this node becomes by them (E-10 to E-15, E-19, E-20).
+
+use crate::epochs;
+use crate::id::{Epoch, NodeId};
+use crate::machine::{ClusterMachine, Sureness, log};
+use crate::node::NodeIx;
+use crate::output::{ClusterOutput, Synchronisation};
+use crate::roles::{self, OpenSlots};
+use crate::send;
+use crate::slots::{Slot, SlotSet};
+
+/// The slots that a primary's header claims (step 10): nothing is done where they are as known.
+pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+    let node = m.table.node(sender);
+    if !node.is_primary() {
+        return;
+    }
+    confirm_strays(m, sender, epoch, slots);
+    let is_new = m.table.node(sender).slots != *slots;
+    if is_new || m.table.has_unclaimed() {
+        take(m, sender, epoch, slots);
+    }
+    if is_new {
+        correct(m, sender, epoch, slots);
+    }
+}
+
+/// Keys that were found at the start in another's slots go once the owner has claimed the slot in this
+/// process, with an epoch not below the file's.
+fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+    if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
+        return;
+    }
+    if m.rights.sureness != Sureness::Sure || !m.table.me().is_primary() {
+        return;
+    }
+    let mut gone = SlotSet::EMPTY;
+    for slot in m.keys.strays.iter().filter(|slot| slots.contains(*slot)) {
+        if m.table.owner(slot) == Some(sender) {
+            gone.insert(slot);
+        }
+    }
+    empty(m, gone, "I have keys for slots that are assigned to another node. Deleting keys in the slots");
+}
+
+/// Deletes the keys of slots.
+fn empty(m: &mut ClusterMachine, slots: SlotSet, why: &str) {
+    if slots.is_empty() {
+        return;
+    }
+    for slot in slots.iter() {
+        m.keys.strays.remove(slot);
+    }
+    log!(m, Notice, "{why}: {} slot(s)", slots.len());
+    m.out.push_back(ClusterOutput::EmptySlots(Box::new(slots)));
+}
+
+/// What a claim has changed.
+struct SlotsTaken {
+    /// Slots that were those of my primary, or mine.
+    lost: u16,
+    /// Slots that have another owner now.
+    rebound: SlotSet,
+}
+
+/// Slots of `slots` go to `sender` where its epoch decides so (E-10); then this node's role follows (E-14).
+pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+    if sender == m.table.my_ix() {
+        log!(m, Notice, "Discarding UPDATE message about myself.");
+        return;
+    }
+    let my_epoch = m.table.node(m.table.primary_of(m.table.my_ix())).config_epoch;
+    let taken = rebind(m, sender, epoch, slots);
+    disclaim(m, sender, epoch, slots);
+    if !taken.rebound.is_empty() {
+        m.channels_gone(taken.rebound);
+        m.reconsider();
+        m.save();
+    }
+    become_what_is_left(m, sender, taken.lost, &SlotClaim { epoch, my_epoch, slots });
+}
+
+/// The claim that a change of role is judged by.
+struct SlotClaim<'a> {
+    epoch: Epoch,
+    my_epoch: Epoch,
+    slots: &'a SlotSet,
+}
+
+fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) -> SlotsTaken {
+    let my_ix = m.table.my_ix();
+    let mine = m.table.primary_of(my_ix);
+    let mut taken = SlotsTaken { lost: 0, rebound: SlotSet::EMPTY };
+    for slot in slots.iter() {
+        let owner = m.table.owner(slot);
+        if owner == Some(sender) {
+            m.table.set_claimed(slot);
+            continue;
+        }
+        let yields =
+            owner.is_none_or(|owner| m.table.is_unclaimed(slot) || m.table.node(owner).config_epoch < epoch);
+        if !yields {
+            continue;
+        }
+        taken.lost += u16::from(owner == Some(mine));
+        if owner == Some(my_ix) {
+            m.keys.dirty.insert(slot);
+        }
+        close_open_slot(m, slot, sender);
+        m.table.unbind(slot);
+        m.table.bind(slot, sender);
+        taken.rebound.insert(slot);
+    }
+    log_moves(m, sender, &taken);
+    taken
+}
+
+fn log_moves(m: &mut ClusterMachine, sender: NodeIx, taken: &SlotsTaken) {
+    if taken.lost == 0 {
+        return;
+    }
+    let mine = m.table.primary_of(m.table.my_ix());
+    let (from, to) = (m.table.node(mine).shown_shard(), m.table.node(sender).shown_shard());
+    if from == to {
+        return;
+    }
+    for (first, last) in taken.rebound.runs() {
+        log!(
+            m,
+            Notice,
+            "Slot range [{}, {}] is migrated from node {} in shard {from} to node {} in shard {to}.",
+            first.number(),
+            last.number(),
+            m.name(mine),
+            m.name(sender)
+        );
+    }
+}
+
+/// An open slot whose owner changes (E-11).
+fn close_open_slot(m: &mut ClusterMachine, slot: Slot, sender: NodeIx) {
+    if m.table.migrating.contains_key(&slot) && !m.table.node(sender).shares_shard_with(m.table.me()) {
+        let to = m.table.migrating.remove(&slot);
+        if let Some(to) = to {
+            log!(m, Notice, "Slot {} is no longer being migrated to node {}.", slot.number(), m.name(to));
+        }
+    }
+    let Some(from) = m.table.importing.get(&slot).copied().filter(|from| *from != sender) else { return };
+    if m.table.node(sender).shares_shard_with(m.table.node(from)) {
+        m.table.importing.insert(slot, sender);
+        log!(
+            m,
+            Verbose,
+            "Failover occurred in migration source. Update importing source for slot {} to node {}.",
+            slot.number(),
+            m.name(sender)
+        );
+    } else {
+        m.table.importing.remove(&slot);
+        log!(m, Notice, "Slot {} is no longer being imported from node {}.", slot.number(), m.name(from));
+    }
+}
+
+/// Slots that the sender owns here and does not claim any more (E-12, E-13).
+fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+    let owned = &m.table.node(sender).slots;
+    if owned.iter().any(|slot| !slots.contains(slot)) {
+        for slot in owned.clone().iter().filter(|slot| !slots.contains(*slot)) {
+            m.table.set_unclaimed(slot);
+        }
+    }
+    if !m.table.migrating.is_empty() {
+        follow_targets(m, sender, epoch, slots);
+    }
+    if !m.table.importing.is_empty() && m.table.me().is_primary() {
+        let left =
+            m.table.importing.iter().filter(|(slot, from)| **from == sender && !slots.contains(**slot));
+        let left: Vec<Slot> = left.map(|(slot, _)| *slot).collect();
+        for slot in left {
+            finish_import(m, slot);
+        }
+    }
+}
+
+/// A failover in the shard that slots of mine migrate to: they migrate to the winner (E-12).
+fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+    let moved: Vec<Slot> = m
+        .table
+        .migrating
+        .iter()
+        .filter(|(slot, to)| {
+            let target = m.table.node(**to);
+            **to != sender
+                && !slots.contains(**slot)
+                && target.shares_shard_with(m.table.node(sender))
+                && (target.config_epoch < epoch || target.is_replica())
+        })
+        .map(|(slot, _)| *slot)
+        .collect();
+    for slot in moved {
+        m.table.migrating.insert(slot, sender);
+        log!(
+            m,
+            Verbose,
+            "Failover occurred in migration target. Slot {} is now being migrated to node {}.",
+            slot.number(),
+            m.name(sender)
+        );
+    }
+}
+
+/// The source of an import has let go of the slot: it is mine (E-13).
+fn finish_import(m: &mut ClusterMachine, slot: Slot) {
+    let my_ix = m.table.my_ix();
+    m.table.importing.remove(&slot);
+    log!(
+        m,
+        Notice,
+        "Slot {} is not claimed by its source. Clear my importing source for the slot.",
+        slot.number()
+    );
+    if m.table.owner(slot) != Some(my_ix) {
+        m.table.unbind(slot);
+        m.table.bind(slot, my_ix);
+        epochs::bump(m);
+    }
+    m.reconsider();
+    m.save();
+}
+
+/// What this node is after a claim (E-14, E-15).
+fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim: &SlotClaim<'_>) {
+    let my_ix = m.table.my_ix();
+    let is_mine = m.is_my_primary(sender);
+    let same_shard = m.table.me().shares_shard_with(m.table.node(sender));
+    let gave_up = claim.slots.is_empty()
+        && m.table.me().slot_count == 0
+        && !is_mine
+        && claim.my_epoch < claim.epoch
+        && same_shard;
+    let mine = m.table.primary_of(my_ix);
+    let dirty = std::mem::replace(&mut m.keys.dirty, SlotSet::EMPTY);
+    if (lost == 0 && !gave_up) || m.table.node(mine).slot_count > 0 {
+        return empty(m, dirty, "Deleting keys in dirty slots");
+    }
+    if same_shard || m.settings.allow_replica_migration {
+        log!(
+            m,
+            Notice,
+            "Configuration change detected. Reconfiguring myself as a replica of node {}",
+            m.name(sender)
+        );
+        let open = if same_shard { OpenSlots::Keep } else { OpenSlots::Close };
+        roles::follow(m, sender, open, Synchronisation::Partial);
+        m.announce();
+    } else if m.table.me().is_primary() && claim.slots.len() >= lost {
+        log!(
+            m,
+            Notice,
+            "My last slot was migrated to node {} in shard {}. I am now an empty primary.",
+            m.name(sender),
+            m.table.node(sender).shown_shard()
+        );
+        empty(m, dirty, "Deleting keys in dirty slots");
+    }
+}
+
+/// The sender has an old owner for a slot: one UPDATE about the first such owner (E-19).
+fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+    let newer = slots.iter().find_map(|slot| {
+        let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
+        (m.table.node(owner).config_epoch > epoch).then_some(owner)
+    });
+    if let Some(owner) = newer {
+        log!(
+            m,
+            Verbose,
+            "Node {} has old slots configuration, sending an UPDATE message about {}",
+            m.name(sender),
+            m.name(owner)
+        );
+        send::update(m, sender, owner);
+    }
+}
+
+/// An UPDATE (E-20).
+pub(crate) fn updated(m: &mut ClusterMachine, sender: NodeIx, about: NodeId, epoch: Epoch, slots: &SlotSet) {
+    let Some(subject) = m.table.find(&about).filter(|ix| !m.table.node(*ix).is_handshake()) else { return };
+    let old = m.table.node(subject).config_epoch;
+    if epoch <= old {
+        return;
+    }
+    if subject == m.table.my_ix() {
+        log!(m, Notice, "Discarding UPDATE message about myself.");
+        return;
+    }
+    log!(
+        m,
+        Notice,
+        "Processing UPDATE message received from {} about node {} old configEpoch {old}, new configEpoch {epoch}",
+        m.name(sender),
+        m.name(subject)
+    );
+    if !m.table.node(subject).is_primary() {
+        m.table.make_primary(subject);
+        m.reconsider();
+    }
+    epochs::claimed(m, subject, epoch);
+    take(m, subject, epoch, slots);
+}
+
+/// Keys against slots at the start and at promotion (R30): slots without an owner are taken, keys of others'
+/// slots wait for their owner's claim.
+pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
+    if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
+        return;
+    }
+    let my_ix = m.table.my_ix();
+    let mut changed = false;
+    for slot in keys.iter() {
+        match m.table.owner(slot) {
+            Some(owner) if owner == my_ix => {}
+            _ if m.table.importing.contains_key(&slot) => {}
+            Some(_) => {
+                m.keys.strays.insert(slot);
+            }
+            None => {
+                log!(
+                    m,
+                    Notice,
+                    "I have keys for unassigned slot {}. Taking responsibility for it.",
+                    slot.number()
+                );
+                m.table.bind(slot, my_ix);
+                changed = true;
+            }
+        }
+    }
+    if changed {
+        m.reconsider();
+        m.save();
+    }
+}

@@ -1,0 +1,221 @@
+//! What time alone does: dials, pings, suspicion, what has to end (G-2 to G-9, G-31, F-1).
+
+use crate::addresses;
+use crate::failure;
+use crate::link::{BusLink, LinkKind, SendQueue};
+use crate::link_key::LinkKey;
+use crate::machine::{ClusterMachine, Sureness, log};
+use crate::manual;
+use crate::meet;
+use crate::node::{LinkOut, NodeHealth, NodeIx};
+use crate::output::{ClusterOutput, ClusterState};
+use crate::send;
+use crate::settings::Switch;
+use crate::voter;
+use crate::wire::ReceiveBuffer;
+
+/// Nodes drawn for a random ping (G-7).
+const RANDOM_DRAWS: usize = 5;
+/// Crons from one random ping to the next.
+const RANDOM_PING_ROUNDS: u64 = 10;
+/// Milliseconds between warnings of a node that is unsure of itself (N-26).
+const UNSURE_WARNING_MS: u64 = 60_000;
+
+/// One cron.
+pub(crate) fn tick(m: &mut ClusterMachine) {
+    m.cron.rounds += 1;
+    m.blacklist.expire(m.time.now);
+    let mut budget = dial_budget(m);
+    close_strangers(m);
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position) else { continue };
+        if ix != m.table.my_ix() {
+            links_of(m, ix, &mut budget);
+        }
+    }
+    if m.cron.rounds.is_multiple_of(RANDOM_PING_ROUNDS) && m.settings.debug.random_ping == Switch::Runs {
+        ping_at_random(m);
+    }
+    let mut has_suspects = false;
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position) else { continue };
+        if ix != m.table.my_ix() {
+            contact(m, ix);
+            has_suspects |= m.table.node(ix).health == NodeHealth::PFail;
+        }
+    }
+    manual::tick(m);
+    voter::regain(m);
+    if has_suspects || m.cluster.state == ClusterState::Fail {
+        m.todo.evaluate = true;
+    }
+    warn_if_unsure(m);
+}
+
+/// Dials of this cron to nodes that were dialled a moment ago and do not dial back (G-2).
+fn dial_budget(m: &ClusterMachine) -> i64 {
+    let half = m.settings.node_timeout_ms / 2;
+    let known = m.table.len() as u64;
+    (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
+}
+
+/// Handshakes that end, dials, links whose queue is too long.
+fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
+    limit_queues(m, ix);
+    let reconnects = m.settings.debug.reconnection == Switch::Runs;
+    if reconnects && meet::expire(m, ix) {
+        return;
+    }
+    addresses::look_for(m, ix);
+    if reconnects && m.table.node(ix).place.link_out == LinkOut::None {
+        dial(m, ix, budget);
+    }
+}
+
+fn dial(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
+    let now = m.time.now;
+    let node = m.table.node(ix);
+    let is_nowhere = node.is_without_address() && node.place.candidates.ips.is_empty();
+    if is_nowhere || (node.place.address.ip.is_empty() && node.place.candidates.ips.is_empty()) {
+        return;
+    }
+    let pause = m.settings.node_timeout_ms / 20;
+    let was_just_dialled = node.clocks.dialled.is_some_and(|at| now - at < pause);
+    if node.place.link_in.is_none() && was_just_dialled {
+        if *budget <= 0 {
+            return;
+        }
+        *budget -= 1;
+    }
+    let (target, ip) = addresses::next_target(m, ix);
+    let port = m.table.node(ix).place.address.bus_port;
+    if ip.is_empty() || port == 0 {
+        return;
+    }
+    let link = m.links.insert(BusLink {
+        kind: LinkKind::Out { node: ix, target },
+        since: now,
+        since_wall_ms: m.time.wall_ms,
+        is_open: false,
+        reads_extensions: false,
+        pong_at: None,
+        queue: SendQueue::default(),
+        inbox: ReceiveBuffer::default(),
+    });
+    let node = m.table.node_mut(ix);
+    node.place.link_out = LinkOut::Dialling(link);
+    node.clocks.dialled = Some(now);
+    m.out.push_back(ClusterOutput::Dial { link, ip, port });
+}
+
+/// A link whose queue exceeds the limit is dropped, and all that waits on it (G-31).
+fn limit_queues(m: &mut ClusterMachine, ix: NodeIx) {
+    let limit = m.settings.link_sendbuf_limit_bytes;
+    if limit == 0 {
+        return;
+    }
+    let place = &m.table.node(ix).place;
+    for (key, direction) in [(place.link_out.key(), "to"), (place.link_in, "from")] {
+        let memory = key.and_then(|key| m.links.get(key)).map_or(0, |link| link.queue.memory());
+        if let Some(key) = key.filter(|_| memory as u64 > limit) {
+            log!(
+                m,
+                Warning,
+                "Freeing cluster link({direction} node {}, used memory: {memory}) due to exceeding send buffer memory \
+                 limit.",
+                m.name(ix)
+            );
+            m.statistics.buffer_limit_exceeded += 1;
+            m.close(key);
+        }
+    }
+}
+
+/// Links in that no node has made its own for too long (G-5).
+fn close_strangers(m: &mut ClusterMachine) {
+    let now = m.time.now;
+    let limit = m.settings.handshake_ms();
+    let is_old =
+        |link: &BusLink| matches!(link.kind, LinkKind::In { node: None, .. }) && now - link.since > limit;
+    while let Some(key) = m.links.find(is_old) {
+        m.close(key);
+    }
+}
+
+/// A ping to the node of some draws whose last pong is the oldest (G-7).
+fn ping_at_random(m: &mut ClusterMachine) {
+    let positions = u64::from(m.table.positions());
+    let mut oldest: Option<(u64, NodeIx)> = None;
+    for _ in 0..RANDOM_DRAWS {
+        let Some(ix) = m.table.at(m.rng.below(positions) as u32) else { continue };
+        let node = m.table.node(ix);
+        let is_out = ix == m.table.my_ix()
+            || node.is_handshake()
+            || node.place.link_out == LinkOut::None
+            || node.clocks.ping_sent.is_some();
+        let pong = node.clocks.pong_received.unwrap_or(0);
+        if !is_out && oldest.is_none_or(|(at, _)| pong < at) {
+            oldest = Some((pong, ix));
+        }
+    }
+    if let Some((_, ix)) = oldest {
+        send::ping(m, ix);
+    }
+}
+
+/// What is due for one node: a dead link is dropped, a ping is sent, silence makes a suspect.
+fn contact(m: &mut ClusterMachine, ix: NodeIx) {
+    if m.table.node(ix).is_handshake() || m.table.node(ix).is_without_address() {
+        return;
+    }
+    let sure = m.rights.sureness == Sureness::Sure;
+    if sure && m.settings.debug.reconnection == Switch::Runs {
+        meet::meet_if_deaf(m, ix);
+    }
+    drop_if_dead(m, ix);
+    let now = m.time.now;
+    let node = m.table.node(ix);
+    let pong = node.clocks.pong_received.unwrap_or(0);
+    let is_due = now.saturating_sub(pong) > m.settings.ping_after_ms() || node.clocks.pong_received.is_none();
+    if node.place.link_out != LinkOut::None && node.clocks.ping_sent.is_none() && is_due {
+        send::ping(m, ix);
+    }
+    failure::suspect(m, ix);
+}
+
+/// A link out on which nothing comes (G-9).
+fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
+    let now = m.time.now;
+    let timeout = m.settings.node_timeout_ms;
+    let node = m.table.node(ix);
+    let Some(key) = node.place.link_out.key() else { return };
+    let is_old = m.links.get(key).is_some_and(|link| now - link.since > timeout);
+    let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
+    if is_old && is_silent && now.saturating_sub(node.clocks.data_received) > timeout / 2 {
+        m.close(key);
+    }
+}
+
+fn warn_if_unsure(m: &mut ClusterMachine) {
+    let now = m.time.now;
+    if let Sureness::Unsure { warned } = &mut m.rights.sureness
+        && warned.is_none_or(|at| now - at >= UNSURE_WARNING_MS)
+    {
+        *warned = Some(now);
+        log!(
+            m,
+            Warning,
+            "The line of this node in the cluster configuration file was damaged: it serves no slot and gives no vote \
+             until CLUSTER RESET, REPLICATE, ADDSLOTS or SETSLOT says what it is."
+        );
+    }
+}
+
+/// A dialled link is made: a PING or MEET goes first (G-6).
+pub(crate) fn connected(m: &mut ClusterMachine, key: LinkKey) {
+    let Some(link) = m.links.get_mut(key) else { return };
+    let LinkKind::Out { node: ix, .. } = link.kind else { return };
+    link.is_open = true;
+    m.table.node_mut(ix).place.link_out = LinkOut::Open(key);
+    send::ping_or_meet(m, ix);
+}

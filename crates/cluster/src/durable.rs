@@ -1,0 +1,192 @@
+//! What is told waits for its file (E-53).
+//!
+//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers show the claim of
+//! the last durable file, never a newer one of this node's own making; (3) what waits for a generation leaves
+//! when a file of that generation or a later one is durable, and a vote leaves at no other moment.
+
+use crate::id::{Epoch, NodeId};
+use crate::node::Ms;
+use crate::output::{ClusterAnswer, Generation, Ticket};
+use crate::slots::SlotSet;
+
+/// What this node says of its own role and slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnClaim {
+    Primary { config_epoch: Epoch, slots: Box<SlotSet> },
+    Replica { of: Option<NodeId> },
+}
+
+/// What others may be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ToldView {
+    pub(crate) current_epoch: Epoch,
+    pub(crate) claim: OwnClaim,
+}
+
+/// What leaves once a file is durable.
+#[derive(Clone, Debug)]
+pub(crate) enum Withheld {
+    /// A vote for a node, in an epoch.
+    Vote {
+        to: NodeId,
+        epoch: Epoch,
+    },
+    Reply {
+        to: Ticket,
+        answer: ClusterAnswer,
+    },
+    /// A PONG to every node.
+    Announce,
+}
+
+/// A write under way.
+#[derive(Clone, Debug)]
+struct Writing {
+    generation: Generation,
+    /// What may be told once it is durable.
+    view: ToldView,
+    since: Ms,
+}
+
+/// How the last finished write went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastWrite {
+    Succeeded,
+    /// Votes are barred until a write succeeds (N-23).
+    Failed {
+        retry_at: Ms,
+    },
+}
+
+/// Numbers of V-6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub struct SaveCounts {
+    pub saves: u64,
+    pub failures: u64,
+}
+
+/// Whether the state differs from the file of the last generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unsaved {
+    Nothing,
+    Something,
+}
+
+/// Generations, and messages and answers until a file is durable.
+#[derive(Clone, Debug)]
+pub(crate) struct Durable {
+    pub(crate) told: ToldView,
+    pub(crate) last_write: LastWrite,
+    pub(crate) counts: SaveCounts,
+    generation: Generation,
+    durable: Generation,
+    unsaved: Unsaved,
+    writing: Option<Writing>,
+    held: Vec<(Generation, Withheld)>,
+}
+
+/// Milliseconds between a failed write and the next one, if nothing changes meanwhile.
+const RETRY_MS: u64 = 1_000;
+
+impl Durable {
+    /// The state of a start: what the file says was durable once.
+    pub(crate) fn new(told: ToldView) -> Durable {
+        Durable {
+            told,
+            last_write: LastWrite::Succeeded,
+            counts: SaveCounts::default(),
+            generation: Generation(0),
+            durable: Generation(0),
+            unsaved: Unsaved::Nothing,
+            writing: None,
+            held: Vec::new(),
+        }
+    }
+
+    /// The state has changed: the next settle writes it.
+    pub(crate) fn changed(&mut self) {
+        self.unsaved = Unsaved::Something;
+    }
+
+    /// Keeps `held` until the state of this moment is durable.
+    pub(crate) fn hold(&mut self, held: Withheld) {
+        let generation = match self.unsaved {
+            Unsaved::Something => Generation(self.generation.0 + 1),
+            Unsaved::Nothing => self.generation,
+        };
+        self.held.push((generation, held));
+    }
+
+    /// Whether a write has to begin now.
+    pub(crate) fn wants_write(&self, now: Ms) -> bool {
+        let retries = matches!(self.last_write, LastWrite::Failed { retry_at } if now >= retry_at);
+        self.writing.is_none() && (self.unsaved == Unsaved::Something || retries)
+    }
+
+    /// A write begins: of `view`, and its generation.
+    pub(crate) fn begin(&mut self, view: ToldView, now: Ms) -> Generation {
+        self.generation = Generation(self.generation.0 + 1);
+        self.unsaved = Unsaved::Nothing;
+        self.writing = Some(Writing { generation: self.generation, view, since: now });
+        self.counts.saves += 1;
+        self.generation
+    }
+
+    /// A write has succeeded. Inputs about other generations than the one under way change nothing.
+    pub(crate) fn saved(&mut self, generation: Generation) {
+        if let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) {
+            self.told = writing.view;
+            self.durable = generation;
+            self.last_write = LastWrite::Succeeded;
+        }
+    }
+
+    /// A write has failed, and the node goes on (best-effort): what waits is let go, but votes, which are
+    /// dropped.
+    pub(crate) fn failed(&mut self, generation: Generation, now: Ms) {
+        if let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) {
+            self.told = writing.view;
+            self.durable = generation;
+            self.last_write = LastWrite::Failed { retry_at: now + RETRY_MS };
+            self.counts.failures += 1;
+            self.held.retain(|(of, held)| *of > generation || !matches!(held, Withheld::Vote { .. }));
+        }
+    }
+
+    /// The next of what may leave.
+    pub(crate) fn release(&mut self) -> Option<Withheld> {
+        let at = self.held.iter().position(|(generation, _)| *generation <= self.durable)?;
+        Some(self.held.remove(at).1)
+    }
+
+    /// Whether the last write failed, or the one under way has taken longer than `limit_ms`: no votes then.
+    pub(crate) fn bars_votes(&self, now: Ms, limit_ms: u64) -> bool {
+        let is_slow = self.writing.as_ref().is_some_and(|writing| now - writing.since > limit_ms);
+        is_slow || self.last_write != LastWrite::Succeeded
+    }
+
+    /// A RESET: votes that were not sent are not.
+    pub(crate) fn forget_votes(&mut self) {
+        self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));
+    }
+
+    /// Another id speaks from now on: nothing of the old one's claims is told under it.
+    pub(crate) fn renamed(&mut self, view: ToldView) {
+        if let Some(writing) = &mut self.writing {
+            writing.view = view.clone();
+        }
+        self.told = view;
+    }
+
+    /// Whether what is held is bound to a generation that is not durable (S-6), and writes are in order
+    /// (S-7).
+    #[cfg(test)]
+    pub(crate) fn is_consistent(&self) -> bool {
+        let under_way = self.writing.as_ref().is_none_or(|writing| writing.generation == self.generation);
+        under_way
+            && self.durable <= self.generation
+            && self.held.iter().all(|(generation, _)| *generation > self.durable)
+    }
+}

@@ -1,0 +1,58 @@
+//! Epochs (section 5.1): what is heard, what is taken, what this node makes.
+
+use crate::id::Epoch;
+use crate::machine::{ClusterMachine, log};
+use crate::node::NodeIx;
+
+/// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
+pub(crate) fn heard(m: &mut ClusterMachine, epoch: Epoch) {
+    if epoch > m.epochs.current {
+        m.epochs.current = epoch;
+    }
+    let told = &mut m.durable.told;
+    told.current_epoch = told.current_epoch.max(epoch);
+}
+
+/// A primary's claim of a configEpoch: a higher one is taken (E-3), and raises currentEpoch to itself.
+pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: Epoch) {
+    if epoch > m.table.node(ix).config_epoch {
+        m.table.node_mut(ix).config_epoch = epoch;
+        heard(m, epoch);
+        m.save();
+        m.todo.map = true;
+    }
+}
+
+/// A new epoch without asking anybody (E-4); `None` if mine is the highest already.
+pub(crate) fn bump(m: &mut ClusterMachine) -> Option<Epoch> {
+    let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, Epoch::max);
+    let mine = m.table.me().config_epoch;
+    if mine != Epoch(0) && mine == highest {
+        return None;
+    }
+    let epoch = advance(m);
+    log!(m, Warning, "New configEpoch set to {epoch}");
+    Some(epoch)
+}
+
+/// The next currentEpoch becomes mine; told to all once it is durable.
+fn advance(m: &mut ClusterMachine) -> Epoch {
+    let epoch = m.epochs.current.next();
+    m.epochs.current = epoch;
+    m.table.me_mut().config_epoch = epoch;
+    m.save();
+    m.announce();
+    m.todo.map = true;
+    epoch
+}
+
+/// A primary has my configEpoch: the one with the smaller id moves (E-6), so that the greatest never does.
+pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch) {
+    let me = m.table.me();
+    let other = m.table.node(sender);
+    if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || other.id <= me.id {
+        return;
+    }
+    let epoch = advance(m);
+    log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
+}

@@ -1,0 +1,156 @@
+//! Failure detection: suspicion, reports, the verdict, and its end (section 4).
+
+use crate::health;
+use crate::id::NodeId;
+use crate::machine::{ClusterMachine, log};
+use crate::node::{FailOrigin, FailureReport, NodeHealth, NodeIx};
+use crate::send;
+
+/// Suspects a node that has not answered for T (F-1). Called for each node by the cron.
+pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
+    let node = m.table.node(ix);
+    let Some(sent) = node.clocks.ping_sent else { return };
+    let silent = m.time.now.saturating_sub(sent).min(m.time.now.saturating_sub(node.clocks.data_received));
+    if !node.is_up() || silent <= m.settings.node_timeout_ms {
+        return;
+    }
+    m.table.node_mut(ix).health = NodeHealth::PFail;
+    m.statistics.pfails += 1;
+    m.reconsider();
+    if m.table.me().is_voter() {
+        condemn_if_agreed(m, ix);
+    } else {
+        log!(m, Debug, "NODE {} possibly failing.", m.name(ix));
+    }
+}
+
+/// What gossip says of a node's health (G-10 item 3): `bad` of a voter is a report; a good word takes the
+/// report back.
+pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: Opinion) {
+    match opinion {
+        Opinion::Failing => {
+            if m.table.node(by).is_voter() && report(m, ix, by) {
+                log!(m, Verbose, "Node {} reported node {} as not reachable.", m.name(by), m.name(ix));
+            }
+            condemn_if_agreed(m, ix);
+        }
+        Opinion::Healthy => {
+            let reports = &mut m.table.node_mut(ix).reports;
+            if let Some(at) = reports.iter().position(|report| report.by == by) {
+                reports.swap_remove(at);
+                log!(m, Verbose, "Node {} reported node {} is back online.", m.name(by), m.name(ix));
+            }
+        }
+    }
+}
+
+/// What an entry of gossip says of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opinion {
+    Failing,
+    Healthy,
+}
+
+/// Notes a report; whether it is the first of its reporter. Its time is the next whole second of the wall
+/// clock.
+fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
+    let at = m.time.now + (1_000 - m.time.wall_ms.rem_euclid(1_000)) as u64;
+    let node = m.table.node_mut(ix);
+    if node.is_failed() {
+        return false;
+    }
+    match node.reports.iter_mut().find(|report| report.by == by) {
+        Some(report) => {
+            report.at = report.at.max(at);
+            false
+        }
+        None => {
+            node.reports.push(FailureReport { by, at });
+            true
+        }
+    }
+}
+
+/// Reports about a node that count: young enough, and of voters (F-4). Old ones are dropped.
+pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
+    let limit = m.settings.node_timeout_ms.saturating_mul(2);
+    let now = m.time.now;
+    m.table.node_mut(ix).reports.retain(|report| report.at.saturating_add(limit) > now);
+    let reports = &m.table.node(ix).reports;
+    reports.iter().filter(|report| m.table.node(report.by).is_voter()).count() as u32
+}
+
+/// FAIL, if this node suspects it and a quorum does (F-5).
+fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
+    if m.table.node(ix).health != NodeHealth::PFail {
+        return;
+    }
+    let votes = count_reports(m, ix) + u32::from(m.table.me().is_voter());
+    if votes < health::quorum(m.cluster.size) {
+        return;
+    }
+    log!(m, Notice, "Marking node {} as failing (quorum reached).", m.name(ix));
+    condemn(m, ix);
+    let id = m.table.node(ix).id;
+    send::fail(m, id);
+}
+
+/// FAIL from now on.
+pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
+    let since = m.time.now;
+    m.table.node_mut(ix).health = NodeHealth::Fail { since, origin: FailOrigin::Declared };
+    m.statistics.fails += 1;
+    m.reconsider();
+    m.save();
+}
+
+/// A FAIL message (F-7).
+pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
+    let Some(ix) = m.table.find(&about) else {
+        return;
+    };
+    let node = m.table.node(ix);
+    if ix == m.table.my_ix() || node.is_failed() || node.is_handshake() {
+        return;
+    }
+    log!(m, Notice, "FAIL message received from {} about {}", m.name(sender), m.name(ix));
+    condemn(m, ix);
+}
+
+/// A PONG came on the link out: suspicion ends, and FAIL where nobody took over (F-8).
+pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
+    let node = m.table.node(ix);
+    let is_voter = node.is_voter();
+    let ends = match node.health {
+        NodeHealth::Up => false,
+        NodeHealth::PFail => true,
+        NodeHealth::Fail { origin: FailOrigin::LearnedWithNode, .. } if !node.marks.has_spoken => false,
+        NodeHealth::Fail { since, .. } => {
+            let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
+            if !is_voter {
+                let what = if node.is_replica() { "replica" } else { "primary without slots" };
+                log!(m, Notice, "Clear FAIL state for node {}: {what} is reachable again.", m.name(ix));
+            } else if is_old {
+                log!(
+                    m,
+                    Notice,
+                    "Clear FAIL state for node {}: is reachable again and nobody is serving its slots after some time.",
+                    m.name(ix)
+                );
+            }
+            !is_voter || is_old
+        }
+    };
+    if ends {
+        m.table.node_mut(ix).health = NodeHealth::Up;
+        m.reconsider();
+        m.save();
+    }
+}
+
+/// MY_PRIMARY_FAIL is set exactly while this node is a replica whose primary is FAIL (F-9).
+pub(crate) fn note_my_primary(m: &mut ClusterMachine) {
+    let primary = m.table.me().primary();
+    let failed = primary.is_some_and(|primary| m.table.node(primary).is_failed());
+    m.table.me_mut().marks.my_primary_fail = failed;
+}

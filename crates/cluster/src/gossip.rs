@@ -1,0 +1,226 @@
+//! What messages tell of other nodes, and of the sender beside its header (G-10, W-10).
+
+use crate::address::{NodeLabels, Seen};
+use crate::addresses;
+use crate::failure::{self, Opinion};
+use crate::id::ShardId;
+use crate::machine::{ClusterMachine, log};
+use crate::node::{FailOrigin, MeetFlag, NodeHealth, NodeIx};
+use crate::roles;
+use crate::table::NODES_MAX;
+use crate::wire::{Extension, Flags, ForgottenNode, Gossip, GossipEntry};
+use std::sync::Arc;
+
+/// Flags of an entry that are taken over for a node that was not known.
+const TAKEN: Flags = Flags(Flags::EXTENSIONS.0 | Flags::LIGHT_PUBLISH.0 | Flags::MULTI_MEET.0);
+/// How far the wall clock of a sender may be ahead for its pongs to count.
+const AHEAD_MS: i64 = 500;
+/// How much later a FORGET may end, as another node tells it, to be the same one: seconds are rounded up, and
+/// on their way.
+const SAME_FORGET_MS: u64 = 2_000;
+
+/// The entries of a known sender's message.
+pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
+    if let Some(id) = gossip.invalid_id() {
+        let id = String::from_utf8_lossy(id);
+        log!(m, Warning, "Received gossip about a node with invalid ID {id}.");
+        let count = gossip.invalid_ids;
+        log!(m, Warning, "Node {} gossiped {count} nodes with invalid IDs.", m.name(sender));
+        return;
+    }
+    for entry in gossip.entries() {
+        match m.table.find(&entry.node) {
+            Some(ix) => known(m, sender, ix, &entry),
+            None => unknown(m, &entry),
+        }
+    }
+}
+
+/// A node that nobody named before: it is one of the cluster's, since the sender is (G-10 item 1, G-24).
+fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
+    let is_refused = entry.flags.contains(Flags::NOADDR)
+        || entry.flags.contains(Flags::HANDSHAKE)
+        || m.blacklist.contains(&entry.node, m.time.now)
+        || m.table.len() >= NODES_MAX;
+    if is_refused {
+        return;
+    }
+    let mut node = m.new_node(entry.node);
+    node.place.address = seen(m, entry).owned();
+    node.marks.capabilities = Flags(entry.flags.0 & TAKEN.0);
+    node.marks.no_failover = entry.flags.contains(Flags::NOFAILOVER);
+    if entry.flags.contains(Flags::FAIL) {
+        node.health = NodeHealth::Fail { since: m.time.now, origin: FailOrigin::LearnedWithNode };
+    }
+    let ix = m.table.insert(node);
+    if entry.flags.contains(Flags::PRIMARY) {
+        m.table.make_primary(ix);
+    } else if entry.flags.contains(Flags::REPLICA) {
+        m.table.make_replica(ix, None);
+    }
+    m.reconsider();
+    m.save();
+}
+
+fn seen<'a>(m: &ClusterMachine, entry: &GossipEntry<'a>) -> Seen<'a> {
+    Seen::new(entry.ip, entry.port, entry.other_port, entry.bus_port, m.settings.transport)
+}
+
+fn known(m: &mut ClusterMachine, sender: NodeIx, ix: NodeIx, entry: &GossipEntry<'_>) {
+    if ix == m.table.my_ix() || m.table.node(ix).is_handshake() {
+        return;
+    }
+    let is_failing = entry.flags.contains(Flags::PFAIL) || entry.flags.contains(Flags::FAIL);
+    if ix != sender {
+        let opinion = if is_failing { Opinion::Failing } else { Opinion::Healthy };
+        failure::gossiped(m, ix, sender, opinion);
+    }
+    if is_failing || entry.flags.contains(Flags::NOADDR) {
+        return;
+    }
+    let node = m.table.node(ix);
+    let is_well = node.is_up() && !node.is_without_address() && node.meet == MeetFlag::No;
+    if is_well && node.clocks.ping_sent.is_none() && node.reports.is_empty() {
+        pong_by_hearsay(m, ix, entry);
+    } else if !node.is_up() && !node.place.address.is(&seen(m, entry)) {
+        let seen = seen(m, entry);
+        addresses::take(m, ix, &seen);
+    }
+}
+
+/// A pong that another node has had of a healthy one (G-10 item 4).
+fn pong_by_hearsay(m: &mut ClusterMachine, ix: NodeIx, entry: &GossipEntry<'_>) {
+    let time = m.time;
+    let at_ms = i64::from(entry.pong_received_s) * 1_000;
+    let clocks = &mut m.table.node_mut(ix).clocks;
+    if at_ms > clocks.pong_wall_ms && at_ms <= time.wall_ms + AHEAD_MS {
+        clocks.pong_wall_ms = at_ms;
+        let age = u64::try_from(time.wall_ms - at_ms).unwrap_or(0);
+        let at = time.now.saturating_sub(age);
+        clocks.pong_received = Some(clocks.pong_received.map_or(at, |before| before.max(at)));
+    }
+}
+
+/// Extensions of a known sender (step 12). Names that are absent are cleared (W-10).
+pub(crate) fn extensions(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
+    let mut shard = None;
+    for extension in gossip.extensions() {
+        match extension {
+            Extension::Shard(id) => shard = Some(id),
+            Extension::Forgotten(forgotten) => forget(m, sender, forgotten),
+            Extension::HostName(_)
+            | Extension::HumanName(_)
+            | Extension::ClientIpv4(_)
+            | Extension::ClientIpv6(_)
+            | Extension::ClientPort(_)
+            | Extension::ClientTlsPort(_)
+            | Extension::AvailabilityZone(_) => {}
+        }
+    }
+    labels(m, sender, gossip);
+    take_shard(m, sender, shard);
+}
+
+/// The names that an extension section holds; the old texts stay where they are the same.
+fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
+    let (mut host, mut human, mut zone) = ("", &b""[..], &b""[..]);
+    let (mut ipv4, mut ipv6, mut port, mut tls_port) = (None, None, 0, 0);
+    for extension in gossip.extensions() {
+        match extension {
+            Extension::HostName(text) => host = text,
+            Extension::HumanName(text) => human = text,
+            Extension::AvailabilityZone(text) => zone = text,
+            Extension::ClientIpv4(ip) => ipv4 = Some(ip),
+            Extension::ClientIpv6(ip) => ipv6 = Some(ip),
+            Extension::ClientPort(number) => port = number,
+            Extension::ClientTlsPort(number) => tls_port = number,
+            Extension::Shard(_) | Extension::Forgotten(_) => {}
+        }
+    }
+    let old = &m.table.node(sender).place.labels;
+    let is_same = (&*old.host_name, &*old.human_name, &*old.availability_zone) == (host, human, zone)
+        && (old.client_ipv4, old.client_ipv6, old.client_port, old.client_tls_port)
+            == (ipv4, ipv6, port, tls_port);
+    if is_same {
+        return;
+    }
+    m.table.node_mut(sender).place.labels = NodeLabels {
+        host_name: host.into(),
+        human_name: Arc::from(human),
+        availability_zone: Arc::from(zone),
+        client_ipv4: ipv4,
+        client_ipv6: ipv6,
+        client_port: port,
+        client_tls_port: tls_port,
+    };
+    m.save();
+    m.todo.map = true;
+}
+
+/// The shard that a sender names for itself (N-5). Without a name a replica is of its primary's.
+pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<ShardId>) {
+    if let Some(primary) = m.table.node(sender).primary() {
+        let theirs = m.table.node(primary).shard;
+        if let (Some(id), Some(theirs)) = (shard, theirs)
+            && id != theirs
+        {
+            log!(
+                m,
+                Notice,
+                "Shard id {id} update request for node id {} diverges from existing primary shard id {theirs}, \
+                 rejecting!",
+                m.table.node(sender).id
+            );
+        }
+        if theirs.is_some() || shard.is_none() {
+            return roles::adopt_shard(m, sender, primary);
+        }
+        // The replica knows the shard of a primary that has not said so itself yet.
+        if let Some(id) = shard {
+            set_shard(m, primary, id);
+        }
+        return;
+    }
+    if let Some(id) = shard.filter(|id| m.table.node(sender).shard != Some(*id)) {
+        set_shard(m, sender, id);
+    }
+}
+
+/// Sets the shard of a primary and of all its replicas.
+fn set_shard(m: &mut ClusterMachine, primary: NodeIx, id: ShardId) {
+    m.table.node_mut(primary).shard = Some(id);
+    for at in 0..m.table.node(primary).replicas.len() {
+        let replica = m.table.node(primary).replicas[at];
+        roles::adopt_shard(m, replica, primary);
+    }
+    m.save();
+    m.todo.map = true;
+}
+
+/// The shard extension of a sender whose shard is not known yet counts ahead of its role (W-16).
+pub(crate) fn shard_ahead_of_role(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
+    if m.table.node(sender).shard.is_some() || m.table.node(sender).primary().is_some() {
+        return;
+    }
+    let shard = gossip.extensions().find_map(|extension| match extension {
+        Extension::Shard(id) => Some(id),
+        _ => None,
+    });
+    take_shard(m, sender, shard);
+}
+
+/// A node that an operator has forgotten elsewhere (extension 2, G-21). About this node, its primary and the
+/// sender nothing is believed.
+fn forget(m: &mut ClusterMachine, sender: NodeIx, forgotten: ForgottenNode) {
+    let Some(ix) = m.table.find(&forgotten.node) else { return };
+    if ix == m.table.my_ix() || m.is_my_primary(ix) || ix == sender || forgotten.seconds == 0 {
+        return;
+    }
+    let end = m.time.now.saturating_add(forgotten.seconds.saturating_mul(1_000));
+    if m.table.node(ix).marks.let_in_until.is_some_and(|until| end <= until.saturating_add(SAME_FORGET_MS)) {
+        return;
+    }
+    m.blacklist.add(forgotten.node, forgotten.seconds, m.time.now);
+    log!(m, Notice, "Forgetting node {} as {} does", m.name(ix), m.name(sender));
+    m.delete(ix);
+}

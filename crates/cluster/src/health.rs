@@ -1,0 +1,92 @@
+//! The cluster's state: ok or fail, and how many voters there are (F-20 to F-24).
+
+use crate::machine::{ClusterMachine, DownReason, Sureness, log};
+use crate::output::ClusterState;
+use crate::slots::SLOT_COUNT;
+
+/// Milliseconds that a primary waits after its start (F-21).
+const WRITABLE_DELAY_MS: u64 = 2_000;
+
+/// Evaluates the state (F-20). Size is computed here and nowhere else.
+pub(crate) fn evaluate(m: &mut ClusterMachine) {
+    let now = m.time.now;
+    let is_primary = m.table.me().is_primary();
+    let first = *m.cluster.first.get_or_insert(now);
+    if is_primary && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
+        m.cluster.is_safe_to_join = false;
+        return;
+    }
+    m.cluster.is_safe_to_join = true;
+    let reason = why_down(m);
+    let state = if reason.is_none() { ClusterState::Ok } else { ClusterState::Fail };
+    if state == ClusterState::Ok && m.cluster.state == ClusterState::Fail && is_primary {
+        let delay = m.settings.node_timeout_ms.clamp(500, 5_000);
+        if m.cluster.last_minority.is_some_and(|at| now - at < delay) {
+            return;
+        }
+    }
+    change(m, state, reason);
+}
+
+/// What speaks against ok (F-22).
+fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
+    let (mut size, mut reachable, mut covered) = (0_u32, 0, 0);
+    for (_, node) in m.table.iter() {
+        if node.is_voter() {
+            size += 1;
+            reachable += u32::from(node.is_up());
+        }
+        if !node.is_failed() {
+            covered += node.slot_count;
+        }
+    }
+    m.cluster.size = size;
+    if reachable < quorum(size) {
+        m.cluster.last_minority = Some(m.time.now);
+        return Some(DownReason::Minority);
+    }
+    let is_covered = covered == SLOT_COUNT || !m.settings.require_full_coverage;
+    let is_sure = m.rights.sureness == Sureness::Sure;
+    (!is_covered || !is_sure).then_some(DownReason::Coverage)
+}
+
+/// Voters that decide, out of `size`.
+pub(crate) fn quorum(size: u32) -> u32 {
+    size / 2 + 1
+}
+
+fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason>) {
+    let is_new_reason = reason.is_some() && reason != m.cluster.reason;
+    if state != m.cluster.state {
+        match state {
+            ClusterState::Ok => log!(m, Notice, "Cluster state changed: ok"),
+            ClusterState::Fail => log!(m, Warning, "Cluster state changed: fail"),
+        }
+        m.cluster.state = state;
+        m.statistics.state_changes += 1;
+        m.todo.map = true;
+    }
+    m.cluster.reason = reason;
+    match reason.filter(|_| is_new_reason) {
+        Some(DownReason::Coverage) => log!(
+            m,
+            Warning,
+            "Cluster is currently down: At least one hash slot is not served by any available node. Please check \
+             the 'cluster-require-full-coverage' configuration."
+        ),
+        Some(DownReason::Minority) => {
+            log!(m, Warning, "Cluster is currently down: I am part of a minority partition.");
+        }
+        None => {}
+    }
+}
+
+/// When an evaluation is due without any other event: the ends of the delays (F-21, F-23).
+pub(crate) fn deadline(m: &ClusterMachine) -> Option<u64> {
+    if m.cluster.state == ClusterState::Ok || !m.table.me().is_primary() {
+        return None;
+    }
+    let start = m.cluster.first.map(|first| first + WRITABLE_DELAY_MS);
+    let rejoin = m.cluster.last_minority.map(|at| at + m.settings.node_timeout_ms.clamp(500, 5_000));
+    start.into_iter().chain(rejoin).filter(|at| *at > m.time.now).min()
+}

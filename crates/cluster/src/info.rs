@@ -1,0 +1,229 @@
+//! What is shown of the machine: CLUSTER INFO, LINKS, NODES, and the file's text.
+
+use crate::id::{Epoch, NodeId};
+use crate::link::LinkKind;
+use crate::link_key::LinkKey;
+use crate::machine::ClusterMachine;
+use crate::node::{ClusterNode, LinkOut, NodeHealth, NodeIx, NodeRole};
+use crate::output::{BusLane, ClusterState};
+use crate::slots::Slot;
+use crate::statistics::Statistics;
+use std::fmt::Write as _;
+
+/// The numbers of CLUSTER INFO (V-1), and ours (V-6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub struct ClusterInfo {
+    pub state: ClusterState,
+    pub slots: SlotCounts,
+    pub nodes_pfail: u32,
+    pub nodes_fail: u32,
+    pub voting_nodes_pfail: u32,
+    pub voting_nodes_fail: u32,
+    pub known_nodes: usize,
+    /// Voters at the last evaluation.
+    pub size: u32,
+    pub current_epoch: Epoch,
+    pub my_epoch: Epoch,
+    pub statistics: Statistics,
+    pub saves: crate::durable::SaveCounts,
+}
+
+/// Slots by the health of their owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub struct SlotCounts {
+    pub ok: u32,
+    pub pfail: u32,
+    pub fail: u32,
+}
+
+/// The numbers of this moment: O(nodes).
+pub(crate) fn info(m: &ClusterMachine) -> ClusterInfo {
+    let mut slots = SlotCounts::default();
+    let (mut pfail, mut fail, mut voting_pfail, mut voting_fail) = (0, 0, 0, 0);
+    for (_, node) in m.table.iter() {
+        let count = u32::from(node.slot_count);
+        let voting = u32::from(node.is_voter());
+        match node.health {
+            NodeHealth::Up => slots.ok += count,
+            NodeHealth::PFail => {
+                slots.pfail += count;
+                pfail += 1;
+                voting_pfail += voting;
+            }
+            NodeHealth::Fail { .. } => {
+                slots.fail += count;
+                fail += 1;
+                voting_fail += voting;
+            }
+        }
+    }
+    ClusterInfo {
+        state: m.cluster.state,
+        slots,
+        nodes_pfail: pfail,
+        nodes_fail: fail,
+        voting_nodes_pfail: voting_pfail,
+        voting_nodes_fail: voting_fail,
+        known_nodes: m.table.len(),
+        size: m.cluster.size,
+        current_epoch: m.epochs.current,
+        my_epoch: m.table.node(m.table.primary_of(m.table.my_ix())).config_epoch,
+        statistics: m.statistics.clone(),
+        saves: m.durable.counts,
+    }
+}
+
+/// One link of CLUSTER LINKS (V-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub struct LinkFacts {
+    pub link: LinkKey,
+    /// Whether this node dialled: `to`, else `from`.
+    pub is_out: bool,
+    pub node: NodeId,
+    pub created_wall_ms: i64,
+    pub queue_bytes: usize,
+}
+
+/// Links that have a node.
+pub(crate) fn links(m: &ClusterMachine) -> impl Iterator<Item = LinkFacts> + '_ {
+    m.links.iter().filter_map(|(key, link)| {
+        Some(LinkFacts {
+            link: key,
+            is_out: matches!(link.kind, LinkKind::Out { .. }),
+            node: m.table.node(link.node()?).id,
+            created_wall_ms: link.since_wall_ms,
+            queue_bytes: link.queue.memory(),
+        })
+    })
+}
+
+/// Bytes of a link's lane were written (V-2).
+pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: usize) {
+    m.statistics.bytes_sent += bytes as u64;
+    if lane == BusLane::Publish {
+        m.statistics.pubsub_bytes_sent += bytes as u64;
+    }
+    if let Some(link) = m.links.get_mut(key) {
+        link.queue.written(bytes, lane);
+    }
+}
+
+/// The lines of all nodes as CLUSTER NODES shows them (N-14).
+pub(crate) fn nodes_text(m: &ClusterMachine) -> String {
+    let mut text = String::new();
+    for (ix, node) in m.table.iter() {
+        line(m, &mut text, ix, node, LineReader::Client);
+    }
+    text
+}
+
+/// The text of `nodes.conf` (N-12).
+pub(crate) fn file_text(m: &ClusterMachine) -> String {
+    let mut text = String::new();
+    for (ix, node) in m.table.iter().filter(|(_, node)| !node.is_handshake()) {
+        line(m, &mut text, ix, node, LineReader::File);
+    }
+    // A string takes all that is written.
+    let _ = writeln!(text, "vars currentEpoch {} lastVoteEpoch {}", m.epochs.current, m.epochs.last_vote);
+    text
+}
+
+/// For whom a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineReader {
+    Client,
+    File,
+}
+
+fn line(m: &ClusterMachine, text: &mut String, ix: NodeIx, node: &ClusterNode, reader: LineReader) {
+    let address = &node.place.address;
+    let _ = write!(text, "{} {}:{}@{}", node.id, address.ip, address.tcp_port, address.bus_port);
+    let host = &node.place.labels.host_name;
+    if reader == LineReader::File || !host.is_empty() {
+        let _ = write!(text, ",{host}");
+    }
+    if reader == LineReader::File {
+        aux(text, node);
+    }
+    text.push(' ');
+    flags(text, node, ix == m.table.my_ix());
+    match node.primary() {
+        Some(primary) => {
+            let _ = write!(text, " {}", m.table.node(primary).id);
+        }
+        None => text.push_str(" -"),
+    }
+    let epoch = m.table.node(m.table.primary_of(ix)).config_epoch;
+    let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));
+    let link = if is_linked { "connected" } else { "disconnected" };
+    let _ = write!(text, " {} {} {epoch} {link}", node.clocks.ping_wall_ms, node.clocks.pong_wall_ms);
+    for (first, last) in node.slots.runs() {
+        let _ = match first == last {
+            true => write!(text, " {}", first.number()),
+            false => write!(text, " {}-{}", first.number(), last.number()),
+        };
+    }
+    if ix == m.table.my_ix() {
+        open_slots(m, text);
+    }
+    text.push('\n');
+}
+
+fn open_slots(m: &ClusterMachine, text: &mut String) {
+    let importing = m.table.importing.iter().filter(|(slot, _)| !m.table.migrating.contains_key(*slot));
+    let importing = importing.map(|(slot, from)| (*slot, '<', *from));
+    let migrating = m.table.migrating.iter().map(|(slot, to)| (*slot, '>', *to));
+    let mut open: Vec<(Slot, char, NodeIx)> = importing.chain(migrating).collect();
+    open.sort_by_key(|(slot, _, _)| *slot);
+    for (slot, direction, ix) in open {
+        let _ = write!(text, " [{}-{direction}-{}]", slot.number(), m.table.node(ix).id);
+    }
+}
+
+fn aux(text: &mut String, node: &ClusterNode) {
+    let labels = &node.place.labels;
+    let mut put = |name: &str, value: &dyn std::fmt::Display, is_there: bool| {
+        if is_there {
+            let _ = write!(text, ",{name}={value}");
+        }
+    };
+    let zone = String::from_utf8_lossy(&labels.availability_zone);
+    put("availability-zone", &zone, !zone.is_empty());
+    put("client-tls-port", &labels.client_tls_port, labels.client_tls_port != 0);
+    put("client-tcp-port", &labels.client_port, labels.client_port != 0);
+    if let Some(ip) = labels.client_ipv6 {
+        put("client-ipv6", &ip, true);
+    }
+    if let Some(ip) = labels.client_ipv4 {
+        put("client-ipv4", &ip, true);
+    }
+    put("tls-port", &node.place.address.tls_port, true);
+    let name = String::from_utf8_lossy(&labels.human_name);
+    put("nodename", &name, !name.is_empty());
+    put("shard-id", &node.shown_shard(), true);
+}
+
+fn flags(text: &mut String, node: &ClusterNode, is_me: bool) {
+    let start = text.len();
+    let names = [
+        (is_me, "myself,"),
+        (node.is_primary(), "master,"),
+        (matches!(node.role, NodeRole::Replica(_)), "slave,"),
+        (node.health == NodeHealth::PFail, "fail?,"),
+        (node.is_failed(), "fail,"),
+        (node.is_handshake(), "handshake,"),
+        (node.is_without_address(), "noaddr,"),
+        (node.marks.no_failover, "nofailover,"),
+    ];
+    names.iter().filter(|(is_set, _)| *is_set).for_each(|(_, name)| text.push_str(name));
+    if text.len() == start {
+        text.push_str("noflags,");
+    }
+    text.pop();
+}

@@ -1,0 +1,122 @@
+//! What happens to the machine: inputs, one a step.
+
+use crate::id::{Epoch, NodeId};
+use crate::link_key::LinkKey;
+use crate::output::{BusLane, Generation, PublishScope, Ticket};
+use crate::settings::ClusterSettings;
+use crate::slots::{Slot, SlotSet};
+use sluice_base::Bytes;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// One event.
+#[derive(Clone, Debug)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub enum ClusterInput<'a> {
+    /// The cron: every 100 ms. Late and missing ones are normal.
+    Tick,
+    /// A dialled connection is made.
+    Connected { link: LinkKey },
+    /// Bytes of a link, split anywhere.
+    Received { link: LinkKey, bytes: &'a [u8] },
+    /// Bytes of one lane of a link's queue were written.
+    Sent { link: LinkKey, lane: BusLane, bytes: usize },
+    /// The connection has ended.
+    Closed { link: LinkKey },
+    /// A connection was not made.
+    DialFailed { link: LinkKey, moment: DialMoment },
+    /// The addresses of a host name; none when it has none.
+    Resolved { node: NodeId, addresses: &'a [IpAddr] },
+    /// The file of a generation is durable.
+    Saved { generation: Generation },
+    /// The file of a generation was not written.
+    SaveFailed { generation: Generation },
+    /// How far this node is in the replication stream (N-8): as a primary its own offset, as a replica what
+    /// it has processed.
+    Offset(u64),
+    /// The slots that have keys: at the start, and as the answer to [`crate::ClusterOutput::AskKeys`].
+    KeysIn(&'a SlotSet),
+    /// A command of a client.
+    Command { ticket: Ticket, client: &'a str, command: ClusterCommand<'a> },
+    /// The directives in force.
+    Settings(&'a Arc<ClusterSettings>),
+    /// A message of a client here for subscribers elsewhere.
+    Publish { channel: &'a Bytes, message: &'a Bytes, scope: PublishScope },
+}
+
+/// When a dial failed (G-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialMoment {
+    /// In the call.
+    AtOnce,
+    /// While the connection was being made.
+    Later,
+}
+
+/// Commands that change something here. Arguments are parsed; texts that do not parse are answered by the
+/// caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub enum ClusterCommand<'a> {
+    /// CLUSTER MEET, with the bus port in force.
+    Meet { ip: &'a str, port: i64, bus_port: Option<i64> },
+    /// CLUSTER FORGET.
+    Forget { node: &'a [u8] },
+    /// CLUSTER REPLICATE.
+    Replicate { node: &'a [u8], data: HasKeys },
+    /// CLUSTER REPLICATE NO ONE.
+    ReplicateNoOne,
+    /// CLUSTER RESET.
+    Reset { kind: ResetKind, data: HasKeys },
+    /// CLUSTER ADDSLOTS and ADDSLOTSRANGE: every slot named, in order.
+    AddSlots { slots: &'a [Slot] },
+    /// CLUSTER DELSLOTS and DELSLOTSRANGE.
+    DelSlots { slots: &'a [Slot] },
+    /// CLUSTER FLUSHSLOTS.
+    FlushSlots { data: HasKeys },
+    /// CLUSTER BUMPEPOCH.
+    BumpEpoch,
+    /// CLUSTER SET-CONFIG-EPOCH.
+    SetConfigEpoch { epoch: i64 },
+    /// CLUSTER SAVECONFIG.
+    SaveConfig,
+    /// CLUSTER COUNT-FAILURE-REPORTS.
+    CountFailureReports { node: &'a [u8] },
+    /// DEBUG CLUSTERLINK KILL.
+    KillLinks { direction: LinkDirection, node: &'a [u8] },
+}
+
+/// Whether the keyspace has keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub enum HasKeys {
+    Yes,
+    No,
+}
+
+/// CLUSTER RESET SOFT or HARD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub enum ResetKind {
+    Soft,
+    Hard,
+}
+
+/// Which links of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub enum LinkDirection {
+    To,
+    From,
+    All,
+}
+
+/// An epoch of a command: 0 and above.
+pub(crate) fn epoch_of(number: i64) -> Option<Epoch> {
+    u64::try_from(number).ok().map(Epoch)
+}

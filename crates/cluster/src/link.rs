@@ -1,0 +1,163 @@
+//! Links of the bus: which connection belongs to which node, and what waits on it.
+//!
+//! Invariants: (1) a key is never given out twice, so that a late input about a closed link finds nothing;
+//! (2) a link out has a node for as long as it lives.
+
+use crate::address::IpText;
+use crate::link_key::LinkKey;
+use crate::node::{Ms, NodeIx};
+use crate::output::BusLane;
+use crate::wire::ReceiveBuffer;
+use std::collections::VecDeque;
+
+/// The direction of a link, and the other end as far as known.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkKind {
+    /// Dialled to the node.
+    Out { node: NodeIx, target: DialTarget },
+    /// Accepted; a message of a known node binds it (G-5).
+    In { node: Option<NodeIx>, peer: IpText, local: IpText },
+}
+
+/// Which address of a node was dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DialTarget {
+    Announced,
+    /// An address that may be the node's (G-23).
+    Candidate(IpText),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct BusLink {
+    pub(crate) kind: LinkKind,
+    pub(crate) since: Ms,
+    /// Wall time of `since`, for CLUSTER LINKS.
+    pub(crate) since_wall_ms: i64,
+    /// Whether the connection is made.
+    pub(crate) is_open: bool,
+    /// Whether a message with EXT_DATA came on the link (W-9).
+    pub(crate) reads_extensions: bool,
+    /// When the last PONG came on this very link.
+    pub(crate) pong_at: Option<Ms>,
+    pub(crate) queue: SendQueue,
+    /// Bytes of a message that is not whole. SlotsTaken out while its messages are handled.
+    pub(crate) inbox: ReceiveBuffer,
+}
+
+/// Messages that were handed out for a link and are not written yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SendQueue {
+    /// Bytes of each message that are left to write, and the message's memory: the control lane's, then the
+    /// published ones.
+    lanes: [VecDeque<(usize, usize)>; 2],
+    memory: usize,
+}
+
+/// Memory of a queue without a message, as the reference counts (G-30).
+pub(crate) const QUEUE_BASE_BYTES: usize = 48;
+/// What each queued message adds: the entry of the list, the block's head.
+const MESSAGE_OVERHEAD_BYTES: usize = 24 + 16;
+
+impl SendQueue {
+    /// Adds a message of `bytes`, for which `allocated` bytes count.
+    pub(crate) fn push(&mut self, bytes: usize, allocated: usize, lane: BusLane) {
+        let memory = allocated + MESSAGE_OVERHEAD_BYTES;
+        self.lanes[lane as usize].push_back((bytes, memory));
+        self.memory += memory;
+    }
+
+    /// Takes off what was written of a lane.
+    pub(crate) fn written(&mut self, mut bytes: usize, lane: BusLane) {
+        let messages = &mut self.lanes[lane as usize];
+        while let Some((left, memory)) = messages.front_mut() {
+            let part = bytes.min(*left);
+            *left -= part;
+            bytes -= part;
+            if *left > 0 {
+                return;
+            }
+            self.memory -= *memory;
+            messages.pop_front();
+        }
+    }
+
+    /// Bytes of memory, as `send-buffer-allocated` and the limit count them (G-30, G-31).
+    pub(crate) fn memory(&self) -> usize {
+        QUEUE_BASE_BYTES + self.memory
+    }
+}
+
+impl BusLink {
+    /// The node of the link, if it has one.
+    pub(crate) fn node(&self) -> Option<NodeIx> {
+        match self.kind {
+            LinkKind::Out { node, .. } => Some(node),
+            LinkKind::In { node, .. } => node,
+        }
+    }
+
+    pub(crate) fn is_out(&self) -> bool {
+        matches!(self.kind, LinkKind::Out { .. })
+    }
+}
+
+/// All links.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    places: Vec<(u32, Option<Box<BusLink>>)>,
+    free: Vec<u32>,
+    live: usize,
+}
+
+impl Links {
+    /// Adds a link and names it.
+    pub(crate) fn insert(&mut self, link: BusLink) -> LinkKey {
+        self.live += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[index as usize];
+        place.1 = Some(Box::new(link));
+        LinkKey { index, generation: place.0 }
+    }
+
+    pub(crate) fn get(&self, key: LinkKey) -> Option<&BusLink> {
+        let (generation, link) = self.places.get(key.index as usize)?;
+        link.as_deref().filter(|_| *generation == key.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: LinkKey) -> Option<&mut BusLink> {
+        let (generation, link) = self.places.get_mut(key.index as usize)?;
+        link.as_deref_mut().filter(|_| *generation == key.generation)
+    }
+
+    /// Takes a link away; its key names nothing from now on.
+    pub(crate) fn remove(&mut self, key: LinkKey) -> Option<BusLink> {
+        let place = self.places.get_mut(key.index as usize).filter(|place| place.0 == key.generation)?;
+        let link = place.1.take()?;
+        self.live -= 1;
+        if let Some(next) = place.0.checked_add(1) {
+            place.0 = next;
+            self.free.push(key.index);
+        }
+        Some(*link)
+    }
+
+    /// How many links there are.
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// The first link that is asked for.
+    pub(crate) fn find(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
+        self.iter().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
+        self.places.iter().zip(0_u32..).filter_map(|((generation, link), index)| {
+            Some((LinkKey { index, generation: *generation }, link.as_deref()?))
+        })
+    }
+}

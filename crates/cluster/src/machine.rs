@@ -1,0 +1,307 @@
+//! The state of the machine, and what every part of it needs: logs, names of nodes, links that end, nodes
+//! that go.
+
+use crate::address::LogName;
+use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
+use crate::id::{Epoch, NodeId, ShardId};
+use crate::link::{LinkKind, Links};
+use crate::link_key::LinkKey;
+use crate::node::{ClusterNode, LinkOut, Ms, NodeIx, NodeRole};
+use crate::output::{ClusterOutput, ClusterState};
+use crate::settings::ClusterSettings;
+use crate::slots::{Slot, SlotSet};
+use crate::statistics::Statistics;
+use crate::table::{Blacklist, NodeTable};
+use crate::wire::GossipBuffer;
+use sluice_base::Rng;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// Writes a line of the log, which is made only if its level is asked for.
+macro_rules! log {
+    ($machine:expr, $level:ident, $($text:tt)+) => {
+        if $machine.settings.log_level <= sluice_base::LogLevel::$level {
+            let text = format!($($text)+);
+            $machine.out.push_back(crate::output::ClusterOutput::Log(sluice_base::LogLevel::$level, text));
+        }
+    };
+}
+pub(crate) use log;
+
+/// The time of the step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepTime {
+    pub(crate) now: Ms,
+    pub(crate) wall_ms: i64,
+}
+
+/// Epochs of the cluster (E-1). Each primary's own is in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epochs {
+    pub(crate) current: Epoch,
+    pub(crate) last_vote: Epoch,
+}
+
+/// Why the cluster is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DownReason {
+    Coverage,
+    Minority,
+}
+
+/// The cluster's state and how it came about (F-20 to F-24).
+#[derive(Clone, Debug)]
+pub(crate) struct StateOfCluster {
+    pub(crate) state: ClusterState,
+    pub(crate) reason: Option<DownReason>,
+    /// When the state was first evaluated in this process.
+    pub(crate) first: Option<Ms>,
+    /// Whether votes may be given (F-21).
+    pub(crate) is_safe_to_join: bool,
+    /// Voters at the last evaluation.
+    pub(crate) size: u32,
+    pub(crate) last_minority: Option<Ms>,
+}
+
+/// Whether this node's own line of the file could be read (N-26).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sureness {
+    Sure,
+    Unsure { warned: Option<Ms> },
+}
+
+/// Whether the epochs of the file could be read (N-27).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum VoteRight {
+    Free,
+    EpochUnknown { since: Ms, heard: Vec<NodeId> },
+}
+
+/// A manual failover of this node as a primary (M3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManualFailover {
+    Off,
+    Paused { replica: NodeIx, end: Ms },
+}
+
+/// What a settle has to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Todo {
+    /// Evaluate the cluster's state.
+    pub(crate) evaluate: bool,
+    /// Give out a new map of slots.
+    pub(crate) map: bool,
+}
+
+/// What this node owes its own keys.
+#[derive(Clone, Debug)]
+pub(crate) struct StrayKeys {
+    /// Slots whose keys are here although another node owned them at the start: they wait for the owner's
+    /// claim.
+    pub(crate) strays: SlotSet,
+    /// Slots taken from this node in the message being handled, with keys perhaps (E-15).
+    pub(crate) dirty: SlotSet,
+}
+
+/// The state.
+pub(crate) struct ClusterMachine {
+    pub(crate) settings: Arc<ClusterSettings>,
+    pub(crate) time: StepTime,
+    pub(crate) rng: Rng,
+    pub(crate) table: NodeTable,
+    pub(crate) links: Links,
+    pub(crate) blacklist: Blacklist,
+    pub(crate) epochs: Epochs,
+    pub(crate) cluster: StateOfCluster,
+    pub(crate) durable: Durable,
+    pub(crate) manual: ManualFailover,
+    pub(crate) rights: VotingRights,
+    pub(crate) keys: StrayKeys,
+    pub(crate) todo: Todo,
+    pub(crate) cron: CronMemory,
+    pub(crate) statistics: Statistics,
+    pub(crate) out: VecDeque<ClusterOutput>,
+}
+
+/// What this node may do after a damaged file.
+#[derive(Clone, Debug)]
+pub(crate) struct VotingRights {
+    pub(crate) sureness: Sureness,
+    pub(crate) votes: VoteRight,
+}
+
+/// What the cron remembers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CronMemory {
+    pub(crate) rounds: u64,
+    /// Room for the draws of gossip, kept between messages.
+    pub(crate) draws: Vec<NodeIx>,
+    /// Room for gossip and for a message while they are made.
+    pub(crate) gossip: GossipBuffer,
+    pub(crate) packet: Vec<u8>,
+}
+
+impl ClusterMachine {
+    /// The state of a new process whose table is `table`.
+    pub(crate) fn new(
+        table: NodeTable,
+        epochs: Epochs,
+        settings: Arc<ClusterSettings>,
+        rng: Rng,
+    ) -> ClusterMachine {
+        let told = ToldView { current_epoch: epochs.current, claim: OwnClaim::Replica { of: None } };
+        let mut machine = ClusterMachine {
+            settings,
+            time: StepTime::default(),
+            rng,
+            table,
+            links: Links::default(),
+            blacklist: Blacklist::default(),
+            epochs,
+            cluster: StateOfCluster {
+                state: ClusterState::Fail,
+                reason: None,
+                first: None,
+                is_safe_to_join: false,
+                size: 0,
+                last_minority: None,
+            },
+            durable: Durable::new(told),
+            manual: ManualFailover::Off,
+            rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
+            keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
+            todo: Todo { evaluate: true, map: true },
+            cron: CronMemory::default(),
+            statistics: Statistics::default(),
+            out: VecDeque::new(),
+        };
+        machine.durable.told = machine.view();
+        machine
+    }
+
+    /// What the state of this moment says of this node.
+    pub(crate) fn view(&self) -> ToldView {
+        let me = self.table.me();
+        let claim = match me.role {
+            NodeRole::Replica(primary) => {
+                OwnClaim::Replica { of: primary.map(|primary| self.table.node(primary).id) }
+            }
+            NodeRole::Primary | NodeRole::Unknown => {
+                OwnClaim::Primary { config_epoch: me.config_epoch, slots: Box::new(me.slots.clone()) }
+            }
+        };
+        ToldView { current_epoch: self.epochs.current, claim }
+    }
+
+    /// The file has to be written again.
+    pub(crate) fn save(&mut self) {
+        self.durable.changed();
+    }
+
+    /// Tells every node what this one is by now, once that is durable.
+    pub(crate) fn announce(&mut self) {
+        self.durable.hold(Withheld::Announce);
+    }
+
+    /// Evaluates the cluster's state, and gives out the map, at the end of the step.
+    pub(crate) fn reconsider(&mut self) {
+        self.todo = Todo { evaluate: true, map: true };
+    }
+
+    /// Whether this node is a replica of `ix`.
+    pub(crate) fn is_my_primary(&self, ix: NodeIx) -> bool {
+        self.table.me().primary() == Some(ix)
+    }
+
+    /// Id and name of a node, for the log (N-6).
+    pub(crate) fn name(&self, ix: NodeIx) -> NamedNode<'_> {
+        NamedNode(self.table.node(ix), self.named(ix))
+    }
+
+    fn named(&self, ix: NodeIx) -> LogName<'_> {
+        let node = self.table.node(ix);
+        LogName {
+            labels: &node.place.labels,
+            address: &node.place.address,
+            transport: self.settings.transport,
+        }
+    }
+
+    /// A new node, of which nothing but the id is known.
+    pub(crate) fn new_node(&mut self, id: NodeId) -> ClusterNode {
+        let shard = ShardId::random(&mut self.rng);
+        ClusterNode::new(id, shard, self.time.now)
+    }
+
+    /// Closes a link, on both sides of the interface.
+    pub(crate) fn close(&mut self, key: LinkKey) {
+        if self.unlink(key) {
+            self.out.push_back(ClusterOutput::Close { link: key });
+        }
+    }
+
+    /// Takes a link that has ended out of the state; whether it was there.
+    pub(crate) fn unlink(&mut self, key: LinkKey) -> bool {
+        let Some(link) = self.links.remove(key) else { return false };
+        let now = self.time.now;
+        match link.kind {
+            LinkKind::Out { node, .. } => self.table.node_mut(node).place.link_out = LinkOut::None,
+            LinkKind::In { node: Some(node), .. } => {
+                let node = self.table.node_mut(node);
+                if node.place.link_in == Some(key) {
+                    node.place.link_in = None;
+                    node.clocks.link_in_lost = now;
+                }
+            }
+            LinkKind::In { node: None, .. } => {}
+        }
+        true
+    }
+
+    /// Closes the link out of a node; the next cron dials again.
+    pub(crate) fn drop_link_out(&mut self, ix: NodeIx) {
+        if let Some(key) = self.table.node(ix).place.link_out.key() {
+            self.close(key);
+        }
+    }
+
+    /// Takes a node and its links away (G-22).
+    pub(crate) fn delete(&mut self, ix: NodeIx) {
+        self.drop_link_out(ix);
+        if let Some(key) = self.table.node(ix).place.link_in {
+            self.close(key);
+        }
+        if matches!(self.manual, ManualFailover::Paused { replica, .. } if replica == ix) {
+            self.manual = ManualFailover::Off;
+            self.out.push_back(ClusterOutput::Unpause);
+        }
+        let slots = self.table.delete(ix);
+        self.channels_gone(slots);
+        self.reconsider();
+        self.save();
+    }
+
+    /// Takes a slot from its owner.
+    pub(crate) fn unbind(&mut self, slot: Slot) -> Option<NodeIx> {
+        let owner = self.table.unbind(slot)?;
+        self.reconsider();
+        Some(owner)
+    }
+
+    /// Tells subscribers of sharded channels that their slots are elsewhere.
+    pub(crate) fn channels_gone(&mut self, slots: SlotSet) {
+        if !slots.is_empty() {
+            self.out.push_back(ClusterOutput::ChannelsGone(Box::new(slots)));
+        }
+    }
+}
+
+/// A node as the log names it: `<id> (<name>)`.
+pub(crate) struct NamedNode<'a>(&'a ClusterNode, LogName<'a>);
+
+impl fmt::Display for NamedNode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.0.id, self.1)
+    }
+}

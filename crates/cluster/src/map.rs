@@ -1,0 +1,58 @@
+//! The map of slots that the gate and the readers of CLUSTER SLOTS and SHARDS work with.
+
+use crate::durable::OwnClaim;
+use crate::machine::ClusterMachine;
+use crate::node::{ClusterNode, NodeIx, NodeRole};
+use crate::output::{MapNode, SlotMap};
+use crate::slots::{SLOT_COUNT, Slot, SlotSet};
+
+/// The map of this moment: O(slots + nodes).
+pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
+    let mut positions = vec![0_u16; m.table.positions() as usize];
+    let mut nodes = Vec::with_capacity(m.table.len());
+    for ix in m.table.by_id() {
+        nodes.push(node(m, ix));
+        positions[ix.0 as usize] = nodes.len() as u16;
+    }
+    let slots = (0..SLOT_COUNT).filter_map(Slot::new);
+    let owners = slots.map(|slot| m.table.owner(slot).map_or(0, |ix| positions[ix.0 as usize]));
+    let open = |slots: &std::collections::BTreeMap<Slot, NodeIx>| {
+        slots.iter().map(|(slot, ix)| (*slot, m.table.node(*ix).id)).collect()
+    };
+    SlotMap {
+        state: m.cluster.state,
+        owners: owners.collect(),
+        nodes,
+        postponed: postponed(m),
+        my_primary: m.table.me().primary().map(|ix| m.table.node(ix).id),
+        migrating: open(&m.table.migrating),
+        importing: open(&m.table.importing),
+    }
+}
+
+/// Slots of mine that the file does not have yet.
+fn postponed(m: &ClusterMachine) -> SlotSet {
+    let mut slots = m.table.me().slots.clone();
+    if let OwnClaim::Primary { slots: told, .. } = &m.durable.told.claim {
+        told.iter().for_each(|slot| {
+            slots.remove(slot);
+        });
+    }
+    slots
+}
+
+fn node(m: &ClusterMachine, ix: NodeIx) -> MapNode {
+    let node: &ClusterNode = m.table.node(ix);
+    MapNode {
+        id: node.id,
+        shard: node.shown_shard(),
+        address: node.place.address.clone(),
+        labels: node.place.labels.clone(),
+        health: node.health,
+        is_loading: node.is_replica() && node.offset == 0,
+        primary: node.primary().map(|primary| m.table.node(primary).id),
+        is_myself: ix == m.table.my_ix(),
+        is_hidden: node.is_handshake() || node.is_without_address() || node.role == NodeRole::Unknown,
+        config_epoch: m.table.node(m.table.primary_of(ix)).config_epoch,
+    }
+}

@@ -1,0 +1,219 @@
+//! How nodes come to know each other (G-12 to G-20).
+
+use crate::address::{IpText, Seen};
+use crate::addresses;
+use crate::failure;
+use crate::id::NodeId;
+use crate::link::{DialTarget, LinkKind};
+use crate::link_key::LinkKey;
+use crate::machine::{ClusterMachine, log};
+use crate::node::{ClusterNode, Initiator, LinkOut, MeetFlag, NodeIx, NodeStanding};
+use crate::send;
+use crate::table::{HANDSHAKES_MAX, NODES_MAX};
+use crate::wire::{Flags, Gossip, Header};
+
+/// MEETs that are sent unasked to a node until a link in of it is bound (G-13).
+const AUTO_MEETS_MAX: u8 = 3;
+
+/// Begins a handshake with an address. `None` if one is under way, or there is no room.
+pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiator) -> Option<NodeIx> {
+    let handshakes = m.table.iter().filter(|(_, node)| node.is_handshake());
+    let mut count = 0;
+    for (_, node) in handshakes {
+        count += 1;
+        let address = &node.place.address;
+        if *address.ip == *seen.ip && address.bus_port == seen.bus_port {
+            return None;
+        }
+    }
+    if count >= HANDSHAKES_MAX || m.table.len() >= NODES_MAX {
+        log!(m, Warning, "Too many nodes or handshakes: {}:{} is not met", seen.ip, seen.bus_port);
+        return None;
+    }
+    let id = NodeId::random(&mut m.rng);
+    let mut node = m.new_node(id);
+    node.standing = NodeStanding::Handshake { since: m.time.now, initiator };
+    if initiator == Initiator::Met {
+        node.meet = MeetFlag::Wanted;
+    }
+    node.place.address = seen.owned();
+    Some(m.table.insert(node))
+}
+
+/// A MEET of a node that is not known, on a link without a node (G-12). One whose id an operator forgot is
+/// let in only if it knows nobody of this cluster: it is not on its way back by itself then.
+pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &Header<'_>, gossip: &Gossip<'_>) {
+    let Some(link) = m.links.get(key) else { return };
+    let LinkKind::In { node: None, peer, .. } = &link.kind else { return };
+    let peer = IpText::clone(peer);
+    if m.blacklist.contains(&header.sender, m.time.now) {
+        let my_id = m.table.me().id;
+        let knows_us =
+            gossip.entries().any(|entry| entry.node == my_id || m.table.find(&entry.node).is_some());
+        if knows_us {
+            log!(m, Debug, "Ignoring MEET of the forgotten node {}", header.sender);
+            return;
+        }
+    }
+    let seen = send::seen(m, header, &peer);
+    if let Some(ix) = begin(m, &seen, Initiator::MetBy) {
+        m.table.node_mut(ix).marks.let_in_until = m.blacklist.remove(&header.sender);
+        bind(m, key, ix);
+    }
+}
+
+/// Binds a link in to a node; an older one of the node is closed (G-5).
+pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
+    if let Some(old) = m.table.node(ix).place.link_in.filter(|old| *old != key) {
+        log!(m, Debug, "Replacing inbound link of node {}", m.name(ix));
+        m.close(old);
+    }
+    if let Some(link) = m.links.get_mut(key)
+        && let LinkKind::In { node, .. } = &mut link.kind
+    {
+        *node = Some(ix);
+        let node = m.table.node_mut(ix);
+        node.place.link_in = Some(key);
+        node.marks.auto_meets = 0;
+    }
+}
+
+/// The first answer on a link out of a handshake (G-14). Whether the link and its node still stand.
+pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &Header<'_>) -> bool {
+    let peer = IpText::clone(&m.table.node(ix).place.address.ip);
+    if header.sender == m.table.me().id {
+        m.delete(ix);
+        return false;
+    }
+    if let Some(known) = m.table.find(&header.sender) {
+        log!(
+            m,
+            Verbose,
+            "Handshake: we already know node {}, updating the address if needed.",
+            m.name(known)
+        );
+        let seen = send::seen(m, header, &peer);
+        m.delete(ix);
+        addresses::take(m, known, &seen);
+        return false;
+    }
+    m.table.rename(ix, header.sender);
+    m.table.node_mut(ix).standing = NodeStanding::Known;
+    if header.flags.contains(Flags::PRIMARY) {
+        m.table.make_primary(ix);
+    } else if header.flags.contains(Flags::REPLICA) {
+        m.table.make_replica(ix, None);
+    }
+    if let Some(link) = m.links.get_mut(key) {
+        link.pong_at = Some(m.time.now);
+    }
+    log!(m, Debug, "Handshake with node {} completed.", m.name(ix));
+    m.reconsider();
+    m.save();
+    true
+}
+
+/// An id that is not the link's node's (G-16). At an address that was a candidate alone, the candidate is
+/// dropped.
+pub(crate) fn is_somebody_else(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
+    let target = match m.links.get(key).map(|link| &link.kind) {
+        Some(LinkKind::Out { target, .. }) => target.clone(),
+        _ => return,
+    };
+    if let DialTarget::Candidate(ip) = target {
+        addresses::drop_candidate(m, ix, &ip);
+        m.close(key);
+        return;
+    }
+    let node = m.table.node(ix);
+    let age = m.time.now - node.clocks.created;
+    log!(
+        m,
+        Notice,
+        "PONG contains mismatching sender ID. About node {} in shard {} added {age} ms ago, having flags {}",
+        m.name(ix),
+        node.shown_shard(),
+        node.flags().0
+    );
+    let was_failed = node.is_failed();
+    let id = node.id;
+    let node = m.table.node_mut(ix);
+    node.standing = NodeStanding::NoAddr;
+    // The ip is kept to be tried again with those that the node's name has.
+    let ip = std::mem::replace(&mut node.place.address, crate::address::NodeAddress::none()).ip;
+    log!(m, Debug, "Node {id} is not at {ip} any more");
+    m.close(key);
+    m.reconsider();
+    m.save();
+    if !was_failed {
+        failure::condemn(m, ix);
+        send::fail(m, id);
+    }
+}
+
+/// A message of the node itself: no MEET has to be repeated (G-13).
+pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
+    if m.table.node(ix).meet == MeetFlag::Wanted {
+        m.table.node_mut(ix).meet = MeetFlag::No;
+        log!(m, Notice, "Successfully completed handshake with {}", m.name(ix));
+    }
+}
+
+/// MEET of a known node that this one has a link to: it has forgotten me, and a new link makes it bind me
+/// (G-19).
+pub(crate) fn met_again(m: &mut ClusterMachine, ix: NodeIx) {
+    let node = m.table.node(ix);
+    let is_old = m.time.now - node.clocks.created > m.settings.handshake_ms();
+    if is_old && node.place.link_out != LinkOut::None {
+        log!(
+            m,
+            Notice,
+            "Freeing outbound link to node {} after receiving a MEET packet from this known node",
+            m.name(ix)
+        );
+        m.drop_link_out(ix);
+    }
+}
+
+/// Ends a handshake that has taken too long (G-15). Whether the node is gone.
+pub(crate) fn expire(m: &mut ClusterMachine, ix: NodeIx) -> bool {
+    let NodeStanding::Handshake { since, .. } = m.table.node(ix).standing else { return false };
+    if m.time.now - since <= m.settings.handshake_ms() {
+        return false;
+    }
+    let address = &m.table.node(ix).place.address;
+    log!(m, Warning, "Clusterbus handshake timeout {}:{}", address.ip, address.bus_port);
+    m.delete(ix);
+    true
+}
+
+/// MEET to a node that does not dial back (G-13). Called by the cron for each node.
+pub(crate) fn meet_if_deaf(m: &mut ClusterMachine, ix: NodeIx) {
+    let now = m.time.now;
+    let limit = m.settings.handshake_ms();
+    let node = m.table.node(ix);
+    let LinkOut::Open(key) = node.place.link_out else { return };
+    if !is_deaf(node, now, limit) {
+        return;
+    }
+    let answered = m.links.get(key).and_then(|link| link.pong_at);
+    if answered.is_none_or(|at| now - at > m.settings.node_timeout_ms) {
+        return;
+    }
+    log!(m, Notice, "Sending MEET packet to node {} because there is no inbound link for it", m.name(ix));
+    let node = m.table.node_mut(ix);
+    node.meet = MeetFlag::Wanted;
+    node.marks.auto_meets += 1;
+    send::meet(m, ix);
+}
+
+fn is_deaf(node: &ClusterNode, now: u64, limit: u64) -> bool {
+    node.standing == NodeStanding::Known
+        && node.meet == MeetFlag::No
+        && node.is_up()
+        && node.place.link_in.is_none()
+        && now.saturating_sub(node.clocks.link_in_lost) > limit
+        && node.clocks.meet_sent.is_none_or(|at| now - at > limit)
+        && node.marks.capabilities.contains(Flags::MULTI_MEET)
+        && node.marks.auto_meets < AUTO_MEETS_MAX
+}

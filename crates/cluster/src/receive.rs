@@ -1,0 +1,366 @@
+//! One message after another, in the order of 2.5.
+
+use crate::address::IpText;
+use crate::addresses;
+use crate::claims;
+use crate::epochs;
+use crate::failure;
+use crate::gossip;
+use crate::link::{DialTarget, LinkKind};
+use crate::link_key::LinkKey;
+use crate::machine::{ClusterMachine, log};
+use crate::manual;
+use crate::meet;
+use crate::node::{ClusterNode, NodeIx, NodeStanding};
+use crate::output::{ClusterOutput, PublishScope};
+use crate::roles::{self, HeaderVerdict};
+use crate::send;
+use crate::settings::{OnPacketDrop, PacketFilter};
+use crate::slots::SlotSet;
+use crate::statistics::COUNTED_TYPES;
+use crate::voter;
+use crate::wire::{
+    self, Body, Flags, Gossip, Header, LightBody, Message, MessageType, Prefix, Published, Received,
+};
+use sluice_base::Bytes;
+
+/// Bytes of a published message that a known node may send.
+const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
+/// Flags of a header that are taken as what the sender can do.
+const CAPABILITIES: u16 = Flags::LIGHT_PUBLISH.0 | Flags::MULTI_MEET.0;
+
+/// Bytes of a link (step 1). What is not a whole message is kept.
+pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
+    let Some(link) = m.links.get_mut(key) else { return };
+    let mut inbox = std::mem::take(&mut link.inbox);
+    loop {
+        let of_link = m.links.get(key).and_then(|link| link.node());
+        let is_known = |ix: NodeIx| !m.table.node(ix).is_handshake();
+        let mut rest = input;
+        let received = inbox.next(&mut rest, PUBLISHED_MAX, |sender| match sender {
+            Some(id) => m.table.find(&id).is_some_and(is_known),
+            None => of_link.is_some_and(is_known),
+        });
+        input = &input[input.len() - rest.len()..];
+        match received {
+            None => break,
+            Some(Received::Message(bytes)) => whole(m, key, bytes),
+            Some(Received::PassedOver(prefix)) => count(m, prefix, prefix.length as usize),
+            Some(Received::Bad(_)) => {
+                let peer = peer_of(m, key);
+                log!(m, Warning, "Bad message length or signature received on the Cluster bus from {peer}.");
+                m.close(key);
+            }
+        }
+        if m.links.get(key).is_none() {
+            return;
+        }
+    }
+    if let Some(link) = m.links.get_mut(key) {
+        link.inbox = inbox;
+    }
+}
+
+/// Counts a message that came whole, also if it is dropped (step 2).
+fn count(m: &mut ClusterMachine, prefix: Prefix, bytes: usize) {
+    let bytes = bytes as u64;
+    m.statistics.bytes_received += bytes;
+    if let Some(counter) = m.statistics.received.get_mut(usize::from(prefix.number)) {
+        *counter += 1;
+    }
+    match MessageType::from_number(prefix.number) {
+        Some(MessageType::Publish | MessageType::PublishShard) => m.statistics.pubsub_bytes_received += bytes,
+        Some(MessageType::Module) => m.statistics.module_bytes_received += bytes,
+        _ => {}
+    }
+}
+
+/// One whole message (steps 2 to 4).
+fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
+    let Some(Ok(prefix)) = Prefix::of(bytes) else { return };
+    count(m, prefix, bytes.len());
+    let is_dropped = match m.settings.debug.packet_filter {
+        PacketFilter::None => false,
+        PacketFilter::All => true,
+        PacketFilter::Type(number) => number == prefix.number,
+    };
+    if is_dropped {
+        if m.settings.debug.on_packet_drop == OnPacketDrop::Close {
+            m.close(key);
+        }
+        return;
+    }
+    match wire::parse(bytes) {
+        Ok(message) => message_of(m, key, &message),
+        Err(invalid) => {
+            m.statistics.invalid_packets += 1;
+            if invalid.is_logged() {
+                log!(m, Warning, "{invalid}");
+            }
+            if invalid.breach == wire::Breach::SenderId {
+                end_handshake(m, key);
+            }
+        }
+    }
+}
+
+/// The other end of a handshake is no node.
+fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
+    let link = m.links.get(key).filter(|link| link.is_out());
+    if let Some(ix) = link.and_then(|link| link.node()).filter(|ix| m.table.node(*ix).is_handshake()) {
+        m.delete(ix);
+    }
+}
+
+/// One checked message of a link.
+pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &Message<'_>) {
+    match message {
+        Message::Full(header, body) => full(m, key, header, body),
+        Message::Light(body) => light(m, key, body),
+    }
+}
+
+/// A message without a sender: the link has to have one (step 5).
+fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
+    let Some(link) = m.links.get(key) else { return };
+    let Some(ix) = link.node().filter(|ix| !m.table.node(*ix).is_handshake()) else {
+        let peer = peer_of(m, key);
+        log!(
+            m,
+            Notice,
+            "Closing link for {peer} that sent a lightweight message as its first message on the link"
+        );
+        m.close(key);
+        return;
+    };
+    m.table.node_mut(ix).clocks.data_received = m.time.now;
+    match body {
+        LightBody::Publish(published) => deliver(m, published, PublishScope::All),
+        LightBody::PublishShard(published) => deliver(m, published, PublishScope::Shard),
+        LightBody::Module => {}
+    }
+}
+
+fn deliver(m: &mut ClusterMachine, published: &Published<'_>, scope: PublishScope) {
+    let (channel, message) = (Bytes::copy_from(published.channel), Bytes::copy_from(published.message));
+    m.out.push_back(ClusterOutput::Deliver { channel, message, scope });
+}
+
+fn peer_of(m: &ClusterMachine, key: LinkKey) -> IpText {
+    match m.links.get(key).map(|link| &link.kind) {
+        Some(LinkKind::In { peer, .. }) => IpText::clone(peer),
+        Some(LinkKind::Out { node, target }) => match target {
+            DialTarget::Announced => IpText::clone(&m.table.node(*node).place.address.ip),
+            DialTarget::Candidate(ip) => IpText::clone(ip),
+        },
+        None => "".into(),
+    }
+}
+
+/// A message with a header (steps 6 to 13).
+fn full(m: &mut ClusterMachine, key: LinkKey, header: &Header<'_>, body: &Body<'_>) {
+    let Some(link) = m.links.get_mut(key) else { return };
+    link.reads_extensions |= header.message_flags.reads_extensions;
+    let of_link = link.node();
+    let is_out = link.is_out();
+    if header.sender == m.table.me().id {
+        // only a handshake with myself is ended by my own id.
+        if is_out && of_link.is_some_and(|ix| m.table.node(ix).is_handshake()) {
+            end_handshake(m, key);
+        } else if !is_out && matches!(body, Body::Ping(_) | Body::Meet(_)) {
+            send::gossip(m, key, MessageType::Pong);
+        }
+        return;
+    }
+    // A header of another id than the link's node says nothing of that node: the reference takes epochs and
+    // offset from it, and so from whoever got the address.
+    let sender = m.table.find(&header.sender).filter(|ix| !m.table.node(*ix).is_handshake());
+    let is_strange =
+        is_out && of_link.is_some_and(|ix| !m.table.node(ix).is_handshake() && Some(ix) != sender);
+    let sender = sender.filter(|_| !is_strange);
+    if let Some(ix) = sender {
+        claims_of_header(m, key, ix, header);
+    } else if let Some(ix) = of_link.filter(|_| !is_strange) {
+        m.table.node_mut(ix).clocks.data_received = m.time.now;
+    }
+    match body {
+        Body::Ping(gossip) => talk(m, key, sender, header, gossip, MessageType::Ping),
+        Body::Pong(gossip) => talk(m, key, sender, header, gossip, MessageType::Pong),
+        Body::Meet(gossip) => talk(m, key, sender, header, gossip, MessageType::Meet),
+        other => rest(m, key, sender, header, other),
+    }
+}
+
+/// What every message of a known node says (steps 6 and 7).
+fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &Header<'_>) {
+    let link = m.links.get(key);
+    if link.is_some_and(|link| !link.is_out() && link.node().is_none()) {
+        meet::bind(m, key, ix);
+    }
+    let now = m.time.now;
+    let node = m.table.node_mut(ix);
+    node.clocks.data_received = now;
+    let mut capabilities = header.flags.0 & CAPABILITIES;
+    if header.message_flags.reads_extensions || node.marks.capabilities.contains(Flags::EXTENSIONS) {
+        capabilities |= Flags::EXTENSIONS.0;
+    }
+    node.marks.capabilities = Flags(capabilities);
+    node.marks.my_primary_fail = header.flags.contains(Flags::MY_PRIMARY_FAIL);
+    // A replica at 0 is hidden and loading; other offsets are asked for (N-8).
+    let was_loading = std::mem::replace(&mut node.offset, header.offset) == 0;
+    m.todo.map |= was_loading != (header.offset == 0);
+    epochs::heard(m, header.current_epoch);
+    voter::heard(m, ix);
+    if header.replica_of.is_none() {
+        epochs::claimed(m, ix, header.config_epoch);
+    }
+}
+
+/// PING, PONG, MEET (steps 8 to 12).
+fn talk(
+    m: &mut ClusterMachine,
+    key: LinkKey,
+    sender: Option<NodeIx>,
+    header: &Header<'_>,
+    gossip: &Gossip<'_>,
+    kind: MessageType,
+) {
+    if kind != MessageType::Pong {
+        greet(m, key, sender, header, gossip, kind);
+    }
+    let Some(link) = m.links.get(key) else { return };
+    let is_out = link.is_out();
+    if let (true, Some(ix)) = (is_out, link.node()) {
+        if m.table.node(ix).is_handshake() {
+            if meet::finish(m, key, ix, header) && kind == MessageType::Pong {
+                pong(m, key, ix);
+            }
+            return;
+        }
+        if m.table.node(ix).id != header.sender {
+            return meet::is_somebody_else(m, key, ix);
+        }
+    }
+    let Some(ix) = sender else { return };
+    meet::heard_from(m, ix);
+    note_failover_wish(m, ix, header);
+    if !is_out && kind == MessageType::Ping && m.table.node(ix).id == header.sender {
+        let peer = peer_of(m, key);
+        let seen = send::seen(m, header, &peer);
+        addresses::take(m, ix, &seen);
+    }
+    if is_out && kind == MessageType::Pong {
+        pong(m, key, ix);
+    }
+    gossip::shard_ahead_of_role(m, ix, gossip);
+    if roles_and_slots(m, ix, header) == HeaderVerdict::Stale {
+        return;
+    }
+    let id = m.table.node(ix).id;
+    gossip::entries(m, ix, gossip);
+    // Nothing of gossip deletes its sender, but what it tells may be anything.
+    if m.table.find(&id) == Some(ix) {
+        gossip::extensions(m, ix, gossip);
+        m.table.node_mut(ix).marks.has_spoken = true;
+    }
+}
+
+/// A PING or MEET (step 8): my own address, who is met, and the answer, which shows the state ahead of the
+/// rest.
+fn greet(
+    m: &mut ClusterMachine,
+    key: LinkKey,
+    sender: Option<NodeIx>,
+    header: &Header<'_>,
+    gossip: &Gossip<'_>,
+    kind: MessageType,
+) {
+    if let Some(LinkKind::In { local, .. }) = m.links.get(key).map(|link| &link.kind)
+        && (kind == MessageType::Meet || m.table.me().place.address.ip.is_empty())
+    {
+        let local = IpText::clone(local);
+        addresses::learn_own(m, &local);
+    }
+    if kind == MessageType::Meet {
+        match sender {
+            Some(ix) => meet::met_again(m, ix),
+            None => meet::met_by(m, key, header, gossip),
+        }
+    }
+    send::gossip(m, key, MessageType::Pong);
+}
+
+fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &Header<'_>) {
+    let wants_none = header.flags.contains(Flags::NOFAILOVER);
+    let marks = &mut m.table.node_mut(ix).marks;
+    if marks.no_failover != wants_none {
+        marks.no_failover = wants_none;
+        m.save();
+    }
+}
+
+/// A PONG on a link out: the node answers (step 9).
+fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
+    let time = m.time;
+    let mut confirmed = None;
+    if let Some(link) = m.links.get_mut(key) {
+        link.pong_at = Some(time.now);
+        if let LinkKind::Out { target, .. } = &mut link.kind
+            && let DialTarget::Candidate(ip) = std::mem::replace(target, DialTarget::Announced)
+        {
+            confirmed = Some(ip);
+        }
+    }
+    let clocks = &mut m.table.node_mut(ix).clocks;
+    clocks.ping_sent = None;
+    clocks.ping_wall_ms = 0;
+    clocks.pong_received = Some(time.now);
+    clocks.pong_wall_ms = time.wall_ms;
+    if let Some(ip) = confirmed {
+        addresses::confirmed(m, ix, &ip);
+    }
+    failure::answered(m, ix);
+}
+
+/// Role, slots, epoch (step 10).
+fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &Header<'_>) -> HeaderVerdict {
+    if roles::heard(m, ix, header.replica_of, header.config_epoch) == HeaderVerdict::Stale {
+        return HeaderVerdict::Stale;
+    }
+    if header.replica_of.is_none() {
+        let node: &ClusterNode = m.table.node(ix);
+        if node.slots.bitmap() != header.slots || m.table.has_unclaimed() || !m.keys.strays.is_empty() {
+            claims::heard(m, ix, header.config_epoch, &SlotSet::from_bitmap(header.slots));
+        }
+        epochs::collide(m, ix, header.config_epoch);
+    }
+    HeaderVerdict::Go
+}
+
+/// The other types (step 13). Of a sender that is not known nothing counts (W-14).
+fn rest(m: &mut ClusterMachine, key: LinkKey, sender: Option<NodeIx>, header: &Header<'_>, body: &Body<'_>) {
+    let Some(ix) = sender else {
+        if let Body::Fail(about) = body {
+            log!(m, Notice, "Ignoring FAIL message from unknown node {} about {about}", header.sender);
+        }
+        return;
+    };
+    if m.table.node(ix).standing == NodeStanding::NoAddr && matches!(body, Body::AuthRequest) {
+        return;
+    }
+    match body {
+        Body::Fail(about) => failure::told(m, ix, *about),
+        Body::Publish(published) => deliver(m, published, PublishScope::All),
+        Body::PublishShard(published) => deliver(m, published, PublishScope::Shard),
+        Body::AuthRequest => voter::asked(m, ix, header),
+        Body::ManualFailoverStart => manual::requested(m, key, ix),
+        Body::Update { config_epoch, node, slots } => {
+            claims::updated(m, ix, *node, *config_epoch, &SlotSet::from_bitmap(slots));
+        }
+        Body::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
+        // An AUTH_ACK counts for a candidate alone; a module's message is counted and dropped.
+        Body::AuthAck | Body::Module | Body::Ping(_) | Body::Pong(_) | Body::Meet(_) => {}
+    }
+}
+
+const _: () = assert!(COUNTED_TYPES == MessageType::PublishShard as usize + 1);

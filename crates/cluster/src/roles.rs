@@ -1,0 +1,255 @@
+//! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
+
+use crate::id::{Epoch, NodeId};
+use crate::machine::{ClusterMachine, ManualFailover, log};
+use crate::node::{NodeIx, NodeRole};
+use crate::output::{ClusterOutput, RoleChange, Synchronisation};
+use crate::slots::{SLOT_COUNT, Slot, SlotSet};
+
+/// Whether the rest of a message counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum HeaderVerdict {
+    Go,
+    /// The message is older than what is known: nothing more of it is read.
+    Stale,
+}
+
+/// What becomes of open slots when this node follows another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenSlots {
+    Keep,
+    Close,
+}
+
+/// This node becomes a replica of `primary` (R1). This node owns no slot.
+pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, at_best: Synchronisation) {
+    assert!(m.table.me().slot_count == 0, "a replica owns no slot");
+    let target = m.table.node(primary);
+    let stays = m.table.me().shares_shard_with(target);
+    let synchronisation = if stays { at_best } else { Synchronisation::Full };
+    let (shard, made_up) = (target.shard, target.made_up_shard);
+    let (node, address) = (target.id, target.place.address.clone());
+    let elsewhere = others_slots(&target.slots);
+    let my_ix = m.table.my_ix();
+    m.table.make_replica(my_ix, Some(primary));
+    let me = m.table.me_mut();
+    (me.shard, me.made_up_shard) = (shard, made_up);
+    if synchronisation == Synchronisation::Full {
+        me.offset = 0;
+    }
+    if open == OpenSlots::Close {
+        m.table.migrating.clear();
+        m.table.importing.clear();
+    }
+    (m.keys.strays, m.keys.dirty) = (SlotSet::EMPTY, SlotSet::EMPTY);
+    m.channels_gone(elsewhere);
+    end_pause(m);
+    m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
+    m.reconsider();
+    m.save();
+}
+
+/// A manual failover of this node as a primary is over.
+pub(crate) fn end_pause(m: &mut ClusterMachine) {
+    if m.manual != ManualFailover::Off {
+        m.manual = ManualFailover::Off;
+        m.out.push_back(ClusterOutput::Unpause);
+    }
+}
+
+fn others_slots(slots: &SlotSet) -> SlotSet {
+    let mut others = SlotSet::EMPTY;
+    for slot in (0..SLOT_COUNT).filter_map(Slot::new).filter(|slot| !slots.contains(*slot)) {
+        others.insert(slot);
+    }
+    others
+}
+
+/// What a header says of its sender's role (E-16).
+pub(crate) fn heard(
+    m: &mut ClusterMachine,
+    sender: NodeIx,
+    replica_of: Option<NodeId>,
+    epoch: Epoch,
+) -> HeaderVerdict {
+    let Some(id) = replica_of else {
+        if !m.table.node(sender).is_primary() {
+            m.table.make_primary(sender);
+            m.reconsider();
+            m.save();
+        }
+        return HeaderVerdict::Go;
+    };
+    // A node that follows itself, or a handshake's made-up id, is nobody's replica.
+    let primary = m.table.find(&id).filter(|ix| *ix != sender && !m.table.node(*ix).is_handshake());
+    if !m.table.node(sender).is_replica() {
+        if demote(m, sender, primary, epoch) == HeaderVerdict::Stale {
+            return HeaderVerdict::Stale;
+        }
+        attach(m, sender, primary);
+    } else if primary.is_some() && m.table.node(sender).primary() != primary {
+        attach(m, sender, primary);
+        if let Some(primary) = primary {
+            let shard = m.table.node(primary).shown_shard();
+            log!(
+                m,
+                Notice,
+                "Node {} is now a replica of node {} in shard {shard}",
+                m.name(sender),
+                m.name(primary)
+            );
+        }
+    }
+    follow_the_chain(m);
+    if let Some(primary) = m.table.node(sender).primary() {
+        adopt_shard(m, sender, primary);
+    }
+    HeaderVerdict::Go
+}
+
+/// A primary says that it is a replica by now (E-16 item 2): its slots go to the winner of a failover, or
+/// nowhere.
+fn demote(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>, epoch: Epoch) -> HeaderVerdict {
+    let shard = m.table.node(sender).shown_shard();
+    if let Some(winner) = primary.filter(|winner| are_of_one_shard(m, *winner, sender)) {
+        let winners_epoch = m.table.node(m.table.primary_of(winner)).config_epoch;
+        let known = m.table.node(sender).config_epoch.max(winners_epoch);
+        let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
+        if known > epoch || is_me {
+            log!(
+                m,
+                Notice,
+                "Ignore stale message from {}; gossip config epoch: {epoch}, current config epoch: {known}",
+                m.name(sender)
+            );
+            return HeaderVerdict::Stale;
+        }
+        if m.table.node(winner).is_replica() {
+            hand_over(m, sender, winner, epoch);
+        }
+    } else {
+        let slots = m.table.node(sender).slots.clone();
+        for slot in slots.iter() {
+            m.unbind(slot);
+        }
+        if !slots.is_empty() {
+            let count = slots.len();
+            m.channels_gone(slots);
+            log!(
+                m,
+                Notice,
+                "Node {} is no longer primary of shard {shard}; removed all {count} slot(s) it used to own",
+                m.name(sender)
+            );
+        }
+    }
+    HeaderVerdict::Go
+}
+
+/// Whether two nodes are of one shard: by their ids of shards, or because one follows the other here.
+fn are_of_one_shard(m: &ClusterMachine, one: NodeIx, other: NodeIx) -> bool {
+    let (a, b) = (m.table.node(one), m.table.node(other));
+    a.shares_shard_with(b) || a.primary() == Some(other) || b.primary() == Some(one)
+}
+
+/// A failover that this node did not see: all slots and references to open slots go from the loser to the
+/// winner.
+fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Epoch) {
+    let shard = m.table.node(loser).shown_shard();
+    let slots = m.table.node(loser).slots.clone();
+    m.table.make_primary(winner);
+    for slot in slots.iter() {
+        m.table.unbind(slot);
+        m.table.bind(slot, winner);
+    }
+    m.table.node_mut(winner).config_epoch = epoch;
+    let (sources, targets) = (redirect(&mut m.table.importing, loser, winner), {
+        redirect(&mut m.table.migrating, loser, winner)
+    });
+    log!(
+        m,
+        Notice,
+        "A failover occurred in shard {shard}; node {} lost {} slot(s) and failed over to node {} with a config epoch \
+         of {epoch}",
+        m.name(loser),
+        slots.len(),
+        m.name(winner)
+    );
+    if sources > 0 {
+        let name = m.name(winner);
+        log!(
+            m,
+            Notice,
+            "A failover occurred in migration source. Update importing source of {sources} slot(s) to node {name} in \
+             shard {shard}."
+        );
+    }
+    if targets > 0 {
+        let name = m.name(winner);
+        log!(
+            m,
+            Notice,
+            "A failover occurred in migration target. Update migrating target of {targets} slot(s) to node {name} in \
+             shard {shard}."
+        );
+    }
+    m.reconsider();
+    m.save();
+}
+
+fn redirect(open: &mut std::collections::BTreeMap<Slot, NodeIx>, from: NodeIx, to: NodeIx) -> usize {
+    open.values_mut().filter(|node| **node == from).map(|node| *node = to).count()
+}
+
+/// Puts a node under its primary. A circle of primaries is not made: the node's primary is unknown then.
+fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
+    let primary = primary.filter(|primary| !m.table.leads_to(*primary, sender));
+    if m.table.node(sender).role != NodeRole::Replica(primary) {
+        m.table.make_replica(sender, primary);
+        m.reconsider();
+        m.save();
+    }
+}
+
+/// My primary follows another by now: I follow that one (E-16 item 3).
+fn follow_the_chain(m: &mut ClusterMachine) {
+    let Some(primary) = m.table.me().primary() else { return };
+    let Some(above) = m.table.node(primary).primary() else { return };
+    if above == m.table.my_ix() {
+        return;
+    }
+    log!(
+        m,
+        Notice,
+        "I'm a sub-replica! Reconfiguring myself as a replica of {} from {}",
+        m.table.node(above).id,
+        m.table.node(primary).id
+    );
+    follow(m, above, OpenSlots::Close, Synchronisation::Partial);
+    m.announce();
+}
+
+/// A replica is of its primary's shard (N-5).
+pub(crate) fn adopt_shard(m: &mut ClusterMachine, replica: NodeIx, primary: NodeIx) {
+    let (shard, made_up) = (m.table.node(primary).shard, m.table.node(primary).made_up_shard);
+    let node = m.table.node_mut(replica);
+    if (node.shard, node.made_up_shard) != (shard, made_up) {
+        let was = node.shown_shard();
+        (node.shard, node.made_up_shard) = (shard, made_up);
+        if node.shown_shard() != was {
+            m.save();
+            m.todo.map = true;
+        }
+    }
+}
+
+/// This node becomes a primary without slots.
+pub(crate) fn stand_alone(m: &mut ClusterMachine) {
+    let my_ix = m.table.my_ix();
+    m.table.make_primary(my_ix);
+    end_pause(m);
+    m.out.push_back(ClusterOutput::Role(RoleChange::Primary));
+    m.reconsider();
+    m.save();
+}

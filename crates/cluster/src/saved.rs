@@ -1,0 +1,230 @@
+//! What a file holds of a cluster, as plain data, and a machine that begins from it (N-15 to N-17, N-26,
+//! N-27).
+//!
+//! Invariants: (1) whatever the data are, the table they make is consistent: the first claim of a slot and
+//! the first line of an id count, and circles of primaries are opened; (2) nothing is told that the file did
+//! not say.
+
+use crate::address::{IpText, NodeAddress, NodeLabels};
+use crate::addresses;
+use crate::id::{Epoch, NodeId, ShardId};
+use crate::machine::{ClusterMachine, Epochs, StepTime, Sureness, VoteRight, log};
+use crate::node::{ClusterNode, FailOrigin, NodeHealth, NodeIx, NodeRole, NodeStanding};
+use crate::roles;
+use crate::send;
+use crate::settings::ClusterSettings;
+use crate::slots::{Slot, SlotSet};
+use crate::table::{NODES_MAX, NodeTable};
+use sluice_base::Rng;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// One line of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedNode {
+    /// The node's id.
+    pub id: NodeId,
+    /// Where the node listened.
+    pub address: NodeAddress,
+    /// Names, and addresses for clients.
+    pub labels: NodeLabels,
+    /// The shard, if the line names one.
+    pub shard: Option<ShardId>,
+    /// The role.
+    pub role: SavedRole,
+    /// Flag FAIL, or NOADDR.
+    pub is_failed: bool,
+    /// Flag NOADDR.
+    pub is_without_address: bool,
+    /// Flag NOFAILOVER.
+    pub no_failover: bool,
+    /// The epoch. Of a replica of a known primary nothing is read.
+    pub config_epoch: Epoch,
+    /// The slots.
+    pub slots: SlotSet,
+}
+
+/// The role that a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedRole {
+    /// No flag says.
+    Unknown,
+    /// A primary.
+    Primary,
+    /// A replica, of the node with this id.
+    Replica(Option<NodeId>),
+}
+
+/// A whole file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedCluster {
+    /// The line of this node.
+    pub me: SavedNode,
+    /// Whether more than id and flags of that line could be read (N-26).
+    pub own_line: OwnLine,
+    /// The lines of others.
+    pub others: Vec<SavedNode>,
+    /// Slots that move away, and where to.
+    pub migrating: Vec<(Slot, NodeId)>,
+    /// Slots that move here, and where from.
+    pub importing: Vec<(Slot, NodeId)>,
+    /// currentEpoch and lastVoteEpoch; `None` if they could not be read (N-27).
+    pub epochs: Option<(Epoch, Epoch)>,
+}
+
+/// How much of this node's own line could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnLine {
+    /// All.
+    Whole,
+    /// Id and flags alone: the node is unsure of itself.
+    Damaged,
+}
+
+/// The machine that a file makes. `local` are addresses of this machine, of which one stands for an own
+/// address that is none of them any more.
+pub(crate) fn load(
+    time: StepTime,
+    settings: Arc<ClusterSettings>,
+    seed: u64,
+    saved: &SavedCluster,
+    local: &[IpAddr],
+) -> ClusterMachine {
+    let mut rng = Rng::new(seed);
+    let mut me = record(&saved.me, ShardId::random(&mut rng), time);
+    me.shard.get_or_insert(me.made_up_shard);
+    me.marks.capabilities = send::CAPABILITIES;
+    me.health = NodeHealth::Up;
+    me.standing = NodeStanding::Known;
+    let (current, last_vote) = saved.epochs.unwrap_or_default();
+    let epochs = Epochs { current: current.max(last_vote), last_vote };
+    let mut m = ClusterMachine::new(NodeTable::new(me), epochs, settings, rng);
+    m.time = time;
+    for node in saved.others.iter().take(NODES_MAX) {
+        if m.table.find(&node.id).is_none() {
+            let made_up = ShardId::random(&mut m.rng);
+            m.table.insert(record(node, made_up, time));
+        }
+    }
+    let lines = || std::iter::once(&saved.me).chain(&saved.others);
+    lines().for_each(|node| set_role(&mut m, node));
+    lines().for_each(|node| set_slots(&mut m, node, saved.own_line));
+    open_slots(&mut m, saved);
+    for (_, node) in m.table.iter() {
+        m.epochs.current = m.epochs.current.max(node.config_epoch);
+    }
+    if saved.own_line == OwnLine::Damaged {
+        m.rights.sureness = Sureness::Unsure { warned: None };
+    }
+    if saved.epochs.is_none() {
+        m.rights.votes = VoteRight::EpochUnknown { since: time.now, heard: Vec::new() };
+    }
+    // The file said all of it.
+    m.durable.renamed(m.view());
+    log!(m, Notice, "Node configuration loaded, I'm {}", saved.me.id);
+    own_address(&mut m, local);
+    m.save();
+    m
+}
+
+fn record(saved: &SavedNode, made_up: ShardId, time: StepTime) -> ClusterNode {
+    let mut node = ClusterNode::new(saved.id, made_up, time.now);
+    node.shard = saved.shard;
+    node.place.address = saved.address.clone();
+    node.place.labels = saved.labels.clone();
+    node.marks.no_failover = saved.no_failover;
+    node.config_epoch = saved.config_epoch;
+    if saved.is_without_address {
+        node.standing = NodeStanding::NoAddr;
+    }
+    if saved.is_failed || saved.is_without_address {
+        node.health = NodeHealth::Fail { since: time.now, origin: FailOrigin::Declared };
+    }
+    node
+}
+
+/// The node with an id; one without a line exists, with the id alone (N-16).
+fn named(m: &mut ClusterMachine, id: NodeId) -> NodeIx {
+    match m.table.find(&id) {
+        Some(ix) => ix,
+        None => {
+            let node = m.new_node(id);
+            m.table.insert(node)
+        }
+    }
+}
+
+fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
+    let ix = named(m, saved.id);
+    if m.table.node(ix).role != NodeRole::Unknown {
+        return;
+    }
+    match saved.role {
+        SavedRole::Unknown => {}
+        SavedRole::Primary => m.table.make_primary(ix),
+        SavedRole::Replica(primary) => {
+            let primary = primary.map(|id| named(m, id)).filter(|primary| !m.table.leads_to(*primary, ix));
+            m.table.make_replica(ix, primary);
+            if let Some(primary) = primary {
+                m.table.node_mut(ix).config_epoch = Epoch(0);
+                inherit_shard(m, ix, primary);
+            }
+        }
+    }
+    // This node is something, whatever the file says.
+    if ix == m.table.my_ix() && m.table.me().role == NodeRole::Unknown {
+        m.table.make_primary(ix);
+    }
+}
+
+/// A replica is of its primary's shard, in whichever order the lines came.
+fn inherit_shard(m: &mut ClusterMachine, replica: NodeIx, primary: NodeIx) {
+    if m.table.node(primary).shard.is_none() {
+        m.table.node_mut(primary).shard = m.table.node(replica).shard;
+    }
+    roles::adopt_shard(m, replica, primary);
+}
+
+fn set_slots(m: &mut ClusterMachine, saved: &SavedNode, own_line: OwnLine) {
+    let Some(ix) = m.table.find(&saved.id) else { return };
+    let is_me = ix == m.table.my_ix();
+    if m.table.node(ix).is_replica() || (is_me && own_line == OwnLine::Damaged) {
+        return;
+    }
+    for slot in saved.slots.iter() {
+        if m.table.owner(slot).is_none() {
+            m.table.bind(slot, ix);
+        }
+    }
+}
+
+fn open_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
+    let my_ix = m.table.my_ix();
+    for (slot, id) in &saved.migrating {
+        let ix = named(m, *id);
+        if ix != my_ix && m.table.owner(*slot) == Some(my_ix) {
+            m.table.migrating.insert(*slot, ix);
+        }
+    }
+    for (slot, id) in &saved.importing {
+        let ix = named(m, *id);
+        if ix != my_ix && m.table.owner(*slot) != Some(my_ix) {
+            m.table.importing.insert(*slot, ix);
+        }
+    }
+}
+
+/// My address of before counts if this machine has it; else the machine's only one does, or the next PING
+/// tells.
+fn own_address(m: &mut ClusterMachine, local: &[IpAddr]) {
+    let old = IpText::clone(&m.table.me().place.address.ip);
+    let mut here =
+        local.iter().filter(|ip| !ip.is_loopback() && !ip.is_unspecified()).map(|ip| addresses::text(*ip));
+    let is_here = local.is_empty() || local.iter().any(|ip| addresses::text(*ip) == old);
+    if old.is_empty() || is_here || m.settings.announced.ip.is_some() {
+        return;
+    }
+    let new = here.next().filter(|_| here.next().is_none()).unwrap_or_else(|| "".into());
+    log!(m, Notice, "IP address for this node updated to {new}, was {old}");
+    m.table.me_mut().place.address.ip = new;
+}

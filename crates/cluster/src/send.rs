@@ -1,0 +1,334 @@
+//! Messages to other nodes: their claims, and the link of each.
+
+use crate::address::{BusTransport, Seen};
+use crate::durable::{OwnClaim, Withheld};
+use crate::id::{Epoch, NodeId};
+use crate::link_key::LinkKey;
+use crate::machine::{ClusterMachine, ManualFailover, log};
+use crate::node::{ClusterNode, LinkOut, MeetFlag, NodeHealth, NodeIx};
+use crate::output::{BusLane, ClusterOutput, ClusterState, PublishScope};
+use crate::slots::SlotSet;
+use crate::wire::{
+    self, Body, Flags, ForgottenNode, GossipBuffer, GossipEntry, Header, LightBody, Message, MessageFlags,
+    MessageType, Published,
+};
+use sluice_base::Bytes;
+use std::sync::Arc;
+
+/// What this version can do (W-3).
+pub(crate) const CAPABILITIES: Flags =
+    Flags(Flags::EXTENSIONS.0 | Flags::LIGHT_PUBLISH.0 | Flags::MULTI_MEET.0);
+
+/// UPDATEs about one owner that a peer is sent in T at most.
+const UPDATES_A_TIMEOUT: u64 = 10;
+/// Bytes for which the reference allocates a PING at least; its queue's memory counts them (G-30).
+const PING_ALLOCATION_MIN: usize = 4_352;
+
+/// The header of this moment. Role, slots and epochs of this node's own making are those of the last durable
+/// file (E-53); what others have said needs no waiting.
+fn header(m: &ClusterMachine) -> Header<'_> {
+    let me = m.table.me();
+    let announced = &m.settings.announced;
+    let (port, other_port) = match m.settings.transport {
+        BusTransport::Tcp => (announced.tcp_port, announced.tls_port),
+        BusTransport::Tls => (announced.tls_port, announced.tcp_port),
+    };
+    let (role, config_epoch, slots, replica_of) = claim(m);
+    let marks = [
+        (me.marks.no_failover, Flags::NOFAILOVER),
+        (me.marks.migrate_to, Flags::MIGRATE_TO),
+        (me.marks.my_primary_fail, Flags::MY_PRIMARY_FAIL),
+    ];
+    let marks = marks.into_iter().filter(|(is_set, _)| *is_set).fold(Flags(0), |all, (_, flag)| all | flag);
+    Header {
+        current_epoch: m.durable.told.current_epoch,
+        config_epoch,
+        offset: me.offset,
+        sender: me.id,
+        slots: slots.bitmap(),
+        replica_of,
+        ip: announced.ip.as_deref().unwrap_or(""),
+        port,
+        other_port,
+        bus_port: announced.bus_port,
+        flags: role | Flags::MYSELF | CAPABILITIES | marks,
+        is_down: m.cluster.state == ClusterState::Fail,
+        message_flags: MessageFlags {
+            is_paused: m.manual != ManualFailover::Off,
+            force_ack: false,
+            reads_extensions: false,
+        },
+    }
+}
+
+/// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots; one whose
+/// primary is not known tells zeros, as the reference does (E-17).
+fn claim(m: &ClusterMachine) -> (Flags, Epoch, &SlotSet, Option<NodeId>) {
+    match &m.durable.told.claim {
+        OwnClaim::Primary { config_epoch, slots } => (Flags::PRIMARY, *config_epoch, slots, None),
+        OwnClaim::Replica { of } => match of.and_then(|of| m.table.find(&of)) {
+            Some(primary) => {
+                let node = m.table.node(primary);
+                (Flags::REPLICA, node.config_epoch, &node.slots, Some(node.id))
+            }
+            None => (Flags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, None),
+        },
+    }
+}
+
+/// Queues a message on a link.
+fn queue(m: &mut ClusterMachine, key: LinkKey, kind: MessageType, message: Arc<[u8]>, lane: BusLane) {
+    let Some(link) = m.links.get_mut(key) else { return };
+    let allocated = match kind {
+        MessageType::Ping | MessageType::Pong | MessageType::Meet => message.len().max(PING_ALLOCATION_MIN),
+        _ => message.len(),
+    };
+    link.queue.push(message.len(), allocated, lane);
+    m.statistics.sent[kind as usize] += 1;
+    m.out.push_back(ClusterOutput::Send { link: key, message, lane });
+}
+
+/// PING on a link out, or MEET if the node has that flag (G-6): starts the clock that belongs to it.
+pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
+    match m.table.node(ix).meet {
+        MeetFlag::Wanted => meet(m, ix),
+        MeetFlag::No => ping(m, ix),
+    }
+}
+
+/// PING on the link out of a node.
+pub(crate) fn ping(m: &mut ClusterMachine, ix: NodeIx) {
+    let Some(key) = m.table.node(ix).place.link_out.key() else { return };
+    let time = m.time;
+    let clocks = &mut m.table.node_mut(ix).clocks;
+    if clocks.ping_sent.is_none() {
+        clocks.ping_sent = Some(time.now);
+        clocks.ping_wall_ms = time.wall_ms;
+    }
+    gossip(m, key, MessageType::Ping);
+}
+
+/// MEET on the link out of a node.
+pub(crate) fn meet(m: &mut ClusterMachine, ix: NodeIx) {
+    let Some(key) = m.table.node(ix).place.link_out.key() else { return };
+    m.table.node_mut(ix).clocks.meet_sent = Some(m.time.now);
+    gossip(m, key, MessageType::Meet);
+}
+
+/// PING, PONG or MEET on any link.
+pub(crate) fn gossip(m: &mut ClusterMachine, key: LinkKey, kind: MessageType) {
+    let Some(link) = m.links.get(key) else { return };
+    let receiver = link.node();
+    let reads_extensions = link.reads_extensions
+        || receiver.is_some_and(|ix| m.table.node(ix).marks.capabilities.contains(Flags::EXTENSIONS));
+    if let (Some(ix), MessageType::Ping) = (receiver, kind) {
+        let bound = if link.is_out() { "outbound" } else { "inbound" };
+        log!(m, Debug, "Sending ping packet to node {} on {bound} link", m.name(ix));
+    }
+    let mut draws = std::mem::take(&mut m.cron.draws);
+    let mut told = std::mem::take(&mut m.cron.gossip);
+    let mut packet = std::mem::take(&mut m.cron.packet);
+    draw(m, receiver, &mut draws);
+    told.clear();
+    for ix in &draws {
+        told.push(&entry(m, m.table.node(*ix)));
+    }
+    if reads_extensions {
+        announce(m, &mut told);
+    }
+    let body = match kind {
+        MessageType::Pong => Body::Pong(told.gossip()),
+        MessageType::Meet => Body::Meet(told.gossip()),
+        _ => Body::Ping(told.gossip()),
+    };
+    let mut header = header(m);
+    header.message_flags.reads_extensions = true;
+    let message = bytes(&mut packet, &Message::Full(header, body));
+    (m.cron.draws, m.cron.gossip, m.cron.packet) = (draws, told, packet);
+    if let Some(message) = message {
+        queue(m, key, kind, message, BusLane::Control);
+    }
+}
+
+/// Nodes that a message tells about (W-6): some drawn among those that may be of interest, and all suspects.
+fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx>) {
+    let known = m.table.len();
+    let wanted = (known * usize::from(m.settings.gossip_percent) / 100).max(3).min(known.saturating_sub(2));
+    let me = m.table.my_ix();
+    let is_told = |ix: NodeIx, node: &ClusterNode| {
+        ix != me && Some(ix) != receiver && !node.is_handshake() && !node.is_without_address()
+    };
+    draws.clear();
+    let eligible = m.table.iter().filter(|(ix, node)| {
+        is_told(*ix, node)
+            && node.health != NodeHealth::PFail
+            && (node.place.link_out != LinkOut::None || node.slot_count > 0)
+    });
+    draws.extend(eligible.map(|(ix, _)| ix));
+    let count = wanted.min(draws.len());
+    for at in 0..count {
+        let other = at + m.rng.below((draws.len() - at) as u64) as usize;
+        draws.swap(at, other);
+    }
+    draws.truncate(count);
+    let suspects = m.table.iter().filter(|(ix, node)| is_told(*ix, node) && node.health == NodeHealth::PFail);
+    draws.extend(suspects.map(|(ix, _)| ix));
+}
+
+/// What gossip says of a node.
+fn entry<'a>(m: &ClusterMachine, node: &'a ClusterNode) -> GossipEntry<'a> {
+    let address = &node.place.address;
+    let (port, other_port) = match m.settings.transport {
+        BusTransport::Tcp => (address.tcp_port, address.tls_port),
+        BusTransport::Tls => (address.tls_port, address.tcp_port),
+    };
+    let seconds = |ms: i64| u32::try_from(ms / 1_000).unwrap_or(0);
+    GossipEntry {
+        node: node.id,
+        ping_sent_s: seconds(node.clocks.ping_wall_ms),
+        pong_received_s: seconds(node.clocks.pong_wall_ms),
+        ip: &address.ip,
+        port,
+        other_port,
+        bus_port: address.bus_port,
+        flags: node.flags(),
+    }
+}
+
+/// This node's extensions (W-8).
+fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
+    let labels = &m.settings.announced.labels;
+    let announced = wire::Announced {
+        host_name: &labels.host_name,
+        human_name: &labels.human_name,
+        client_ipv4: labels.client_ipv4,
+        client_ipv6: labels.client_ipv6,
+        client_port: labels.client_port,
+        client_tls_port: labels.client_tls_port,
+        availability_zone: &labels.availability_zone,
+        shard: m.table.me().shown_shard(),
+    };
+    let forgotten = m.blacklist.iter(m.time.now);
+    told.announce(&announced, forgotten.map(|(node, seconds)| ForgottenNode { node, seconds }));
+}
+
+/// The bytes of a message; `None` for one that is longer than a message can be.
+fn bytes(packet: &mut Vec<u8>, message: &Message<'_>) -> Option<Arc<[u8]>> {
+    packet.clear();
+    wire::write(message, packet).ok()?;
+    Some(Arc::from(&packet[..]))
+}
+
+/// A message without gossip.
+fn plain(m: &ClusterMachine, current_epoch: Option<Epoch>, body: Body<'_>) -> Option<Arc<[u8]>> {
+    let mut header = header(m);
+    header.current_epoch = current_epoch.unwrap_or(header.current_epoch);
+    bytes(&mut Vec::new(), &Message::Full(header, body))
+}
+
+/// FAIL about a node, to every node but handshakes (F-6).
+pub(crate) fn fail(m: &mut ClusterMachine, id: NodeId) {
+    if let Some(message) = plain(m, None, Body::Fail(id)) {
+        to_all(m, MessageType::Fail, &message);
+    }
+}
+
+fn to_all(m: &mut ClusterMachine, kind: MessageType, message: &Arc<[u8]>) {
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position) else { continue };
+        let node = m.table.node(ix);
+        if let (false, Some(key)) = (node.is_handshake(), node.place.link_out.key()) {
+            queue(m, key, kind, Arc::clone(message), BusLane::Control);
+        }
+    }
+}
+
+/// UPDATE about the owner of slots that `to` has wrong (E-19).
+pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
+    let Some(key) = m.table.node(to).place.link_out.key() else { return };
+    let (now, pause) = (m.time.now, m.settings.node_timeout_ms / UPDATES_A_TIMEOUT);
+    if m.table.node(to).clocks.updated.is_some_and(|(last, at)| last == about && now - at < pause) {
+        return;
+    }
+    m.table.node_mut(to).clocks.updated = Some((about, now));
+    let slots = m.table.claimed_slots(about);
+    let node = m.table.node(about);
+    // What this node tells of itself is durable, here too.
+    let (epoch, slots) = match &m.durable.told.claim {
+        OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
+        _ => (node.config_epoch, &slots),
+    };
+    let body = Body::Update { config_epoch: epoch, node: node.id, slots: slots.bitmap() };
+    if let Some(message) = plain(m, None, body) {
+        queue(m, key, MessageType::Update, message, BusLane::Control);
+    }
+}
+
+/// What was held and may leave now.
+pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
+    match held {
+        Withheld::Vote { to, epoch } => {
+            let key = m.table.find(&to).and_then(|ix| m.table.node(ix).place.link_out.key());
+            let message = plain(m, Some(epoch), Body::AuthAck);
+            if let (Some(key), Some(message)) = (key, message) {
+                queue(m, key, MessageType::AuthAck, message, BusLane::Control);
+            }
+        }
+        Withheld::Reply { to, answer } => m.out.push_back(ClusterOutput::Reply { to, answer }),
+        Withheld::Announce => pong_to_all(m),
+    }
+}
+
+/// PONG to every node with a link out.
+fn pong_to_all(m: &mut ClusterMachine) {
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position) else { continue };
+        let node = m.table.node(ix);
+        if let (false, LinkOut::Open(key)) = (node.is_handshake(), node.place.link_out) {
+            gossip(m, key, MessageType::Pong);
+        }
+    }
+}
+
+/// A published message to the nodes of its scope (P-1, P-2), light where the node has bound the link (P-3).
+pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
+    let kind = match scope {
+        PublishScope::All => MessageType::Publish,
+        PublishScope::Shard => MessageType::PublishShard,
+    };
+    let published = Published { channel, message };
+    let (light_body, full_body) = match scope {
+        PublishScope::All => (LightBody::Publish(published), Body::Publish(published)),
+        PublishScope::Shard => (LightBody::PublishShard(published), Body::PublishShard(published)),
+    };
+    let (mut light, mut full) = (None, None);
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position) else { continue };
+        let node = m.table.node(ix);
+        let is_reached = match scope {
+            PublishScope::All => true,
+            PublishScope::Shard => node.shares_shard_with(m.table.me()),
+        };
+        let Some(key) = node.place.link_out.key().filter(|_| is_reached && !node.is_handshake()) else {
+            continue;
+        };
+        let is_bound = node.marks.capabilities.contains(Flags::LIGHT_PUBLISH)
+            && m.links
+                .get(key)
+                .is_some_and(|link| node.clocks.pong_received.is_some_and(|at| at >= link.since));
+        let block = if is_bound {
+            light.get_or_insert_with(|| bytes(&mut Vec::new(), &Message::Light(light_body.clone())))
+        } else {
+            full.get_or_insert_with(|| plain(m, None, full_body.clone()))
+        };
+        if let Some(block) = block.clone() {
+            queue(m, key, kind, block, BusLane::Publish);
+        }
+    }
+}
+
+/// The address that a message's header names, with the connection's where the header has none.
+pub(crate) fn seen<'a>(m: &ClusterMachine, header: &Header<'a>, peer: &'a str) -> Seen<'a> {
+    let ip = if header.ip.is_empty() { peer } else { header.ip };
+    Seen::new(ip, header.port, header.other_port, header.bus_port, m.settings.transport)
+}

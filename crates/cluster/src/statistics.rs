@@ -1,0 +1,28 @@
+//! Counters of the bus (V-1, V-6).
+
+/// Types that are counted: those of W-5.
+pub(crate) const COUNTED_TYPES: usize = 11;
+
+/// Counters; CONFIG RESETSTAT sets all to 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub struct Statistics {
+    /// Messages queued, by the number of their type.
+    pub sent: [u64; COUNTED_TYPES],
+    /// Messages received whole, by the number of their type.
+    pub received: [u64; COUNTED_TYPES],
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub pubsub_bytes_sent: u64,
+    pub pubsub_bytes_received: u64,
+    pub module_bytes_received: u64,
+    /// Links that were dropped for their queue (G-31).
+    pub buffer_limit_exceeded: u64,
+    pub invalid_packets: u64,
+    pub votes_granted: u64,
+    pub votes_denied: u64,
+    pub pfails: u64,
+    pub fails: u64,
+    pub state_changes: u64,
+}

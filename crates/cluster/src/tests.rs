@@ -1,0 +1,12 @@
+//! Machines in memory that exchange messages.
+
+mod demotion;
+mod failing;
+mod files;
+pub(crate) mod invariants;
+mod meeting;
+mod network;
+mod places;
+mod size;
+mod telling;
+mod votes;

@@ -1,0 +1,306 @@
+//! Roles, slots and epochs by what others say.
+use super::network::Network;
+use crate::*;
+
+/// Three voters, and node 3 a replica of node 0.
+fn with_replica() -> Network {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    let answer = network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    assert_eq!(answer, ClusterAnswer::Ok);
+    network.run(1_000);
+    network
+}
+
+fn role_changes(network: &Network, number: usize) -> Vec<RoleChange> {
+    let seen = network.peers[number].seen.iter();
+    seen.filter_map(|output| match output {
+        ClusterOutput::Role(change) => Some(change.clone()),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn cl_r2_a_replica_is_one_for_all_and_of_its_primarys_shard() {
+    let network = with_replica();
+    for one in 0..4 {
+        let line = network.line(one, 3).unwrap();
+        assert!(line[2].ends_with("slave"), "{one}: {line:?}");
+        assert_eq!(line[3], network.id(0).to_string());
+        let m = &network.peers[one].cluster.machine;
+        let (id0, id3) = (network.id(0), network.id(3));
+        let shard = |id| m.table.node(m.table.find(&id).unwrap()).shown_shard();
+        assert_eq!(shard(id0), shard(id3), "N-5, S-4 at node {one}");
+    }
+    assert!(matches!(
+        role_changes(&network, 3)[..],
+        [RoleChange::ReplicaOf { synchronisation: Synchronisation::Full, .. }]
+    ));
+}
+
+#[test]
+fn cl_r2_replicate_refuses() {
+    let mut network = with_replica();
+    let ids: Vec<NodeId> = (0..4).map(|number| network.id(number)).collect();
+    let mut ask = |number: usize, node: &[u8]| {
+        network.command(number, ClusterCommand::Replicate { node, data: HasKeys::No })
+    };
+    let error = |text: &str| ClusterAnswer::Error(text.to_owned());
+    assert_eq!(ask(1, ids[1].as_bytes()), error("ERR Can't replicate myself"));
+    assert_eq!(ask(1, ids[3].as_bytes()), error("ERR I can only replicate a master, not a replica."));
+    assert_eq!(
+        ask(1, ids[0].as_bytes()),
+        error("ERR To set a master the node must be empty and without assigned slots.")
+    );
+    assert_eq!(ask(1, b"nobody"), error("ERR Unknown node nobody"));
+    assert_eq!(ask(3, ids[0].as_bytes()), ClusterAnswer::Ok);
+}
+
+#[test]
+fn cl_e15_e16_a_primary_follows_the_replica_that_took_over() {
+    let mut network = with_replica();
+    network.take_over(3);
+    network.run(2_000);
+    for one in 0..4 {
+        assert!(network.flags(one, 3).ends_with("master"), "node {one}: {}", network.flags(one, 3));
+        assert!(network.flags(one, 0).ends_with("slave"), "node {one}: {}", network.flags(one, 0));
+        assert_eq!(network.line(one, 0).unwrap()[3], network.id(3).to_string());
+        assert_eq!(network.peers[one].cluster.info().state, ClusterState::Ok);
+    }
+    assert!(
+        network.has_logged(0, "Configuration change detected. Reconfiguring myself as a replica of node")
+    );
+    assert!(matches!(
+        role_changes(&network, 0)[..],
+        [RoleChange::ReplicaOf { synchronisation: Synchronisation::Partial, .. }]
+    ));
+    let emptied = network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)));
+    assert!(!emptied, "E-15 (a): a replica's keys are its primary's to delete");
+}
+
+#[test]
+fn cl_e19_e20_a_primary_that_was_away_learns_of_the_takeover() {
+    let mut network = with_replica();
+    let ip = network.peers[0].ip;
+    network.kill(0);
+    network.run(5_000);
+    network.take_over(3);
+    network.run(1_000);
+    network.revive(0, ip);
+    network.run(5_000);
+    assert_eq!(network.flags(0, 0), "myself,slave");
+    assert_eq!(network.line(1, 0).unwrap()[3], network.id(3).to_string());
+    assert_eq!(network.flags(1, 0), "slave");
+}
+
+#[test]
+fn cl_e19_e20_update_teaches_where_the_winner_is_not_reached() {
+    let mut network = with_replica();
+    let ip = network.peers[0].ip;
+    network.kill(0);
+    network.run(5_000);
+    network.take_over(3);
+    network.run(1_000);
+    network.revive(0, ip);
+    network.cut(0, 3);
+    network.run(5_000);
+    assert!(network.has_logged(0, "Processing UPDATE message received from"));
+    assert_eq!(network.line(0, 0).unwrap()[3], network.id(3).to_string());
+}
+
+#[test]
+fn cl_e16_a_replica_follows_its_primarys_new_primary() {
+    let mut network = Network::cluster(5, 3);
+    let node = network.id(0);
+    for number in [3, 4] {
+        network.command(number, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    }
+    network.run(1_000);
+    network.take_over(3);
+    network.run(2_000);
+    assert_eq!(network.line(4, 4).unwrap()[3], network.id(3).to_string(), "S-35");
+    assert_eq!(network.line(1, 4).unwrap()[3], network.id(3).to_string());
+}
+
+#[test]
+fn cl_e6_equal_epochs_part_and_the_greatest_id_stays() {
+    let mut network = Network::of(3);
+    for number in 0..3 {
+        network.command(number, ClusterCommand::SetConfigEpoch { epoch: 5 });
+    }
+    let greatest = (0..3).max_by_key(|number| network.id(*number)).unwrap();
+    network.meet(0, 1);
+    network.meet(0, 2);
+    network.run(5_000);
+    let epochs: Vec<u64> = (0..3).map(|number| network.peers[number].cluster.info().my_epoch.0).collect();
+    assert_eq!(epochs[greatest], 5);
+    let mut distinct = epochs.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 3, "S-27: {epochs:?}");
+}
+
+#[test]
+fn cl_e4_e5_epochs_of_commands() {
+    let mut network = Network::cluster(3, 3);
+    let answer = network.command(2, ClusterCommand::BumpEpoch);
+    assert_eq!(answer, ClusterAnswer::Status("STILL 3".to_owned()));
+    let answer = network.command(0, ClusterCommand::BumpEpoch);
+    assert_eq!(answer, ClusterAnswer::Status("BUMPED 4".to_owned()));
+    network.run(500);
+    assert_eq!(network.line(1, 0).unwrap()[6], "4");
+    let answer = network.command(0, ClusterCommand::SetConfigEpoch { epoch: 9 });
+    let text = "ERR The user can assign a config epoch only when the node does not know any other node.";
+    assert_eq!(answer, ClusterAnswer::Error(text.to_owned()));
+}
+
+#[test]
+fn cl_e10_e15_a_slot_taken_by_a_higher_epoch_is_emptied_here() {
+    let mut network = Network::cluster(3, 3);
+    let slot = Slot::new(0).unwrap();
+    let m = &mut network.peers[1].cluster.machine;
+    m.table.unbind(slot);
+    let my_ix = m.table.my_ix();
+    m.table.bind(slot, my_ix);
+    network.command(1, ClusterCommand::BumpEpoch);
+    network.run(1_000);
+    let emptied = network.peers[0].seen.iter().find_map(|output| match output {
+        ClusterOutput::EmptySlots(slots) => Some(slots.clone()),
+        _ => None,
+    });
+    assert_eq!(emptied.unwrap().iter().collect::<Vec<_>>(), [slot]);
+    let gone = network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::ChannelsGone(_)));
+    assert!(gone, "P-6");
+    assert_eq!(network.flags(0, 0), "myself,master");
+}
+
+#[test]
+fn cl_e12_a_slot_that_its_owner_lets_go_stays_bound_and_yields_to_anyone() {
+    let mut network = Network::cluster(3, 3);
+    let slot = Slot::new(0).unwrap();
+    network.command(0, ClusterCommand::DelSlots { slots: &[slot] });
+    network.run(1_000);
+    let (id0, id1) = (network.id(0), network.id(1));
+    let owner = |network: &Network, number: usize| {
+        let table = &network.peers[number].cluster.machine.table;
+        table.owner(slot).map(|ix| table.node(ix).id)
+    };
+    assert_eq!(owner(&network, 2), Some(id0), "bound still");
+    assert!(network.peers[2].cluster.machine.table.is_unclaimed(slot));
+    let m = &mut network.peers[1].cluster.machine;
+    m.table.unbind(slot);
+    let my_ix = m.table.my_ix();
+    m.table.bind(slot, my_ix);
+    m.save();
+    network.run(1_000);
+    assert_eq!(owner(&network, 2), Some(id1), "although the epoch of the first owner is not below");
+}
+
+#[test]
+fn cl_r30_keys_of_another_wait_for_its_own_claim() {
+    let mut network = Network::cluster(3, 3);
+    network.kill(2);
+    let slot = Slot::new(16_383).unwrap();
+    let mut keys = SlotSet::EMPTY;
+    keys.insert(slot);
+    network.step(0, &ClusterInput::KeysIn(&keys));
+    network.run(1_000);
+    let is_emptied = |network: &Network| {
+        network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)))
+    };
+    assert!(!is_emptied(&network), "the owner has not spoken");
+    let ip = network.peers[2].ip;
+    network.revive(2, ip);
+    network.run(2_000);
+    assert!(is_emptied(&network));
+}
+
+#[test]
+fn cl_r30_keys_without_an_owner_are_taken() {
+    let mut network = Network::of(1);
+    let slot = Slot::new(77).unwrap();
+    let mut keys = SlotSet::EMPTY;
+    keys.insert(slot);
+    network.step(0, &ClusterInput::KeysIn(&keys));
+    network.deliver();
+    assert_eq!(network.line(0, 0).unwrap()[8], "77");
+}
+
+#[test]
+fn cl_r3_replicate_no_one_makes_an_empty_primary_of_a_new_shard() {
+    let mut network = with_replica();
+    let before = network.peers[3].cluster.machine.table.me().shown_shard();
+    assert_eq!(network.command(3, ClusterCommand::ReplicateNoOne), ClusterAnswer::Ok);
+    assert_ne!(network.peers[3].cluster.machine.table.me().shown_shard(), before);
+    assert!(role_changes(&network, 3).contains(&RoleChange::DropData));
+    network.run(1_000);
+    assert_eq!(network.flags(0, 3), "master");
+}
+
+fn owner(network: &Network, number: usize, slot: Slot) -> Option<NodeId> {
+    let table = &network.peers[number].cluster.machine.table;
+    table.owner(slot).map(|ix| table.node(ix).id)
+}
+
+/// Node 1 imports slot 0 from node 0, as CLUSTER SETSLOT would say.
+fn with_import(network: &mut Network) -> Slot {
+    let slot = Slot::new(0).unwrap();
+    let from = network.id(0);
+    let table = &mut network.peers[1].cluster.machine.table;
+    let from = table.find(&from).unwrap();
+    table.importing.insert(slot, from);
+    slot
+}
+
+#[test]
+fn cl_e13_an_importer_takes_the_slot_that_its_source_lets_go() {
+    let mut network = Network::cluster(3, 3);
+    let slot = with_import(&mut network);
+    network.command(0, ClusterCommand::DelSlots { slots: &[slot] });
+    network.run(1_000);
+    for one in 0..3 {
+        assert_eq!(owner(&network, one, slot), Some(network.id(1)), "node {one}");
+    }
+    assert_eq!(network.peers[1].cluster.info().my_epoch, Epoch(4));
+    assert!(network.peers[1].cluster.machine.table.importing.is_empty());
+}
+
+#[test]
+fn cl_e11_an_import_of_a_slot_that_went_elsewhere_is_closed() {
+    let mut network = Network::cluster(3, 3);
+    let slot = with_import(&mut network);
+    let m = &mut network.peers[2].cluster.machine;
+    m.table.unbind(slot);
+    let my_ix = m.table.my_ix();
+    m.table.bind(slot, my_ix);
+    network.cut(0, 2);
+    network.command(2, ClusterCommand::SaveConfig);
+    network.run(1_000);
+    assert_eq!(owner(&network, 1, slot), Some(network.id(2)));
+    assert!(network.peers[1].cluster.machine.table.importing.is_empty());
+    assert!(network.has_logged(1, "is no longer being imported from node"));
+}
+
+#[test]
+fn cl_k7_equal_epochs_rebind_nothing() {
+    let mut network = Network::cluster(3, 3);
+    let slots = network.peers[0].cluster.machine.table.me().slots.clone();
+    let header = wire::Header {
+        current_epoch: Epoch(3),
+        config_epoch: Epoch(1),
+        offset: 0,
+        sender: network.id(2),
+        slots: slots.bitmap(),
+        replica_of: None,
+        ip: "10.0.0.3",
+        port: 6_379,
+        other_port: 0,
+        bus_port: 16_379,
+        flags: wire::Flags(0x1C11),
+        is_down: false,
+        message_flags: wire::MessageFlags::default(),
+    };
+    network.inject(2, 1, &wire::Message::Full(header, wire::Body::Ping(wire::Gossip::default())));
+    assert_eq!(owner(&network, 1, Slot::new(0).unwrap()), Some(network.id(0)));
+}

@@ -1,0 +1,146 @@
+//! Nodes that fail, and the cluster's state.
+use super::network::{Network, TIMEOUT_MS};
+use crate::*;
+
+#[test]
+fn cl_f1_f5_f6_a_dead_voter_is_fail_for_all() {
+    let mut network = Network::cluster(4, 3);
+    network.kill(2);
+    network.run(TIMEOUT_MS - 100);
+    assert_eq!(network.flags(0, 2), "master", "F-1: not before T");
+    network.run(1_500);
+    for one in [0, 1, 3] {
+        assert_eq!(network.flags(one, 2), "master,fail", "node {one}");
+        assert_eq!(
+            network.peers[one].cluster.info().state,
+            ClusterState::Fail,
+            "F-22: a slot of a failed owner"
+        );
+    }
+    assert!(network.has_logged(0, "At least one hash slot is not served"));
+}
+
+#[test]
+fn cl_f3_f5_one_voter_of_three_does_not_condemn() {
+    let mut network = Network::cluster(3, 3);
+    network.cut(0, 2);
+    network.run(5 * TIMEOUT_MS);
+    assert_eq!(network.flags(0, 2), "master,fail?");
+    assert_eq!(network.flags(1, 2), "master");
+    let node = network.id(2);
+    let answer = network.command(1, ClusterCommand::CountFailureReports { node: node.as_bytes() });
+    assert_eq!(answer, ClusterAnswer::Integer(1));
+    network.heal();
+    network.run(2_000);
+    assert_eq!(network.flags(0, 2), "master", "F-8: any PONG ends suspicion");
+    assert!(network.has_logged(1, "is back online"));
+}
+
+#[test]
+fn cl_f4_reports_expire() {
+    let mut network = Network::cluster(3, 3);
+    network.cut(0, 2);
+    network.run(2 * TIMEOUT_MS);
+    // Nobody hears the reporter any more.
+    network.cut(0, 1);
+    let node = network.id(2);
+    network.run(2 * TIMEOUT_MS + 1_000);
+    let answer = network.command(1, ClusterCommand::CountFailureReports { node: node.as_bytes() });
+    assert_eq!(answer, ClusterAnswer::Integer(0));
+}
+
+#[test]
+fn cl_f8_fail_of_a_voter_ends_after_two_timeouts_and_of_others_at_once() {
+    let mut network = Network::cluster(4, 3);
+    let (ip2, ip3) = (network.peers[2].ip, network.peers[3].ip);
+    network.kill(2);
+    network.kill(3);
+    network.run(TIMEOUT_MS + 1_500);
+    assert_eq!((network.flags(0, 2).as_str(), network.flags(0, 3).as_str()), ("master,fail", "master,fail"));
+    network.revive(2, ip2);
+    network.revive(3, ip3);
+    network.run(1_000);
+    assert_eq!(network.flags(0, 3), "master", "a primary without slots");
+    assert_eq!(network.flags(0, 2), "master,fail");
+    network.run(2 * TIMEOUT_MS);
+    assert_eq!(network.flags(0, 2), "master");
+}
+
+#[test]
+fn cl_f22_f23_a_primary_with_a_minority_stops_and_waits_before_it_serves_again() {
+    let mut network = Network::cluster(3, 3);
+    network.cut(0, 1);
+    network.cut(0, 2);
+    network.run(TIMEOUT_MS + 300);
+    assert_eq!(
+        network.peers[0].cluster.info().state,
+        ClusterState::Fail,
+        "F-26: T and the interval of pings"
+    );
+    assert!(network.has_logged(0, "I am part of a minority partition."));
+    network.heal();
+    network.run(TIMEOUT_MS - 500);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Fail, "F-23");
+    network.run(3 * TIMEOUT_MS);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
+}
+
+#[test]
+fn cl_f21_a_primary_waits_after_its_start() {
+    let mut network = Network::of(1);
+    network.configure(0, |settings| settings.require_full_coverage = false);
+    let slot = [Slot::new(1).unwrap()];
+    network.command(0, ClusterCommand::AddSlots { slots: &slot });
+    network.run(1_900);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Fail);
+    network.run(200);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
+}
+
+#[test]
+fn cl_f9_a_replica_says_that_its_primary_is_fail_and_takes_it_back() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    let answer = network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    assert_eq!(answer, ClusterAnswer::Ok);
+    network.run(500);
+    assert_eq!(network.flags(1, 3), "slave");
+    let ip = network.peers[0].ip;
+    network.kill(0);
+    network.run(TIMEOUT_MS + 1_500);
+    assert!(network.peers[3].cluster.machine.table.me().marks.my_primary_fail);
+    network.revive(0, ip);
+    network.run(3 * TIMEOUT_MS);
+    assert!(!network.peers[3].cluster.machine.table.me().marks.my_primary_fail);
+}
+
+#[test]
+fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
+    let mut network = Network::cluster(3, 3);
+    let stranger = network.add(std::net::Ipv4Addr::new(10, 0, 9, 9));
+    let slots = SlotSet::EMPTY;
+    let header = wire::Header {
+        current_epoch: Epoch(1),
+        config_epoch: Epoch(0),
+        offset: 0,
+        sender: network.id(stranger),
+        slots: slots.bitmap(),
+        replica_of: None,
+        ip: "",
+        port: 6_379,
+        other_port: 0,
+        bus_port: 16_379,
+        flags: wire::Flags(0x1C11),
+        is_down: false,
+        message_flags: wire::MessageFlags::default(),
+    };
+    let about = network.id(2);
+    network.inject(stranger, 0, &wire::Message::Full(header, wire::Body::Fail(about)));
+    assert_eq!(network.flags(0, 2), "master");
+    assert!(network.has_logged(0, "Ignoring FAIL message from unknown node"));
+    let known = network.id(1);
+    let slots = network.peers[1].cluster.machine.table.me().slots.clone();
+    let header = wire::Header { sender: known, slots: slots.bitmap(), ..header };
+    network.inject(1, 0, &wire::Message::Full(header, wire::Body::Fail(about)));
+    assert_eq!(network.flags(0, 2), "master,fail");
+}

@@ -1,0 +1,229 @@
+//! What is told waits for its file.
+use super::network::{Disk, Network};
+use crate::*;
+
+#[test]
+fn cl_e53_slots_are_answered_and_told_when_they_are_durable() {
+    let mut network = Network::cluster(3, 2);
+    let slot = Slot::new(0).unwrap();
+    network.command(0, ClusterCommand::DelSlots { slots: &[slot] });
+    network.run(500);
+    network.peers[2].disk = Disk::Stands;
+    let answer = network.ask(2, ClusterCommand::AddSlots { slots: &[] });
+    assert_eq!(answer, None, "an answer with a save waits, whatever it changed");
+    network.write(2);
+    let m = &mut network.peers[2].cluster.machine;
+    m.table.unbind(slot);
+    let answer = network.ask(2, ClusterCommand::AddSlots { slots: &[slot] });
+    let ticket = network.last_ticket();
+    assert_eq!(answer, None);
+    network.run(1_000);
+    assert_eq!(network.line(2, 2).unwrap().len(), 9, "the node itself knows of its slot");
+    assert_eq!(network.line(1, 2).unwrap().len(), 8, "others are not told");
+    let map = last_map(&network, 2);
+    assert!(map.postponed.contains(slot), "requests to the slot wait");
+    network.write(2);
+    network.write(2);
+    assert_eq!(network.answer(2, ticket), Some(ClusterAnswer::Ok));
+    assert!(!last_map(&network, 2).postponed.contains(slot));
+    network.peers[2].disk = Disk::Writes;
+    network.write(2);
+    network.run(1_000);
+    assert_eq!(network.line(1, 2).unwrap()[8], "0");
+}
+
+fn last_map(network: &Network, number: usize) -> std::sync::Arc<SlotMap> {
+    let maps = network.peers[number].seen.iter().rev();
+    let mut maps = maps.filter_map(|output| match output {
+        ClusterOutput::Slots(map) => Some(map.clone()),
+        _ => None,
+    });
+    maps.next().expect("a map")
+}
+
+#[test]
+fn cl_k25_a_pong_never_waits_for_the_disk() {
+    let mut network = Network::cluster(3, 3);
+    network.peers[1].disk = Disk::Stands;
+    network.command(0, ClusterCommand::BumpEpoch);
+    network.run(4 * super::network::TIMEOUT_MS);
+    for one in [0, 2] {
+        assert_eq!(network.flags(one, 1), "master", "S-29: a slow disk is no dead node");
+    }
+}
+
+/// What a node of a network has in its table, as a file would hold it.
+fn saved(network: &Network, number: usize) -> SavedCluster {
+    let m = &network.peers[number].cluster.machine;
+    let node = |node: &crate::node::ClusterNode| SavedNode {
+        id: node.id,
+        address: node.place.address.clone(),
+        labels: node.place.labels.clone(),
+        shard: node.shard,
+        role: match node.role {
+            crate::node::NodeRole::Unknown => SavedRole::Unknown,
+            crate::node::NodeRole::Primary => SavedRole::Primary,
+            crate::node::NodeRole::Replica(primary) => {
+                SavedRole::Replica(primary.map(|ix| m.table.node(ix).id))
+            }
+        },
+        is_failed: node.is_failed(),
+        is_without_address: node.is_without_address(),
+        no_failover: node.marks.no_failover,
+        config_epoch: node.config_epoch,
+        slots: node.slots.clone(),
+    };
+    let others = m.table.iter().filter(|(ix, _)| *ix != m.table.my_ix());
+    SavedCluster {
+        me: node(m.table.me()),
+        own_line: OwnLine::Whole,
+        others: others.map(|(_, other)| node(other)).collect(),
+        migrating: Vec::new(),
+        importing: Vec::new(),
+        epochs: Some((m.epochs.current, m.epochs.last_vote)),
+    }
+}
+
+/// Starts a node again, from a file.
+fn restart(network: &mut Network, number: usize, saved: &SavedCluster) {
+    let now = network.now();
+    let settings = network.peers[number].settings.clone().into();
+    network.peers[number].cluster = Cluster::load(now, settings, 99, saved, &[]);
+    let ip = network.peers[number].ip;
+    network.revive(number, ip);
+    network.deliver();
+}
+
+#[test]
+fn cl_n15_n17_a_node_goes_on_from_its_file() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    for number in [0, 3] {
+        let file = saved(&network, number);
+        network.kill(number);
+        restart(&mut network, number, &file);
+    }
+    network.run(5_000);
+    for one in 0..4 {
+        assert!(network.flags(one, 3).ends_with("slave"), "node {one}");
+        assert!(network.flags(one, 0).ends_with("master"), "node {one}");
+        assert_eq!(network.peers[one].cluster.info().state, ClusterState::Ok);
+    }
+    let follows = network.peers[3].seen.iter().any(|output| matches!(output, ClusterOutput::Role(_)));
+    assert!(follows, "R5");
+}
+
+#[test]
+fn cl_n16_lines_in_any_order_make_one_consistent_table() {
+    let network = Network::cluster(4, 3);
+    let mut file = saved(&network, 1);
+    // Circles, a primary without a line, the same slots twice.
+    let lost = NodeId::parse(&[b'x'; 40]).unwrap();
+    let ids: Vec<NodeId> = file.others.iter().map(|node| node.id).collect();
+    file.others[0].role = SavedRole::Replica(Some(ids[1]));
+    file.others[1].role = SavedRole::Replica(Some(ids[0]));
+    file.others[2].role = SavedRole::Replica(Some(lost));
+    file.others[2].slots = file.me.slots.clone();
+    file.importing = vec![(Slot::new(0).unwrap(), lost)];
+    let again = file.others[0].clone();
+    file.others.push(again);
+    let cluster = Cluster::load(network.now(), ClusterSettings::default().into(), 5, &file, &[]);
+    super::invariants::check(&cluster.machine);
+    assert_eq!(cluster.info().known_nodes, 5);
+    assert!(cluster.nodes_text().contains(&format!("{lost} :0@0 noflags")));
+}
+
+#[test]
+fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
+    let mut network = Network::cluster(3, 3);
+    let mut file = saved(&network, 0);
+    file.own_line = OwnLine::Damaged;
+    network.kill(0);
+    restart(&mut network, 0, &file);
+    network.run(5_000);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Fail);
+    assert!(network.has_logged(0, "The line of this node in the cluster configuration file was damaged"));
+    let mut keys = SlotSet::EMPTY;
+    keys.insert(Slot::new(3).unwrap());
+    network.step(0, &ClusterInput::KeysIn(&keys));
+    network.run(1_000);
+    let emptied = network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)));
+    assert!(!emptied, "S-34");
+    let slots: Vec<Slot> = file.me.slots.iter().collect();
+    assert_eq!(network.command(0, ClusterCommand::AddSlots { slots: &slots }), ClusterAnswer::Ok);
+    network.run(1_000);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok, "an operator has said what it is");
+}
+
+#[test]
+fn cl_n27_epochs_that_are_unknown_bar_votes_until_others_have_told_theirs() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(1);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let mut file = saved(&network, 0);
+    file.epochs = None;
+    network.kill(0);
+    network.kill(1);
+    restart(&mut network, 0, &file);
+    network.run(5_500);
+    network.ask_for_vote(3, 0, 20, super::network::Force::Yes);
+    assert!(network.has_logged(0, "it is not safe to vote in this moment"), "(a) 2T, K-5");
+    network.run(10_000);
+    network.ask_for_vote(3, 0, 21, super::network::Force::Yes);
+    assert!(!network.has_logged(0, "Failover auth granted"), "(b) two voters other than me, K-6");
+    let ip = network.peers[1].ip;
+    network.revive(1, ip);
+    network.run(5_000);
+    assert!(network.has_logged(0, "this node votes again"));
+    let epoch = network.peers[0].cluster.info().current_epoch.0;
+    network.ask_for_vote(3, 0, epoch, super::network::Force::Yes);
+    assert!(network.has_logged(0, &format!("already voted for epoch {epoch}")));
+    network.ask_for_vote(3, 0, epoch + 1, super::network::Force::Yes);
+    assert!(network.has_logged(0, "Failover auth granted"));
+}
+
+#[test]
+fn cl_n27_epochs_that_are_unknown_bar_votes_for_two_timeouts() {
+    let mut network = Network::cluster(3, 3);
+    let mut file = saved(&network, 0);
+    file.epochs = None;
+    network.kill(0);
+    restart(&mut network, 0, &file);
+    network.run(5_900);
+    assert!(!network.has_logged(0, "this node votes again"), "K-5");
+    network.run(300);
+    assert!(network.has_logged(0, "this node votes again"));
+}
+
+#[test]
+fn cl_n18_g23_an_own_address_that_is_gone_is_written_anew() {
+    let network = Network::cluster(2, 2);
+    let file = saved(&network, 0);
+    let start = |local: &[std::net::IpAddr]| {
+        let mut cluster = Cluster::load(network.now(), ClusterSettings::default().into(), 5, &file, local);
+        let text = cluster.nodes_text();
+        let mut saves = false;
+        while let Some(output) = cluster.next_output() {
+            saves |= matches!(output, ClusterOutput::Persist { .. });
+        }
+        assert!(saves, "N-17: a start writes the file");
+        text.lines().find(|line| line.contains("myself")).unwrap().split(' ').nth(1).unwrap().to_owned()
+    };
+    let ip = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
+    assert!(start(&[ip("10.0.0.1"), ip("127.0.0.1")]).starts_with("10.0.0.1:"));
+    assert!(start(&[ip("10.0.3.3"), ip("127.0.0.1")]).starts_with("10.0.3.3:"));
+    assert!(start(&[ip("10.0.3.3"), ip("10.0.3.4")]).starts_with(":"), "learned from the next PING");
+}
+
+#[test]
+fn cl_n12_the_file_has_a_line_for_each_node_and_the_epochs() {
+    let network = Network::cluster(3, 3);
+    let (_, file) = network.peers[0].written.last().unwrap();
+    assert_eq!(file.lines().count(), 4);
+    assert!(file.ends_with("vars currentEpoch 3 lastVoteEpoch 0\n"));
+    assert!(file.contains("myself,master - 0 0 1 connected 0-5461\n"), "{file}");
+    assert!(file.contains(",,tls-port=0,shard-id="));
+}

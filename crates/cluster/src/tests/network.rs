@@ -1,0 +1,392 @@
+//! A network of machines: connections, disks and a clock, in memory.
+
+use crate::*;
+use sluice_base::Now;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// T of the tests.
+pub(super) const TIMEOUT_MS: u64 = 3_000;
+
+/// What a node's disk does with a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Disk {
+    Writes,
+    /// Writes stand until [`Network::write`].
+    Stands,
+    Fails,
+}
+
+/// FORCEACK of a request for a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Force {
+    Yes,
+    No,
+}
+
+pub(super) struct Peer {
+    pub(super) cluster: Cluster,
+    pub(super) ip: Ipv4Addr,
+    pub(super) settings: ClusterSettings,
+    pub(super) disk: Disk,
+    pub(super) is_alive: bool,
+    pub(super) written: Vec<(Generation, String)>,
+    pub(super) standing: Option<(Generation, String)>,
+    /// Outputs for others than network, disk and log.
+    pub(super) seen: Vec<ClusterOutput>,
+    pub(super) log: Vec<String>,
+    /// Types of the messages sent, with the receiver.
+    pub(super) sent: Vec<(u16, usize)>,
+    /// Lengths of these messages.
+    pub(super) lengths: Vec<usize>,
+    pub(super) dials: usize,
+}
+
+#[derive(Default)]
+pub(super) struct Network {
+    pub(super) peers: Vec<Peer>,
+    pub(super) now_ms: u64,
+    connections: BTreeMap<(usize, LinkKey), (usize, LinkKey)>,
+    /// Pairs between which nothing passes, in this direction.
+    cuts: BTreeSet<(usize, usize)>,
+    /// Messages on their way.
+    wire: VecDeque<((usize, LinkKey), (usize, LinkKey), std::sync::Arc<[u8]>)>,
+    tickets: u64,
+    pub(super) wall_offset_ms: i64,
+}
+
+pub(super) fn settings(ip: Ipv4Addr) -> ClusterSettings {
+    ClusterSettings {
+        node_timeout_ms: TIMEOUT_MS,
+        ping_interval_ms: 100,
+        announced: OwnAddress { tcp_port: 6_379, bus_port: 16_379, ..OwnAddress::default() },
+        log_level: sluice_base::LogLevel::Debug,
+        ..with_ip(ip)
+    }
+}
+
+fn with_ip(_: Ipv4Addr) -> ClusterSettings {
+    ClusterSettings::default()
+}
+
+impl Network {
+    /// `count` nodes that know nobody, and have waited out the writable delay of their start.
+    pub(super) fn of(count: usize) -> Network {
+        let mut network = Network { now_ms: 1_000_000, ..Network::default() };
+        for number in 0..count {
+            network.add(Ipv4Addr::new(10, 0, 0, number as u8 + 1));
+        }
+        network
+    }
+
+    /// A cluster: `count` nodes that know each other, the first `primaries` of them share the slots, and have
+    /// epochs of their own.
+    pub(super) fn cluster(count: usize, primaries: usize) -> Network {
+        let mut network = Network::of(count);
+        for number in 0..count {
+            let epoch = number as i64 + 1;
+            assert_eq!(network.command(number, ClusterCommand::SetConfigEpoch { epoch }), ClusterAnswer::Ok);
+        }
+        for number in 0..primaries {
+            let share = usize::from(SLOT_COUNT).div_ceil(primaries);
+            let all: Vec<Slot> = (0..SLOT_COUNT).filter_map(Slot::new).collect();
+            let slots = all.chunks(share).nth(number).unwrap();
+            assert_eq!(network.command(number, ClusterCommand::AddSlots { slots }), ClusterAnswer::Ok);
+        }
+        for number in 1..count {
+            network.meet(0, number);
+        }
+        network.run(4_000);
+        network
+    }
+
+    pub(super) fn add(&mut self, ip: Ipv4Addr) -> usize {
+        let number = self.peers.len();
+        let settings = settings(ip);
+        let cluster = Cluster::new(self.now(), settings.clone().into(), number as u64 + 1);
+        self.peers.push(Peer {
+            cluster,
+            ip,
+            settings,
+            disk: Disk::Writes,
+            is_alive: true,
+            written: Vec::new(),
+            standing: None,
+            seen: Vec::new(),
+            log: Vec::new(),
+            sent: Vec::new(),
+            lengths: Vec::new(),
+            dials: 0,
+        });
+        self.deliver();
+        number
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now {
+            mono_ns: self.now_ms * 1_000_000,
+            unix_us: 1_700_000_000_000_000 + (self.now_ms as i64 + self.wall_offset_ms) * 1_000,
+        }
+    }
+
+    pub(super) fn id(&self, number: usize) -> NodeId {
+        self.peers[number].cluster.id()
+    }
+
+    pub(super) fn meet(&mut self, from: usize, to: usize) {
+        let ip = self.peers[to].ip.to_string();
+        let command = ClusterCommand::Meet { ip: &ip, port: 6_379, bus_port: Some(16_379) };
+        assert_eq!(self.command(from, command), ClusterAnswer::Ok);
+    }
+
+    /// Time passes, with a cron each 100 ms.
+    pub(super) fn run(&mut self, ms: u64) {
+        for _ in 0..ms / 100 {
+            self.now_ms += 100;
+            for number in 0..self.peers.len() {
+                if self.peers[number].is_alive {
+                    self.step(number, &ClusterInput::Tick);
+                }
+            }
+            self.deliver();
+        }
+    }
+
+    pub(super) fn step(&mut self, number: usize, input: &ClusterInput<'_>) {
+        let now = self.now();
+        self.peers[number].cluster.step(now, input);
+    }
+
+    /// A command, whose answer comes without time passing.
+    pub(super) fn command(&mut self, number: usize, command: ClusterCommand<'_>) -> ClusterAnswer {
+        self.ask(number, command).expect("an answer")
+    }
+
+    /// A command, and its answer if that comes without time passing.
+    pub(super) fn ask(&mut self, number: usize, command: ClusterCommand<'_>) -> Option<ClusterAnswer> {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.step(number, &ClusterInput::Command { ticket, client: "test", command });
+        self.deliver();
+        self.answer(number, ticket)
+    }
+
+    pub(super) fn last_ticket(&self) -> Ticket {
+        Ticket(self.tickets)
+    }
+
+    pub(super) fn answer(&self, number: usize, ticket: Ticket) -> Option<ClusterAnswer> {
+        self.peers[number].seen.iter().find_map(|output| match output {
+            ClusterOutput::Reply { to, answer } if *to == ticket => Some(answer.clone()),
+            _ => None,
+        })
+    }
+
+    /// Finishes the write that stands.
+    pub(super) fn write(&mut self, number: usize) {
+        if let Some((generation, file)) = self.peers[number].standing.take() {
+            self.peers[number].written.push((generation, file));
+            self.step(number, &ClusterInput::Saved { generation });
+            self.deliver();
+        }
+    }
+
+    /// Nothing passes from `one` to `other` and back; connections stay.
+    pub(super) fn cut(&mut self, one: usize, other: usize) {
+        self.cuts.insert((one, other));
+        self.cuts.insert((other, one));
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.cuts.clear();
+    }
+
+    /// A node stops: its connections break, dials are refused.
+    pub(super) fn kill(&mut self, number: usize) {
+        self.peers[number].is_alive = false;
+        let broken = self.connections.iter().filter(|(one, _)| one.0 == number);
+        let broken: Vec<_> = broken.map(|(one, other)| (*one, *other)).collect();
+        self.connections.retain(|one, other| one.0 != number && other.0 != number);
+        for ((one, key), (other, link)) in broken {
+            self.step(other, &ClusterInput::Closed { link });
+            self.step(one, &ClusterInput::Closed { link: key });
+        }
+        self.deliver();
+    }
+
+    /// A node that was killed goes on with what it knew, at an address.
+    pub(super) fn revive(&mut self, number: usize, ip: Ipv4Addr) {
+        self.peers[number].is_alive = true;
+        self.peers[number].ip = ip;
+    }
+
+    /// A request of `from` for the vote of `to`, in `epoch`.
+    pub(super) fn ask_for_vote(&mut self, from: usize, to: usize, epoch: u64, force: Force) {
+        let m = &self.peers[from].cluster.machine;
+        let primary = m.table.node(m.table.primary_of(m.table.my_ix()));
+        let slots = primary.slots.clone();
+        let header = wire::Header {
+            current_epoch: Epoch(epoch),
+            config_epoch: primary.config_epoch,
+            offset: 0,
+            sender: self.id(from),
+            slots: slots.bitmap(),
+            replica_of: Some(primary.id),
+            ip: "",
+            port: 6_379,
+            other_port: 0,
+            bus_port: 16_379,
+            flags: wire::Flags(0x1C12),
+            is_down: false,
+            message_flags: wire::MessageFlags { force_ack: force == Force::Yes, ..Default::default() },
+        };
+        self.inject(from, to, &wire::Message::Full(header, wire::Body::AuthRequest));
+    }
+
+    /// How many messages of a type went from one node to another.
+    pub(super) fn sent(&self, from: usize, to: usize, kind: wire::MessageType) -> usize {
+        self.peers[from].sent.iter().filter(|sent| **sent == (kind as u16, to)).count()
+    }
+
+    /// A node that took over from its primary, as a winner of an election does (E-55).
+    pub(super) fn take_over(&mut self, number: usize) {
+        let m = &mut self.peers[number].cluster.machine;
+        let my_ix = m.table.my_ix();
+        let old = m.table.me().primary().expect("a replica");
+        let slots = m.table.node(old).slots.clone();
+        m.table.make_primary(my_ix);
+        for slot in slots.iter() {
+            m.table.unbind(slot);
+            m.table.bind(slot, my_ix);
+        }
+        m.epochs.current = m.epochs.current.next();
+        m.table.me_mut().config_epoch = m.epochs.current;
+        m.save();
+        m.announce();
+        m.reconsider();
+        self.step(number, &ClusterInput::Offset(7));
+        self.deliver();
+    }
+
+    /// A message from one node to another that the sender's machine does not make by itself: the bytes come
+    /// on a new connection of `from`.
+    pub(super) fn inject(&mut self, from: usize, to: usize, message: &wire::Message<'_>) {
+        let mut bytes = Vec::new();
+        wire::write(message, &mut bytes).unwrap();
+        let now = self.now();
+        let ip = IpAddr::V4(self.peers[from].ip);
+        let local = IpAddr::V4(self.peers[to].ip);
+        let link = self.peers[to].cluster.accept(now, ip, local).unwrap();
+        for part in bytes.chunks(1_000) {
+            self.step(to, &ClusterInput::Received { link, bytes: part });
+        }
+        self.deliver();
+    }
+
+    /// Carries out outputs until there are none.
+    pub(super) fn deliver(&mut self) {
+        for _ in 0..200_000 {
+            let mut is_quiet = true;
+            for number in 0..self.peers.len() {
+                while let Some(output) = self.peers[number].cluster.next_output() {
+                    is_quiet = false;
+                    self.carry_out(number, output);
+                }
+            }
+            if let Some((from, to, message)) = self.wire.pop_front() {
+                is_quiet = false;
+                let is_cut = self.cuts.contains(&(from.0, to.0)) || !self.peers[to.0].is_alive;
+                if !is_cut && self.connections.get(&from) == Some(&to) {
+                    self.step(to.0, &ClusterInput::Received { link: to.1, bytes: &message });
+                }
+            }
+            if is_quiet {
+                return;
+            }
+        }
+        panic!("the nodes never come to rest");
+    }
+
+    fn carry_out(&mut self, number: usize, output: ClusterOutput) {
+        match output {
+            ClusterOutput::Dial { link, ip, .. } => self.dial(number, link, &ip),
+            ClusterOutput::Close { link } => {
+                if let Some((other, key)) = self.connections.remove(&(number, link)) {
+                    self.connections.remove(&(other, key));
+                    self.step(other, &ClusterInput::Closed { link: key });
+                }
+            }
+            ClusterOutput::Send { link, message, lane } => {
+                let bytes = message.len();
+                if let Some(to) = self.connections.get(&(number, link)) {
+                    let kind = u16::from_be_bytes([message[12], message[13]]);
+                    self.peers[number].sent.push((kind, to.0));
+                    self.peers[number].lengths.push(bytes);
+                    self.wire.push_back(((number, link), *to, message));
+                }
+                self.step(number, &ClusterInput::Sent { link, lane, bytes });
+            }
+            ClusterOutput::Persist { generation, file } => self.persist(number, generation, file.to_string()),
+            ClusterOutput::Log(_, text) => self.peers[number].log.push(text),
+            other => self.peers[number].seen.push(other),
+        }
+    }
+
+    fn dial(&mut self, number: usize, link: LinkKey, ip: &str) {
+        self.peers[number].dials += 1;
+        let target = self.peers.iter().position(|peer| peer.is_alive && peer.ip.to_string() == ip);
+        let Some(target) = target.filter(|target| !self.cuts.contains(&(number, *target))) else {
+            return self.step(number, &ClusterInput::DialFailed { link, moment: DialMoment::AtOnce });
+        };
+        let now = self.now();
+        let (peer, local) = (IpAddr::V4(self.peers[number].ip), IpAddr::V4(self.peers[target].ip));
+        let Some(key) = self.peers[target].cluster.accept(now, peer, local) else {
+            return self.step(number, &ClusterInput::DialFailed { link, moment: DialMoment::Later });
+        };
+        self.connections.insert((number, link), (target, key));
+        self.connections.insert((target, key), (number, link));
+        self.step(number, &ClusterInput::Connected { link });
+    }
+
+    fn persist(&mut self, number: usize, generation: Generation, file: String) {
+        match self.peers[number].disk {
+            Disk::Writes => {
+                self.peers[number].written.push((generation, file));
+                self.step(number, &ClusterInput::Saved { generation });
+            }
+            Disk::Stands => {
+                assert!(self.peers[number].standing.is_none(), "S-7: two writes at once");
+                self.peers[number].standing = Some((generation, file));
+            }
+            Disk::Fails => self.step(number, &ClusterInput::SaveFailed { generation }),
+        }
+    }
+
+    /// What `one` holds of `other`: the fields of its line in CLUSTER NODES.
+    pub(super) fn line(&self, one: usize, other: usize) -> Option<Vec<String>> {
+        let id = self.id(other).to_string();
+        let text = self.peers[one].cluster.nodes_text();
+        let line = text.lines().find(|line| line.starts_with(&id))?;
+        Some(line.split(' ').map(str::to_owned).collect())
+    }
+
+    /// Flags that `one` shows of `other`.
+    pub(super) fn flags(&self, one: usize, other: usize) -> String {
+        self.line(one, other).map(|line| line[2].clone()).unwrap_or_default()
+    }
+
+    pub(super) fn knows(&self, one: usize, other: usize) -> bool {
+        self.line(one, other).is_some()
+    }
+
+    pub(super) fn has_logged(&self, number: usize, text: &str) -> bool {
+        self.peers[number].log.iter().any(|line| line.contains(text))
+    }
+
+    pub(super) fn configure(&mut self, number: usize, change: impl FnOnce(&mut ClusterSettings)) {
+        change(&mut self.peers[number].settings);
+        let settings = self.peers[number].settings.clone().into();
+        self.step(number, &ClusterInput::Settings(&settings));
+        self.deliver();
+    }
+}

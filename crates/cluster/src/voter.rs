@@ -1,0 +1,125 @@
+//! Votes for replicas of others (E-50, E-51), and who may vote after a damaged file (N-26, N-27).
+
+use crate::durable::Withheld;
+use crate::epochs;
+use crate::id::{Epoch, NodeId};
+use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
+use crate::node::{LinkOut, NodeIx};
+use crate::send;
+use crate::slots::SlotSet;
+use crate::wire::Header;
+
+/// A replica asks for my vote.
+pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) {
+    if !m.table.me().is_voter() {
+        return;
+    }
+    if let Err(reason) = judge(m, candidate, header) {
+        m.statistics.votes_denied += 1;
+        log!(m, Warning, "Failover auth denied to {} {reason}", m.name(candidate));
+        return;
+    }
+    let epoch = m.epochs.current;
+    m.epochs.last_vote = epoch;
+    m.save();
+    let to = m.table.node(candidate).id;
+    m.durable.hold(Withheld::Vote { to, epoch });
+    m.statistics.votes_granted += 1;
+    log!(m, Notice, "Failover auth granted to {} for epoch {epoch}", m.name(candidate));
+}
+
+/// Whether the vote is given, or why not (E-50).
+fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) -> Result<(), String> {
+    let current = m.epochs.current;
+    if !may_vote(m) {
+        return Err("(it is not safe to vote in this moment)".to_owned());
+    }
+    if header.current_epoch < current {
+        return Err(format!("(reqEpoch ({}) < curEpoch({current}))", header.current_epoch));
+    }
+    if m.epochs.last_vote == current {
+        return Err(format!("(already voted for epoch {current})"));
+    }
+    let node = m.table.node(candidate);
+    if !node.is_replica() {
+        return Err(format!("for epoch {current}: it is a primary node"));
+    }
+    let Some(primary) = node.primary() else {
+        return Err(format!("for epoch {current}: I don't know its primary"));
+    };
+    if !m.table.node(primary).is_failed() && !header.message_flags.force_ack {
+        return Err(format!("for epoch {current}: its primary is up"));
+    }
+    if !matches!(node.place.link_out, LinkOut::Open(_)) {
+        return Err("(no link to answer on)".to_owned());
+    }
+    outdated(m, candidate, header)
+}
+
+/// Refuses a candidate that claims slots with an older epoch than their owner's, and tells it of that owner.
+fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) -> Result<(), String> {
+    let slots = SlotSet::from_bitmap(header.slots);
+    let newer = slots.iter().find_map(|slot| {
+        let owner = m.table.owner(slot).filter(|_| !m.table.is_unclaimed(slot))?;
+        let epoch = m.table.node(owner).config_epoch;
+        (epoch > header.config_epoch).then_some((slot, owner, epoch))
+    });
+    let Some((slot, owner, epoch)) = newer else { return Ok(()) };
+    send::update(m, candidate, owner);
+    Err(format!("(slot {} epoch ({epoch}) > reqConfigEpoch ({}))", slot.number(), header.config_epoch))
+}
+
+/// Whether this node may vote at all: safe to join, its file written, its epochs and itself known.
+fn may_vote(m: &ClusterMachine) -> bool {
+    m.cluster.is_safe_to_join
+        && !m.durable.bars_votes(m.time.now, m.settings.node_timeout_ms)
+        && m.rights.votes == VoteRight::Free
+        && m.rights.sureness == Sureness::Sure
+}
+
+/// A voter has told its epoch: one more that knows of elections which this node may have voted in (N-27).
+pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
+    let (id, is_voter) = (m.table.node(sender).id, m.table.node(sender).is_voter());
+    let follows_me = m.table.node(sender).primary() == Some(m.table.my_ix());
+    if let VoteRight::EpochUnknown { heard, .. } = &mut m.rights.votes
+        && (is_voter || follows_me)
+        && !heard.contains(&id)
+    {
+        heard.push(id);
+    }
+}
+
+/// Gives the vote back once every election that this node may have voted in is over and known (N-27). Called
+/// by the cron.
+pub(crate) fn regain(m: &mut ClusterMachine) {
+    let VoteRight::EpochUnknown { since, heard } = &m.rights.votes else { return };
+    let wait = m.settings.node_timeout_ms.saturating_mul(2).max(2_000);
+    if m.time.now - since <= wait || m.cluster.size == 0 || !have_spoken(m, heard) {
+        return;
+    }
+    m.epochs.last_vote = m.epochs.current;
+    m.rights.votes = VoteRight::Free;
+    let epoch: Epoch = m.epochs.current;
+    epochs::heard(m, epoch);
+    log!(m, Notice, "The cluster's epoch is {epoch}: this node votes again.");
+    m.save();
+}
+
+/// Whether enough voters other than me have told their epoch: one of them took part in any election that was
+/// won.
+fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
+    let size = m.cluster.size as usize;
+    let known = |id: &&NodeId| m.table.find(id).is_some();
+    if size == 1 {
+        let replicas = &m.table.me().replicas;
+        return replicas.iter().all(|ix| {
+            let node = m.table.node(*ix);
+            !node.is_up() || heard.contains(&node.id)
+        });
+    }
+    let voters = heard
+        .iter()
+        .filter(known)
+        .filter(|id| m.table.find(id).is_some_and(|ix| m.table.node(ix).is_voter()));
+    voters.count() >= (size / 2 + 1).min(size - 1)
+}
