@@ -174,11 +174,19 @@ fn cl_g19_a_node_that_has_forgotten_me_is_dialled_anew() {
     // Node 1 drops all it knows, and its link in from node 0 stays as it was there.
     let m = &mut network.peers[1].cluster.machine;
     let ix = m.table.iter().find(|(ix, _)| *ix != m.table.my_ix()).unwrap().0;
+    let key = m.table.node_mut(ix).place.link_in.take().unwrap();
+    let link = m.links.get_mut(key).unwrap();
+    link.since = m.time.now;
+    if let crate::link::LinkKind::In { node, .. } = &mut link.kind {
+        *node = None;
+    }
     m.delete(ix);
     network.deliver();
+    let before = network.peers[0].dials;
     network.meet(1, 0);
     network.run(200);
     assert!(network.has_logged(0, "Freeing outbound link to node"));
+    assert_eq!(network.peers[0].dials, before + 1);
     network.run(1_000);
     assert_eq!(network.flags(1, 0), "master");
 }
