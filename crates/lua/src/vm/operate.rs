@@ -232,7 +232,7 @@ pub(super) enum Joined {
     /// These two slots cannot be joined.
     Error(usize),
     /// The texts and numbers of the slots from the first to the second are a long text, which
-    /// [`crate::libs::string`] joins piece by piece.
+    /// `libs/string.rs` joins piece by piece.
     Long(usize, usize),
 }
 
