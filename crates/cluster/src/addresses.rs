@@ -112,12 +112,12 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> (DialTarget, Ip
     let candidates = &mut place.candidates;
     let failing = candidates.failing_since.is_some_and(|since| now - since > patience);
     if !failing || candidates.ips.is_empty() {
-        return (DialTarget::Announced, announced);
+        return (DialTarget::AnnouncedLabels, announced);
     }
     let turn = candidates.turn % (candidates.ips.len() + 1);
     candidates.turn = turn + 1;
     match turn.checked_sub(1) {
-        None => (DialTarget::Announced, announced),
+        None => (DialTarget::AnnouncedLabels, announced),
         Some(at) => {
             let ip = Arc::clone(&candidates.ips[at]);
             (DialTarget::Candidate(Arc::clone(&ip)), ip)

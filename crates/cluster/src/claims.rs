@@ -1,16 +1,16 @@
 //! Claims of slots: by headers and UPDATEs, and what this node becomes by them (E-10 to E-15, E-19, E-20).
 
 use crate::epochs;
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::NodeIx;
 use crate::output::{ClusterOutput, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::send;
-use crate::slots::{Slot, SlotSet};
+use crate::slots::{HashSlot, SlotSet};
 
 /// The slots that a primary's header claims (step 10): nothing is done where they are as known.
-pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let node = m.table.node(sender);
     if !node.is_primary() {
         return;
@@ -27,7 +27,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots:
 
 /// Keys that were found at the start in another's slots go once the owner has claimed the slot in this
 /// process, with an epoch not below the file's.
-fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;
     }
@@ -64,7 +64,7 @@ struct SlotsTaken {
 }
 
 /// Slots of `slots` go to `sender` where its epoch decides so (E-10); then this node's role follows (E-14).
-pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if sender == m.table.my_ix() {
         log!(m, Notice, "Discarding UPDATE message about myself.");
         return;
@@ -82,12 +82,12 @@ pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: 
 
 /// The claim that a change of role is judged by.
 struct SlotClaim<'a> {
-    epoch: Epoch,
-    my_epoch: Epoch,
+    epoch: ClusterEpoch,
+    my_epoch: ClusterEpoch,
     slots: &'a SlotSet,
 }
 
-fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) -> SlotsTaken {
+fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) -> SlotsTaken {
     let my_ix = m.table.my_ix();
     let mine = m.table.primary_of(my_ix);
     let mut taken = SlotsTaken { lost: 0, rebound: SlotSet::EMPTY };
@@ -138,7 +138,7 @@ fn log_moves(m: &mut ClusterMachine, sender: NodeIx, taken: &SlotsTaken) {
 }
 
 /// An open slot whose owner changes (E-11).
-fn close_open_slot(m: &mut ClusterMachine, slot: Slot, sender: NodeIx) {
+fn close_open_slot(m: &mut ClusterMachine, slot: HashSlot, sender: NodeIx) {
     if m.table.migrating.contains_key(&slot) && !m.table.node(sender).shares_shard_with(m.table.me()) {
         let to = m.table.migrating.remove(&slot);
         if let Some(to) = to {
@@ -162,7 +162,7 @@ fn close_open_slot(m: &mut ClusterMachine, slot: Slot, sender: NodeIx) {
 }
 
 /// Slots that the sender owns here and does not claim any more (E-12, E-13).
-fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let owned = &m.table.node(sender).slots;
     if owned.iter().any(|slot| !slots.contains(slot)) {
         for slot in owned.clone().iter().filter(|slot| !slots.contains(*slot)) {
@@ -175,7 +175,7 @@ fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSe
     if !m.table.importing.is_empty() && m.table.me().is_primary() {
         let left =
             m.table.importing.iter().filter(|(slot, from)| **from == sender && !slots.contains(**slot));
-        let left: Vec<Slot> = left.map(|(slot, _)| *slot).collect();
+        let left: Vec<HashSlot> = left.map(|(slot, _)| *slot).collect();
         for slot in left {
             finish_import(m, slot);
         }
@@ -183,8 +183,8 @@ fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSe
 }
 
 /// A failover in the shard that slots of mine migrate to: they migrate to the winner (E-12).
-fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
-    let moved: Vec<Slot> = m
+fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
+    let moved: Vec<HashSlot> = m
         .table
         .migrating
         .iter()
@@ -210,7 +210,7 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &
 }
 
 /// The source of an import has let go of the slot: it is mine (E-13).
-fn finish_import(m: &mut ClusterMachine, slot: Slot) {
+fn finish_import(m: &mut ClusterMachine, slot: HashSlot) {
     let my_ix = m.table.my_ix();
     m.table.importing.remove(&slot);
     log!(
@@ -266,7 +266,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
 }
 
 /// The sender has an old owner for a slot: one UPDATE about the first such owner (E-19).
-fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet) {
+fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
         (m.table.node(owner).config_epoch > epoch).then_some(owner)
@@ -284,7 +284,13 @@ fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch, slots: &SlotSet
 }
 
 /// An UPDATE (E-20).
-pub(crate) fn updated(m: &mut ClusterMachine, sender: NodeIx, about: NodeId, epoch: Epoch, slots: &SlotSet) {
+pub(crate) fn updated(
+    m: &mut ClusterMachine,
+    sender: NodeIx,
+    about: NodeId,
+    epoch: ClusterEpoch,
+    slots: &SlotSet,
+) {
     let Some(subject) = m.table.find(&about).filter(|ix| !m.table.node(*ix).is_handshake()) else { return };
     let old = m.table.node(subject).config_epoch;
     if epoch <= old {

@@ -7,14 +7,14 @@ use crate::address::Seen;
 use crate::durable::Withheld;
 use crate::epochs;
 use crate::failure;
-use crate::id::{Epoch, NodeId, ShardId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::input::{ClusterCommand, HasKeys, LinkDirection, ResetKind, epoch_of};
 use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
 use crate::meet;
 use crate::node::{Initiator, NodeIx};
 use crate::output::{ClusterAnswer, ClusterOutput, RoleChange, Synchronisation, Ticket};
 use crate::roles::{self, OpenSlots};
-use crate::slots::{Slot, SlotSet};
+use crate::slots::{HashSlot, SlotSet};
 use std::net::IpAddr;
 
 /// Executes a command; its answer is an output, at once or later.
@@ -194,12 +194,12 @@ fn reset(
 }
 
 fn reset_identity(m: &mut ClusterMachine) {
-    (m.epochs.current, m.epochs.last_vote) = (Epoch(0), Epoch(0));
+    (m.epochs.current, m.epochs.last_vote) = (ClusterEpoch(0), ClusterEpoch(0));
     m.rights.votes = VoteRight::Free;
     let id = NodeId::random(&mut m.rng);
     let my_ix = m.table.my_ix();
     m.table.rename(my_ix, id);
-    m.table.me_mut().config_epoch = Epoch(0);
+    m.table.me_mut().config_epoch = ClusterEpoch(0);
     let view = m.view();
     m.durable.renamed(view);
     log!(m, Notice, "configEpoch set to 0 via CLUSTER RESET HARD");
@@ -207,7 +207,7 @@ fn reset_identity(m: &mut ClusterMachine) {
 }
 
 /// Slots of a command, each once. The caller has made sure that they are slots.
-fn once(slots: &[Slot]) -> Result<SlotSet, String> {
+fn once(slots: &[HashSlot]) -> Result<SlotSet, String> {
     let mut set = SlotSet::EMPTY;
     match slots.iter().find(|slot| !set.insert(**slot)) {
         Some(twice) => Err(format!("ERR Slot {} specified multiple times", twice.number())),
@@ -216,7 +216,7 @@ fn once(slots: &[Slot]) -> Result<SlotSet, String> {
 }
 
 /// CLUSTER ADDSLOTS, ADDSLOTSRANGE.
-fn add_slots(m: &mut ClusterMachine, slots: &[Slot]) -> Result<ClusterAnswer, String> {
+fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer, String> {
     if let Some(busy) = slots.iter().find(|slot| m.table.owner(**slot).is_some()) {
         return Err(format!("ERR Slot {} is already busy", busy.number()));
     }
@@ -234,7 +234,7 @@ fn add_slots(m: &mut ClusterMachine, slots: &[Slot]) -> Result<ClusterAnswer, St
 }
 
 /// CLUSTER DELSLOTS, DELSLOTSRANGE.
-fn del_slots(m: &mut ClusterMachine, slots: &[Slot]) -> Result<ClusterAnswer, String> {
+fn del_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer, String> {
     if let Some(free) = slots.iter().find(|slot| m.table.owner(**slot).is_none()) {
         return Err(format!("ERR Slot {} is already unassigned", free.number()));
     }
@@ -278,7 +278,7 @@ fn set_config_epoch(m: &mut ClusterMachine, number: i64) -> Result<ClusterAnswer
         let text = "ERR The user can assign a config epoch only when the node does not know any other node.";
         return Err(text.to_owned());
     }
-    if m.table.me().config_epoch != Epoch(0) {
+    if m.table.me().config_epoch != ClusterEpoch(0) {
         return Err("ERR Node config epoch is already non-zero".to_owned());
     }
     m.table.me_mut().config_epoch = epoch;

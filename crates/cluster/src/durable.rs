@@ -4,7 +4,7 @@
 //! the last durable file, never a newer one of this node's own making; (3) what waits for a generation leaves
 //! when a file of that generation or a later one is durable, and a vote leaves at no other moment.
 
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::node::Ms;
 use crate::output::{ClusterAnswer, Generation, Ticket};
 use crate::slots::SlotSet;
@@ -12,14 +12,14 @@ use crate::slots::SlotSet;
 /// What this node says of its own role and slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnClaim {
-    Primary { config_epoch: Epoch, slots: Box<SlotSet> },
+    Primary { config_epoch: ClusterEpoch, slots: Box<SlotSet> },
     Replica { of: Option<NodeId> },
 }
 
 /// What others may be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToldView {
-    pub(crate) current_epoch: Epoch,
+    pub(crate) current_epoch: ClusterEpoch,
     pub(crate) claim: OwnClaim,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Withheld {
     /// A vote for a node, in an epoch.
     Vote {
         to: NodeId,
-        epoch: Epoch,
+        epoch: ClusterEpoch,
     },
     Reply {
         to: Ticket,

@@ -1,11 +1,11 @@
 //! Epochs (section 5.1): what is heard, what is taken, what this node makes.
 
-use crate::id::Epoch;
+use crate::id::ClusterEpoch;
 use crate::machine::{ClusterMachine, log};
 use crate::node::NodeIx;
 
 /// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
-pub(crate) fn heard(m: &mut ClusterMachine, epoch: Epoch) {
+pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;
     }
@@ -14,7 +14,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: Epoch) {
 }
 
 /// A primary's claim of a configEpoch: a higher one is taken (E-3), and raises currentEpoch to itself.
-pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: Epoch) {
+pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     if epoch > m.table.node(ix).config_epoch {
         m.table.node_mut(ix).config_epoch = epoch;
         heard(m, epoch);
@@ -24,10 +24,10 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: Epoch) {
 }
 
 /// A new epoch without asking anybody (E-4); `None` if mine is the highest already.
-pub(crate) fn bump(m: &mut ClusterMachine) -> Option<Epoch> {
-    let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, Epoch::max);
+pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
+    let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
-    if mine != Epoch(0) && mine == highest {
+    if mine != ClusterEpoch(0) && mine == highest {
         return None;
     }
     let epoch = advance(m);
@@ -36,7 +36,7 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<Epoch> {
 }
 
 /// The next currentEpoch becomes mine; told to all once it is durable.
-fn advance(m: &mut ClusterMachine) -> Epoch {
+fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     let epoch = m.epochs.current.next();
     m.epochs.current = epoch;
     m.table.me_mut().config_epoch = epoch;
@@ -47,7 +47,7 @@ fn advance(m: &mut ClusterMachine) -> Epoch {
 }
 
 /// A primary has my configEpoch: the one with the smaller id moves (E-6), so that the greatest never does.
-pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: Epoch) {
+pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);
     if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || other.id <= me.id {

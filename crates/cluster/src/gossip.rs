@@ -8,11 +8,12 @@ use crate::machine::{ClusterMachine, log};
 use crate::node::{FailOrigin, MeetFlag, NodeHealth, NodeIx};
 use crate::roles;
 use crate::table::NODES_MAX;
-use crate::wire::{Extension, Flags, ForgottenNode, Gossip, GossipEntry};
+use crate::wire::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
 use std::sync::Arc;
 
 /// Flags of an entry that are taken over for a node that was not known.
-const TAKEN: Flags = Flags(Flags::EXTENSIONS.0 | Flags::LIGHT_PUBLISH.0 | Flags::MULTI_MEET.0);
+const TAKEN: NodeFlags =
+    NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 /// How far the wall clock of a sender may be ahead for its pongs to count.
 const AHEAD_MS: i64 = 500;
 /// How much later a FORGET may end, as another node tells it, to be the same one: seconds are rounded up, and
@@ -38,8 +39,8 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
 
 /// A node that nobody named before: it is one of the cluster's, since the sender is (G-10 item 1, G-24).
 fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
-    let is_refused = entry.flags.contains(Flags::NOADDR)
-        || entry.flags.contains(Flags::HANDSHAKE)
+    let is_refused = entry.flags.contains(NodeFlags::NOADDR)
+        || entry.flags.contains(NodeFlags::HANDSHAKE)
         || m.blacklist.contains(&entry.node, m.time.now)
         || m.table.len() >= NODES_MAX;
     if is_refused {
@@ -47,15 +48,15 @@ fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     }
     let mut node = m.new_node(entry.node);
     node.place.address = seen(m, entry).owned();
-    node.marks.capabilities = Flags(entry.flags.0 & TAKEN.0);
-    node.marks.no_failover = entry.flags.contains(Flags::NOFAILOVER);
-    if entry.flags.contains(Flags::FAIL) {
+    node.marks.capabilities = NodeFlags(entry.flags.0 & TAKEN.0);
+    node.marks.no_failover = entry.flags.contains(NodeFlags::NOFAILOVER);
+    if entry.flags.contains(NodeFlags::FAIL) {
         node.health = NodeHealth::Fail { since: m.time.now, origin: FailOrigin::LearnedWithNode };
     }
     let ix = m.table.insert(node);
-    if entry.flags.contains(Flags::PRIMARY) {
+    if entry.flags.contains(NodeFlags::PRIMARY) {
         m.table.make_primary(ix);
-    } else if entry.flags.contains(Flags::REPLICA) {
+    } else if entry.flags.contains(NodeFlags::REPLICA) {
         m.table.make_replica(ix, None);
     }
     m.reconsider();
@@ -70,12 +71,12 @@ fn known(m: &mut ClusterMachine, sender: NodeIx, ix: NodeIx, entry: &GossipEntry
     if ix == m.table.my_ix() || m.table.node(ix).is_handshake() {
         return;
     }
-    let is_failing = entry.flags.contains(Flags::PFAIL) || entry.flags.contains(Flags::FAIL);
+    let is_failing = entry.flags.contains(NodeFlags::PFAIL) || entry.flags.contains(NodeFlags::FAIL);
     if ix != sender {
         let opinion = if is_failing { Opinion::Failing } else { Opinion::Healthy };
         failure::gossiped(m, ix, sender, opinion);
     }
-    if is_failing || entry.flags.contains(Flags::NOADDR) {
+    if is_failing || entry.flags.contains(NodeFlags::NOADDR) {
         return;
     }
     let node = m.table.node(ix);

@@ -58,20 +58,20 @@ ids!(
 
 /// A version: of a primary's slots (*configEpoch*), or of the cluster's elections (*currentEpoch*).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u64);
+pub struct ClusterEpoch(pub u64);
 
-impl Epoch {
+impl ClusterEpoch {
     /// The first epoch that no message may name: from there on `+ 1` could come to an end.
-    pub const END: Epoch = Epoch(1 << 63);
+    pub const END: ClusterEpoch = ClusterEpoch(1 << 63);
 
-    /// The epoch that follows. Epochs that come from outside are below [`Epoch::END`].
+    /// The epoch that follows. Epochs that come from outside are below [`ClusterEpoch::END`].
     #[must_use]
-    pub fn next(self) -> Epoch {
-        Epoch(self.0.saturating_add(1))
+    pub fn next(self) -> ClusterEpoch {
+        ClusterEpoch(self.0.saturating_add(1))
     }
 }
 
-impl fmt::Display for Epoch {
+impl fmt::Display for ClusterEpoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

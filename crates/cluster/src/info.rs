@@ -1,12 +1,12 @@
 //! What is shown of the machine: CLUSTER INFO, LINKS, NODES, and the file's text.
 
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::link::LinkKind;
 use crate::link_key::LinkKey;
 use crate::machine::ClusterMachine;
 use crate::node::{ClusterNode, LinkOut, NodeHealth, NodeIx, NodeRole};
 use crate::output::{BusLane, ClusterState};
-use crate::slots::Slot;
+use crate::slots::HashSlot;
 use crate::statistics::Statistics;
 use std::fmt::Write as _;
 
@@ -24,8 +24,8 @@ pub struct ClusterInfo {
     pub known_nodes: usize,
     /// Voters at the last evaluation.
     pub size: u32,
-    pub current_epoch: Epoch,
-    pub my_epoch: Epoch,
+    pub current_epoch: ClusterEpoch,
+    pub my_epoch: ClusterEpoch,
     pub statistics: Statistics,
     pub saves: crate::durable::SaveCounts,
 }
@@ -179,7 +179,7 @@ fn open_slots(m: &ClusterMachine, text: &mut String) {
     let importing = m.table.importing.iter().filter(|(slot, _)| !m.table.migrating.contains_key(*slot));
     let importing = importing.map(|(slot, from)| (*slot, '<', *from));
     let migrating = m.table.migrating.iter().map(|(slot, to)| (*slot, '>', *to));
-    let mut open: Vec<(Slot, char, NodeIx)> = importing.chain(migrating).collect();
+    let mut open: Vec<(HashSlot, char, NodeIx)> = importing.chain(migrating).collect();
     open.sort_by_key(|(slot, _, _)| *slot);
     for (slot, direction, ix) in open {
         let _ = write!(text, " [{}-{direction}-{}]", slot.number(), m.table.node(ix).id);

@@ -1,10 +1,10 @@
 //! What happens to the machine: inputs, one a step.
 
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
 use crate::output::{BusLane, Generation, PublishScope, Ticket};
 use crate::settings::ClusterSettings;
-use crate::slots::{Slot, SlotSet};
+use crate::slots::{HashSlot, SlotSet};
 use sluice_base::Bytes;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum ClusterInput<'a> {
     /// A dialled connection is made.
     Connected { link: LinkKey },
     /// Bytes of a link, split anywhere.
-    Received { link: LinkKey, bytes: &'a [u8] },
+    ReceivedMessage { link: LinkKey, bytes: &'a [u8] },
     /// Bytes of one lane of a link's queue were written.
     Sent { link: LinkKey, lane: BusLane, bytes: usize },
     /// The connection has ended.
@@ -71,9 +71,9 @@ pub enum ClusterCommand<'a> {
     /// CLUSTER RESET.
     Reset { kind: ResetKind, data: HasKeys },
     /// CLUSTER ADDSLOTS and ADDSLOTSRANGE: every slot named, in order.
-    AddSlots { slots: &'a [Slot] },
+    AddSlots { slots: &'a [HashSlot] },
     /// CLUSTER DELSLOTS and DELSLOTSRANGE.
-    DelSlots { slots: &'a [Slot] },
+    DelSlots { slots: &'a [HashSlot] },
     /// CLUSTER FLUSHSLOTS.
     FlushSlots { data: HasKeys },
     /// CLUSTER BUMPEPOCH.
@@ -117,6 +117,6 @@ pub enum LinkDirection {
 }
 
 /// An epoch of a command: 0 and above.
-pub(crate) fn epoch_of(number: i64) -> Option<Epoch> {
-    u64::try_from(number).ok().map(Epoch)
+pub(crate) fn epoch_of(number: i64) -> Option<ClusterEpoch> {
+    u64::try_from(number).ok().map(ClusterEpoch)
 }

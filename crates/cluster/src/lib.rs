@@ -48,7 +48,7 @@ pub mod wire;
 
 pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
 pub use durable::SaveCounts;
-pub use id::{Epoch, NodeId, ShardId};
+pub use id::{ClusterEpoch, NodeId, ShardId};
 pub use info::{ClusterInfo, LinkFacts};
 pub use input::{ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind};
 pub use link_key::LinkKey;
@@ -59,7 +59,7 @@ pub use output::{
 };
 pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
 pub use settings::{BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, SaveBehavior, Switch};
-pub use slots::{BITMAP_LEN, SLOT_COUNT, Slot, SlotSet};
+pub use slots::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};
 pub use statistics::Statistics;
 pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
 
@@ -203,7 +203,7 @@ impl Cluster {
         match *input {
             ClusterInput::Tick => cron::tick(m),
             ClusterInput::Connected { link } => cron::connected(m, link),
-            ClusterInput::Received { link, bytes } => receive::bytes(m, link, bytes),
+            ClusterInput::ReceivedMessage { link, bytes } => receive::bytes(m, link, bytes),
             ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),
             ClusterInput::Closed { link } => {
                 m.unlink(link);

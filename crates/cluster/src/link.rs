@@ -22,7 +22,7 @@ pub(crate) enum LinkKind {
 /// Which address of a node was dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DialTarget {
-    Announced,
+    AnnouncedLabels,
     /// An address that may be the node's (G-23).
     Candidate(IpText),
 }

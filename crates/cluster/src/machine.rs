@@ -3,13 +3,13 @@
 
 use crate::address::LogName;
 use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
-use crate::id::{Epoch, NodeId, ShardId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link::{LinkKind, Links};
 use crate::link_key::LinkKey;
 use crate::node::{ClusterNode, LinkOut, Ms, NodeIx, NodeRole};
 use crate::output::{ClusterOutput, ClusterState};
 use crate::settings::ClusterSettings;
-use crate::slots::{Slot, SlotSet};
+use crate::slots::{HashSlot, SlotSet};
 use crate::statistics::Statistics;
 use crate::table::{Blacklist, NodeTable};
 use crate::wire::GossipBuffer;
@@ -39,8 +39,8 @@ pub(crate) struct StepTime {
 /// Epochs of the cluster (E-1). Each primary's own is in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs {
-    pub(crate) current: Epoch,
-    pub(crate) last_vote: Epoch,
+    pub(crate) current: ClusterEpoch,
+    pub(crate) last_vote: ClusterEpoch,
 }
 
 /// Why the cluster is down.
@@ -283,7 +283,7 @@ impl ClusterMachine {
     }
 
     /// Takes a slot from its owner.
-    pub(crate) fn unbind(&mut self, slot: Slot) -> Option<NodeIx> {
+    pub(crate) fn unbind(&mut self, slot: HashSlot) -> Option<NodeIx> {
         let owner = self.table.unbind(slot)?;
         self.reconsider();
         Some(owner)

@@ -4,7 +4,7 @@ use crate::durable::OwnClaim;
 use crate::machine::ClusterMachine;
 use crate::node::{ClusterNode, NodeIx, NodeRole};
 use crate::output::{MapNode, SlotMap};
-use crate::slots::{SLOT_COUNT, Slot, SlotSet};
+use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
 
 /// The map of this moment: O(slots + nodes).
 pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
@@ -14,9 +14,9 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
         nodes.push(node(m, ix));
         positions[ix.0 as usize] = nodes.len() as u16;
     }
-    let slots = (0..SLOT_COUNT).filter_map(Slot::new);
+    let slots = (0..SLOT_COUNT).filter_map(HashSlot::new);
     let owners = slots.map(|slot| m.table.owner(slot).map_or(0, |ix| positions[ix.0 as usize]));
-    let open = |slots: &std::collections::BTreeMap<Slot, NodeIx>| {
+    let open = |slots: &std::collections::BTreeMap<HashSlot, NodeIx>| {
         slots.iter().map(|(slot, ix)| (*slot, m.table.node(*ix).id)).collect()
     };
     SlotMap {

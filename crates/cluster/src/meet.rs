@@ -10,7 +10,7 @@ use crate::machine::{ClusterMachine, log};
 use crate::node::{ClusterNode, Initiator, LinkOut, MeetFlag, NodeIx, NodeStanding};
 use crate::send;
 use crate::table::{HANDSHAKES_MAX, NODES_MAX};
-use crate::wire::{Flags, Gossip, Header};
+use crate::wire::{BusHeader, Gossip, NodeFlags};
 
 /// MEETs that are sent unasked to a node until a link in of it is bound (G-13).
 const AUTO_MEETS_MAX: u8 = 3;
@@ -42,7 +42,7 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
 
 /// A MEET of a node that is not known, on a link without a node (G-12). One whose id an operator forgot is
 /// let in only if it knows nobody of this cluster: it is not on its way back by itself then.
-pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &Header<'_>, gossip: &Gossip<'_>) {
+pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let LinkKind::In { node: None, peer, .. } = &link.kind else { return };
     let peer = IpText::clone(peer);
@@ -79,7 +79,7 @@ pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
 }
 
 /// The first answer on a link out of a handshake (G-14). Whether the link and its node still stand.
-pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &Header<'_>) -> bool {
+pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &BusHeader<'_>) -> bool {
     let peer = IpText::clone(&m.table.node(ix).place.address.ip);
     if header.sender == m.table.me().id {
         m.delete(ix);
@@ -99,9 +99,9 @@ pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &
     }
     m.table.rename(ix, header.sender);
     m.table.node_mut(ix).standing = NodeStanding::Known;
-    if header.flags.contains(Flags::PRIMARY) {
+    if header.flags.contains(NodeFlags::PRIMARY) {
         m.table.make_primary(ix);
-    } else if header.flags.contains(Flags::REPLICA) {
+    } else if header.flags.contains(NodeFlags::REPLICA) {
         m.table.make_replica(ix, None);
     }
     if let Some(link) = m.links.get_mut(key) {
@@ -214,6 +214,6 @@ fn is_deaf(node: &ClusterNode, now: u64, limit: u64) -> bool {
         && node.place.link_in.is_none()
         && now.saturating_sub(node.clocks.link_in_lost) > limit
         && node.clocks.meet_sent.is_none_or(|at| now - at > limit)
-        && node.marks.capabilities.contains(Flags::MULTI_MEET)
+        && node.marks.capabilities.contains(NodeFlags::MULTI_MEET)
         && node.marks.auto_meets < AUTO_MEETS_MAX
 }

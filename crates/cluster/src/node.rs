@@ -6,10 +6,10 @@
 //! takes every index of a deleted node out of the others.
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
-use crate::id::{Epoch, NodeId, ShardId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link_key::LinkKey;
 use crate::slots::SlotSet;
-use crate::wire::Flags;
+use crate::wire::NodeFlags;
 
 /// Milliseconds of the monotonic clock.
 pub type Ms = u64;
@@ -109,7 +109,7 @@ pub(crate) struct Clocks {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// Bits EXTENSIONS, LIGHT_PUBLISH, MULTI_MEET.
-    pub(crate) capabilities: Flags,
+    pub(crate) capabilities: NodeFlags,
     pub(crate) no_failover: bool,
     pub(crate) my_primary_fail: bool,
     pub(crate) migrate_to: bool,
@@ -170,7 +170,7 @@ pub(crate) struct ClusterNode {
     pub(crate) health: NodeHealth,
     pub(crate) role: NodeRole,
     pub(crate) meet: MeetFlag,
-    pub(crate) config_epoch: Epoch,
+    pub(crate) config_epoch: ClusterEpoch,
     pub(crate) slots: SlotSet,
     pub(crate) slot_count: u16,
     /// The node's replicas, by id.
@@ -203,7 +203,7 @@ impl ClusterNode {
             health: NodeHealth::Up,
             role: NodeRole::Unknown,
             meet: MeetFlag::No,
-            config_epoch: Epoch(0),
+            config_epoch: ClusterEpoch(0),
             slots: SlotSet::EMPTY,
             slot_count: 0,
             replicas: Vec::new(),
@@ -272,23 +272,23 @@ impl ClusterNode {
     }
 
     /// Flags of W-3 that others are told of the node: role, health, capabilities.
-    pub(crate) fn flags(&self) -> Flags {
+    pub(crate) fn flags(&self) -> NodeFlags {
         let mut flags = self.marks.capabilities;
-        let mut set = |is_set: bool, flag: Flags| {
+        let mut set = |is_set: bool, flag: NodeFlags| {
             if is_set {
                 flags = flags | flag;
             }
         };
-        set(self.is_primary(), Flags::PRIMARY);
-        set(self.is_replica(), Flags::REPLICA);
-        set(self.health == NodeHealth::PFail, Flags::PFAIL);
-        set(self.is_failed(), Flags::FAIL);
-        set(self.is_handshake(), Flags::HANDSHAKE);
-        set(self.is_without_address(), Flags::NOADDR);
-        set(self.meet == MeetFlag::Wanted, Flags::MEET);
-        set(self.marks.migrate_to, Flags::MIGRATE_TO);
-        set(self.marks.no_failover, Flags::NOFAILOVER);
-        set(self.marks.my_primary_fail, Flags::MY_PRIMARY_FAIL);
+        set(self.is_primary(), NodeFlags::PRIMARY);
+        set(self.is_replica(), NodeFlags::REPLICA);
+        set(self.health == NodeHealth::PFail, NodeFlags::PFAIL);
+        set(self.is_failed(), NodeFlags::FAIL);
+        set(self.is_handshake(), NodeFlags::HANDSHAKE);
+        set(self.is_without_address(), NodeFlags::NOADDR);
+        set(self.meet == MeetFlag::Wanted, NodeFlags::MEET);
+        set(self.marks.migrate_to, NodeFlags::MIGRATE_TO);
+        set(self.marks.no_failover, NodeFlags::NOFAILOVER);
+        set(self.marks.my_primary_fail, NodeFlags::MY_PRIMARY_FAIL);
         flags
     }
 }

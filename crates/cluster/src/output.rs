@@ -1,7 +1,7 @@
 //! What the machine wants done: outputs, drained after each step.
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
-use crate::id::{Epoch, NodeId, ShardId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link_key::LinkKey;
 use crate::node::{Ms, NodeHealth};
 use crate::slots::SlotSet;
@@ -165,7 +165,7 @@ pub struct MapNode {
     pub is_myself: bool,
     /// In handshake, without address, or of no role yet: not shown to clients.
     pub is_hidden: bool,
-    pub config_epoch: Epoch,
+    pub config_epoch: ClusterEpoch,
 }
 
 /// What the gate and the readers of CLUSTER SLOTS and SHARDS need: made anew when it changes.
@@ -182,6 +182,6 @@ pub struct SlotMap {
     pub postponed: SlotSet,
     /// This node's primary, for a replica.
     pub my_primary: Option<NodeId>,
-    pub migrating: Vec<(crate::Slot, NodeId)>,
-    pub importing: Vec<(crate::Slot, NodeId)>,
+    pub migrating: Vec<(crate::HashSlot, NodeId)>,
+    pub importing: Vec<(crate::HashSlot, NodeId)>,
 }

@@ -20,14 +20,15 @@ use crate::slots::SlotSet;
 use crate::statistics::COUNTED_TYPES;
 use crate::voter;
 use crate::wire::{
-    self, Body, Flags, Gossip, Header, LightBody, Message, MessageType, Prefix, Published, Received,
+    self, BusHeader, BusMessage, Gossip, LightBody, MessageBody, MessagePrefix, MessageType, NodeFlags,
+    PublishedMessage, ReceivedMessage,
 };
 use sluice_base::Bytes;
 
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
 /// Flags of a header that are taken as what the sender can do.
-const CAPABILITIES: u16 = Flags::LIGHT_PUBLISH.0 | Flags::MULTI_MEET.0;
+const CAPABILITIES: u16 = NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0;
 
 /// Bytes of a link (step 1). What is not a whole message is kept.
 pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
@@ -44,9 +45,9 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
         input = &input[input.len() - rest.len()..];
         match received {
             None => break,
-            Some(Received::Message(bytes)) => whole(m, key, bytes),
-            Some(Received::PassedOver(prefix)) => count(m, prefix, prefix.length as usize),
-            Some(Received::Bad(_)) => {
+            Some(ReceivedMessage::BusMessage(bytes)) => whole(m, key, bytes),
+            Some(ReceivedMessage::PassedOver(prefix)) => count(m, prefix, prefix.length as usize),
+            Some(ReceivedMessage::Bad(_)) => {
                 let peer = peer_of(m, key);
                 log!(m, Warning, "Bad message length or signature received on the Cluster bus from {peer}.");
                 m.close(key);
@@ -62,7 +63,7 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
 }
 
 /// Counts a message that came whole, also if it is dropped (step 2).
-fn count(m: &mut ClusterMachine, prefix: Prefix, bytes: usize) {
+fn count(m: &mut ClusterMachine, prefix: MessagePrefix, bytes: usize) {
     let bytes = bytes as u64;
     m.statistics.bytes_received += bytes;
     if let Some(counter) = m.statistics.received.get_mut(usize::from(prefix.number)) {
@@ -77,7 +78,7 @@ fn count(m: &mut ClusterMachine, prefix: Prefix, bytes: usize) {
 
 /// One whole message (steps 2 to 4).
 fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
-    let Some(Ok(prefix)) = Prefix::of(bytes) else { return };
+    let Some(Ok(prefix)) = MessagePrefix::of(bytes) else { return };
     count(m, prefix, bytes.len());
     let is_dropped = match m.settings.debug.packet_filter {
         PacketFilter::None => false,
@@ -113,10 +114,10 @@ fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
 }
 
 /// One checked message of a link.
-pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &Message<'_>) {
+pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &BusMessage<'_>) {
     match message {
-        Message::Full(header, body) => full(m, key, header, body),
-        Message::Light(body) => light(m, key, body),
+        BusMessage::Full(header, body) => full(m, key, header, body),
+        BusMessage::Light(body) => light(m, key, body),
     }
 }
 
@@ -141,7 +142,7 @@ fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     }
 }
 
-fn deliver(m: &mut ClusterMachine, published: &Published<'_>, scope: PublishScope) {
+fn deliver(m: &mut ClusterMachine, published: &PublishedMessage<'_>, scope: PublishScope) {
     let (channel, message) = (Bytes::copy_from(published.channel), Bytes::copy_from(published.message));
     m.out.push_back(ClusterOutput::Deliver { channel, message, scope });
 }
@@ -150,7 +151,7 @@ fn peer_of(m: &ClusterMachine, key: LinkKey) -> IpText {
     match m.links.get(key).map(|link| &link.kind) {
         Some(LinkKind::In { peer, .. }) => IpText::clone(peer),
         Some(LinkKind::Out { node, target }) => match target {
-            DialTarget::Announced => IpText::clone(&m.table.node(*node).place.address.ip),
+            DialTarget::AnnouncedLabels => IpText::clone(&m.table.node(*node).place.address.ip),
             DialTarget::Candidate(ip) => IpText::clone(ip),
         },
         None => "".into(),
@@ -158,7 +159,7 @@ fn peer_of(m: &ClusterMachine, key: LinkKey) -> IpText {
 }
 
 /// A message with a header (steps 6 to 13).
-fn full(m: &mut ClusterMachine, key: LinkKey, header: &Header<'_>, body: &Body<'_>) {
+fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &MessageBody<'_>) {
     let Some(link) = m.links.get_mut(key) else { return };
     link.reads_extensions |= header.message_flags.reads_extensions;
     let of_link = link.node();
@@ -167,7 +168,7 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &Header<'_>, body: &Body<'
         // only a handshake with myself is ended by my own id.
         if is_out && of_link.is_some_and(|ix| m.table.node(ix).is_handshake()) {
             end_handshake(m, key);
-        } else if !is_out && matches!(body, Body::Ping(_) | Body::Meet(_)) {
+        } else if !is_out && matches!(body, MessageBody::Ping(_) | MessageBody::Meet(_)) {
             send::gossip(m, key, MessageType::Pong);
         }
         return;
@@ -184,15 +185,15 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &Header<'_>, body: &Body<'
         m.table.node_mut(ix).clocks.data_received = m.time.now;
     }
     match body {
-        Body::Ping(gossip) => talk(m, key, sender, header, gossip, MessageType::Ping),
-        Body::Pong(gossip) => talk(m, key, sender, header, gossip, MessageType::Pong),
-        Body::Meet(gossip) => talk(m, key, sender, header, gossip, MessageType::Meet),
+        MessageBody::Ping(gossip) => talk(m, key, sender, header, gossip, MessageType::Ping),
+        MessageBody::Pong(gossip) => talk(m, key, sender, header, gossip, MessageType::Pong),
+        MessageBody::Meet(gossip) => talk(m, key, sender, header, gossip, MessageType::Meet),
         other => rest(m, key, sender, header, other),
     }
 }
 
 /// What every message of a known node says (steps 6 and 7).
-fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &Header<'_>) {
+fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &BusHeader<'_>) {
     let link = m.links.get(key);
     if link.is_some_and(|link| !link.is_out() && link.node().is_none()) {
         meet::bind(m, key, ix);
@@ -201,11 +202,11 @@ fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &H
     let node = m.table.node_mut(ix);
     node.clocks.data_received = now;
     let mut capabilities = header.flags.0 & CAPABILITIES;
-    if header.message_flags.reads_extensions || node.marks.capabilities.contains(Flags::EXTENSIONS) {
-        capabilities |= Flags::EXTENSIONS.0;
+    if header.message_flags.reads_extensions || node.marks.capabilities.contains(NodeFlags::EXTENSIONS) {
+        capabilities |= NodeFlags::EXTENSIONS.0;
     }
-    node.marks.capabilities = Flags(capabilities);
-    node.marks.my_primary_fail = header.flags.contains(Flags::MY_PRIMARY_FAIL);
+    node.marks.capabilities = NodeFlags(capabilities);
+    node.marks.my_primary_fail = header.flags.contains(NodeFlags::MY_PRIMARY_FAIL);
     // A replica at 0 is hidden and loading; other offsets are asked for (N-8).
     let was_loading = std::mem::replace(&mut node.offset, header.offset) == 0;
     m.todo.map |= was_loading != (header.offset == 0);
@@ -221,7 +222,7 @@ fn talk(
     m: &mut ClusterMachine,
     key: LinkKey,
     sender: Option<NodeIx>,
-    header: &Header<'_>,
+    header: &BusHeader<'_>,
     gossip: &Gossip<'_>,
     kind: MessageType,
 ) {
@@ -271,7 +272,7 @@ fn greet(
     m: &mut ClusterMachine,
     key: LinkKey,
     sender: Option<NodeIx>,
-    header: &Header<'_>,
+    header: &BusHeader<'_>,
     gossip: &Gossip<'_>,
     kind: MessageType,
 ) {
@@ -290,8 +291,8 @@ fn greet(
     send::gossip(m, key, MessageType::Pong);
 }
 
-fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &Header<'_>) {
-    let wants_none = header.flags.contains(Flags::NOFAILOVER);
+fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) {
+    let wants_none = header.flags.contains(NodeFlags::NOFAILOVER);
     let marks = &mut m.table.node_mut(ix).marks;
     if marks.no_failover != wants_none {
         marks.no_failover = wants_none;
@@ -306,7 +307,7 @@ fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     if let Some(link) = m.links.get_mut(key) {
         link.pong_at = Some(time.now);
         if let LinkKind::Out { target, .. } = &mut link.kind
-            && let DialTarget::Candidate(ip) = std::mem::replace(target, DialTarget::Announced)
+            && let DialTarget::Candidate(ip) = std::mem::replace(target, DialTarget::AnnouncedLabels)
         {
             confirmed = Some(ip);
         }
@@ -323,7 +324,7 @@ fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
 }
 
 /// Role, slots, epoch (step 10).
-fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &Header<'_>) -> HeaderVerdict {
+fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) -> HeaderVerdict {
     if roles::heard(m, ix, header.replica_of, header.config_epoch) == HeaderVerdict::Stale {
         return HeaderVerdict::Stale;
     }
@@ -338,28 +339,38 @@ fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &Header<'_>) -> H
 }
 
 /// The other types (step 13). Of a sender that is not known nothing counts (W-14).
-fn rest(m: &mut ClusterMachine, key: LinkKey, sender: Option<NodeIx>, header: &Header<'_>, body: &Body<'_>) {
+fn rest(
+    m: &mut ClusterMachine,
+    key: LinkKey,
+    sender: Option<NodeIx>,
+    header: &BusHeader<'_>,
+    body: &MessageBody<'_>,
+) {
     let Some(ix) = sender else {
-        if let Body::Fail(about) = body {
+        if let MessageBody::Fail(about) = body {
             log!(m, Notice, "Ignoring FAIL message from unknown node {} about {about}", header.sender);
         }
         return;
     };
-    if m.table.node(ix).standing == NodeStanding::NoAddr && matches!(body, Body::AuthRequest) {
+    if m.table.node(ix).standing == NodeStanding::NoAddr && matches!(body, MessageBody::AuthRequest) {
         return;
     }
     match body {
-        Body::Fail(about) => failure::told(m, ix, *about),
-        Body::Publish(published) => deliver(m, published, PublishScope::All),
-        Body::PublishShard(published) => deliver(m, published, PublishScope::Shard),
-        Body::AuthRequest => voter::asked(m, ix, header),
-        Body::ManualFailoverStart => manual::requested(m, key, ix),
-        Body::Update { config_epoch, node, slots } => {
+        MessageBody::Fail(about) => failure::told(m, ix, *about),
+        MessageBody::Publish(published) => deliver(m, published, PublishScope::All),
+        MessageBody::PublishShard(published) => deliver(m, published, PublishScope::Shard),
+        MessageBody::AuthRequest => voter::asked(m, ix, header),
+        MessageBody::ManualFailoverStart => manual::requested(m, key, ix),
+        MessageBody::Update { config_epoch, node, slots } => {
             claims::updated(m, ix, *node, *config_epoch, &SlotSet::from_bitmap(slots));
         }
-        Body::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
+        MessageBody::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
         // An AUTH_ACK counts for a candidate alone; a module's message is counted and dropped.
-        Body::AuthAck | Body::Module | Body::Ping(_) | Body::Pong(_) | Body::Meet(_) => {}
+        MessageBody::AuthAck
+        | MessageBody::Module
+        | MessageBody::Ping(_)
+        | MessageBody::Pong(_)
+        | MessageBody::Meet(_) => {}
     }
 }
 

@@ -1,10 +1,10 @@
 //! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
 
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, ManualFailover, log};
 use crate::node::{NodeIx, NodeRole};
 use crate::output::{ClusterOutput, RoleChange, Synchronisation};
-use crate::slots::{SLOT_COUNT, Slot, SlotSet};
+use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
 
 /// Whether the rest of a message counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) fn end_pause(m: &mut ClusterMachine) {
 
 fn others_slots(slots: &SlotSet) -> SlotSet {
     let mut others = SlotSet::EMPTY;
-    for slot in (0..SLOT_COUNT).filter_map(Slot::new).filter(|slot| !slots.contains(*slot)) {
+    for slot in (0..SLOT_COUNT).filter_map(HashSlot::new).filter(|slot| !slots.contains(*slot)) {
         others.insert(slot);
     }
     others
@@ -71,7 +71,7 @@ pub(crate) fn heard(
     m: &mut ClusterMachine,
     sender: NodeIx,
     replica_of: Option<NodeId>,
-    epoch: Epoch,
+    epoch: ClusterEpoch,
 ) -> HeaderVerdict {
     let Some(id) = replica_of else {
         if !m.table.node(sender).is_primary() {
@@ -110,7 +110,12 @@ pub(crate) fn heard(
 
 /// A primary says that it is a replica by now (E-16 item 2): its slots go to the winner of a failover, or
 /// nowhere.
-fn demote(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>, epoch: Epoch) -> HeaderVerdict {
+fn demote(
+    m: &mut ClusterMachine,
+    sender: NodeIx,
+    primary: Option<NodeIx>,
+    epoch: ClusterEpoch,
+) -> HeaderVerdict {
     let shard = m.table.node(sender).shown_shard();
     if let Some(winner) = primary.filter(|winner| are_of_one_shard(m, *winner, sender)) {
         let winners_epoch = m.table.node(m.table.primary_of(winner)).config_epoch;
@@ -155,7 +160,7 @@ fn are_of_one_shard(m: &ClusterMachine, one: NodeIx, other: NodeIx) -> bool {
 
 /// A failover that this node did not see: all slots and references to open slots go from the loser to the
 /// winner.
-fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Epoch) {
+fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: ClusterEpoch) {
     let shard = m.table.node(loser).shown_shard();
     let slots = m.table.node(loser).slots.clone();
     m.table.make_primary(winner);
@@ -198,7 +203,7 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Epoch
     m.save();
 }
 
-fn redirect(open: &mut std::collections::BTreeMap<Slot, NodeIx>, from: NodeIx, to: NodeIx) -> usize {
+fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeIx, to: NodeIx) -> usize {
     open.values_mut().filter(|node| **node == from).map(|node| *node = to).count()
 }
 

@@ -7,13 +7,13 @@
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::addresses;
-use crate::id::{Epoch, NodeId, ShardId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::machine::{ClusterMachine, Epochs, StepTime, Sureness, VoteRight, log};
 use crate::node::{ClusterNode, FailOrigin, NodeHealth, NodeIx, NodeRole, NodeStanding};
 use crate::roles;
 use crate::send;
 use crate::settings::ClusterSettings;
-use crate::slots::{Slot, SlotSet};
+use crate::slots::{HashSlot, SlotSet};
 use crate::table::{NODES_MAX, NodeTable};
 use sluice_base::Rng;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub struct SavedNode {
     /// Flag NOFAILOVER.
     pub no_failover: bool,
     /// The epoch. Of a replica of a known primary nothing is read.
-    pub config_epoch: Epoch,
+    pub config_epoch: ClusterEpoch,
     /// The slots.
     pub slots: SlotSet,
 }
@@ -65,11 +65,11 @@ pub struct SavedCluster {
     /// The lines of others.
     pub others: Vec<SavedNode>,
     /// Slots that move away, and where to.
-    pub migrating: Vec<(Slot, NodeId)>,
+    pub migrating: Vec<(HashSlot, NodeId)>,
     /// Slots that move here, and where from.
-    pub importing: Vec<(Slot, NodeId)>,
+    pub importing: Vec<(HashSlot, NodeId)>,
     /// currentEpoch and lastVoteEpoch; `None` if they could not be read (N-27).
-    pub epochs: Option<(Epoch, Epoch)>,
+    pub epochs: Option<(ClusterEpoch, ClusterEpoch)>,
 }
 
 /// How much of this node's own line could be read.
@@ -166,7 +166,7 @@ fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
             let primary = primary.map(|id| named(m, id)).filter(|primary| !m.table.leads_to(*primary, ix));
             m.table.make_replica(ix, primary);
             if let Some(primary) = primary {
-                m.table.node_mut(ix).config_epoch = Epoch(0);
+                m.table.node_mut(ix).config_epoch = ClusterEpoch(0);
                 inherit_shard(m, ix, primary);
             }
         }

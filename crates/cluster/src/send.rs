@@ -2,22 +2,22 @@
 
 use crate::address::{BusTransport, Seen};
 use crate::durable::{OwnClaim, Withheld};
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, ManualFailover, log};
 use crate::node::{ClusterNode, LinkOut, MeetFlag, NodeHealth, NodeIx};
 use crate::output::{BusLane, ClusterOutput, ClusterState, PublishScope};
 use crate::slots::SlotSet;
 use crate::wire::{
-    self, Body, Flags, ForgottenNode, GossipBuffer, GossipEntry, Header, LightBody, Message, MessageFlags,
-    MessageType, Published,
+    self, BusHeader, BusMessage, ForgottenNode, GossipBuffer, GossipEntry, LightBody, MessageBody,
+    MessageFlags, MessageType, NodeFlags, PublishedMessage,
 };
 use sluice_base::Bytes;
 use std::sync::Arc;
 
 /// What this version can do (W-3).
-pub(crate) const CAPABILITIES: Flags =
-    Flags(Flags::EXTENSIONS.0 | Flags::LIGHT_PUBLISH.0 | Flags::MULTI_MEET.0);
+pub(crate) const CAPABILITIES: NodeFlags =
+    NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 
 /// UPDATEs about one owner that a peer is sent in T at most.
 const UPDATES_A_TIMEOUT: u64 = 10;
@@ -26,7 +26,7 @@ const PING_ALLOCATION_MIN: usize = 4_352;
 
 /// The header of this moment. Role, slots and epochs of this node's own making are those of the last durable
 /// file (E-53); what others have said needs no waiting.
-fn header(m: &ClusterMachine) -> Header<'_> {
+fn header(m: &ClusterMachine) -> BusHeader<'_> {
     let me = m.table.me();
     let announced = &m.settings.announced;
     let (port, other_port) = match m.settings.transport {
@@ -35,12 +35,13 @@ fn header(m: &ClusterMachine) -> Header<'_> {
     };
     let (role, config_epoch, slots, replica_of) = claim(m);
     let marks = [
-        (me.marks.no_failover, Flags::NOFAILOVER),
-        (me.marks.migrate_to, Flags::MIGRATE_TO),
-        (me.marks.my_primary_fail, Flags::MY_PRIMARY_FAIL),
+        (me.marks.no_failover, NodeFlags::NOFAILOVER),
+        (me.marks.migrate_to, NodeFlags::MIGRATE_TO),
+        (me.marks.my_primary_fail, NodeFlags::MY_PRIMARY_FAIL),
     ];
-    let marks = marks.into_iter().filter(|(is_set, _)| *is_set).fold(Flags(0), |all, (_, flag)| all | flag);
-    Header {
+    let marks =
+        marks.into_iter().filter(|(is_set, _)| *is_set).fold(NodeFlags(0), |all, (_, flag)| all | flag);
+    BusHeader {
         current_epoch: m.durable.told.current_epoch,
         config_epoch,
         offset: me.offset,
@@ -51,7 +52,7 @@ fn header(m: &ClusterMachine) -> Header<'_> {
         port,
         other_port,
         bus_port: announced.bus_port,
-        flags: role | Flags::MYSELF | CAPABILITIES | marks,
+        flags: role | NodeFlags::MYSELF | CAPABILITIES | marks,
         is_down: m.cluster.state == ClusterState::Fail,
         message_flags: MessageFlags {
             is_paused: m.manual != ManualFailover::Off,
@@ -63,15 +64,15 @@ fn header(m: &ClusterMachine) -> Header<'_> {
 
 /// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots; one whose
 /// primary is not known tells zeros, as the reference does (E-17).
-fn claim(m: &ClusterMachine) -> (Flags, Epoch, &SlotSet, Option<NodeId>) {
+fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
     match &m.durable.told.claim {
-        OwnClaim::Primary { config_epoch, slots } => (Flags::PRIMARY, *config_epoch, slots, None),
+        OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),
         OwnClaim::Replica { of } => match of.and_then(|of| m.table.find(&of)) {
             Some(primary) => {
                 let node = m.table.node(primary);
-                (Flags::REPLICA, node.config_epoch, &node.slots, Some(node.id))
+                (NodeFlags::REPLICA, node.config_epoch, &node.slots, Some(node.id))
             }
-            None => (Flags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, None),
+            None => (NodeFlags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, None),
         },
     }
 }
@@ -120,7 +121,7 @@ pub(crate) fn gossip(m: &mut ClusterMachine, key: LinkKey, kind: MessageType) {
     let Some(link) = m.links.get(key) else { return };
     let receiver = link.node();
     let reads_extensions = link.reads_extensions
-        || receiver.is_some_and(|ix| m.table.node(ix).marks.capabilities.contains(Flags::EXTENSIONS));
+        || receiver.is_some_and(|ix| m.table.node(ix).marks.capabilities.contains(NodeFlags::EXTENSIONS));
     if let (Some(ix), MessageType::Ping) = (receiver, kind) {
         let bound = if link.is_out() { "outbound" } else { "inbound" };
         log!(m, Debug, "Sending ping packet to node {} on {bound} link", m.name(ix));
@@ -137,13 +138,13 @@ pub(crate) fn gossip(m: &mut ClusterMachine, key: LinkKey, kind: MessageType) {
         announce(m, &mut told);
     }
     let body = match kind {
-        MessageType::Pong => Body::Pong(told.gossip()),
-        MessageType::Meet => Body::Meet(told.gossip()),
-        _ => Body::Ping(told.gossip()),
+        MessageType::Pong => MessageBody::Pong(told.gossip()),
+        MessageType::Meet => MessageBody::Meet(told.gossip()),
+        _ => MessageBody::Ping(told.gossip()),
     };
     let mut header = header(m);
     header.message_flags.reads_extensions = true;
-    let message = bytes(&mut packet, &Message::Full(header, body));
+    let message = bytes(&mut packet, &BusMessage::Full(header, body));
     (m.cron.draws, m.cron.gossip, m.cron.packet) = (draws, told, packet);
     if let Some(message) = message {
         queue(m, key, kind, message, BusLane::Control);
@@ -198,7 +199,7 @@ fn entry<'a>(m: &ClusterMachine, node: &'a ClusterNode) -> GossipEntry<'a> {
 /// This node's extensions (W-8).
 fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
     let labels = &m.settings.announced.labels;
-    let announced = wire::Announced {
+    let announced = wire::AnnouncedLabels {
         host_name: &labels.host_name,
         human_name: &labels.human_name,
         client_ipv4: labels.client_ipv4,
@@ -213,22 +214,26 @@ fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
 }
 
 /// The bytes of a message; `None` for one that is longer than a message can be.
-fn bytes(packet: &mut Vec<u8>, message: &Message<'_>) -> Option<Arc<[u8]>> {
+fn bytes(packet: &mut Vec<u8>, message: &BusMessage<'_>) -> Option<Arc<[u8]>> {
     packet.clear();
     wire::write(message, packet).ok()?;
     Some(Arc::from(&packet[..]))
 }
 
 /// A message without gossip.
-fn plain(m: &ClusterMachine, current_epoch: Option<Epoch>, body: Body<'_>) -> Option<Arc<[u8]>> {
+fn plain(
+    m: &ClusterMachine,
+    current_epoch: Option<ClusterEpoch>,
+    body: MessageBody<'_>,
+) -> Option<Arc<[u8]>> {
     let mut header = header(m);
     header.current_epoch = current_epoch.unwrap_or(header.current_epoch);
-    bytes(&mut Vec::new(), &Message::Full(header, body))
+    bytes(&mut Vec::new(), &BusMessage::Full(header, body))
 }
 
 /// FAIL about a node, to every node but handshakes (F-6).
 pub(crate) fn fail(m: &mut ClusterMachine, id: NodeId) {
-    if let Some(message) = plain(m, None, Body::Fail(id)) {
+    if let Some(message) = plain(m, None, MessageBody::Fail(id)) {
         to_all(m, MessageType::Fail, &message);
     }
 }
@@ -258,7 +263,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
         OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
         _ => (node.config_epoch, &slots),
     };
-    let body = Body::Update { config_epoch: epoch, node: node.id, slots: slots.bitmap() };
+    let body = MessageBody::Update { config_epoch: epoch, node: node.id, slots: slots.bitmap() };
     if let Some(message) = plain(m, None, body) {
         queue(m, key, MessageType::Update, message, BusLane::Control);
     }
@@ -269,7 +274,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
     match held {
         Withheld::Vote { to, epoch } => {
             let key = m.table.find(&to).and_then(|ix| m.table.node(ix).place.link_out.key());
-            let message = plain(m, Some(epoch), Body::AuthAck);
+            let message = plain(m, Some(epoch), MessageBody::AuthAck);
             if let (Some(key), Some(message)) = (key, message) {
                 queue(m, key, MessageType::AuthAck, message, BusLane::Control);
             }
@@ -296,10 +301,10 @@ pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, 
         PublishScope::All => MessageType::Publish,
         PublishScope::Shard => MessageType::PublishShard,
     };
-    let published = Published { channel, message };
+    let published = PublishedMessage { channel, message };
     let (light_body, full_body) = match scope {
-        PublishScope::All => (LightBody::Publish(published), Body::Publish(published)),
-        PublishScope::Shard => (LightBody::PublishShard(published), Body::PublishShard(published)),
+        PublishScope::All => (LightBody::Publish(published), MessageBody::Publish(published)),
+        PublishScope::Shard => (LightBody::PublishShard(published), MessageBody::PublishShard(published)),
     };
     let (mut light, mut full) = (None, None);
     for position in 0..m.table.positions() {
@@ -312,12 +317,12 @@ pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, 
         let Some(key) = node.place.link_out.key().filter(|_| is_reached && !node.is_handshake()) else {
             continue;
         };
-        let is_bound = node.marks.capabilities.contains(Flags::LIGHT_PUBLISH)
+        let is_bound = node.marks.capabilities.contains(NodeFlags::LIGHT_PUBLISH)
             && m.links
                 .get(key)
                 .is_some_and(|link| node.clocks.pong_received.is_some_and(|at| at >= link.since));
         let block = if is_bound {
-            light.get_or_insert_with(|| bytes(&mut Vec::new(), &Message::Light(light_body.clone())))
+            light.get_or_insert_with(|| bytes(&mut Vec::new(), &BusMessage::Light(light_body.clone())))
         } else {
             full.get_or_insert_with(|| plain(m, None, full_body.clone()))
         };
@@ -328,7 +333,7 @@ pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, 
 }
 
 /// The address that a message's header names, with the connection's where the header has none.
-pub(crate) fn seen<'a>(m: &ClusterMachine, header: &Header<'a>, peer: &'a str) -> Seen<'a> {
+pub(crate) fn seen<'a>(m: &ClusterMachine, header: &BusHeader<'a>, peer: &'a str) -> Seen<'a> {
     let ip = if header.ip.is_empty() { peer } else { header.ip };
     Seen::new(ip, header.port, header.other_port, header.bus_port, m.settings.transport)
 }

@@ -46,8 +46,8 @@ pub struct ClusterSettings {
     pub debug: BusDebug,
 }
 
-/// Address, ports and names of this node, for others. Ports are derived: the announced one, else the one that is
-/// listened on.
+/// Address, ports and names of this node, for others. Ports are derived: the announced one, else the one that
+/// is listened on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnAddress {
     /// `cluster-announce-ip`.

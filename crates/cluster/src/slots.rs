@@ -7,12 +7,12 @@ pub const BITMAP_LEN: usize = SLOT_COUNT as usize / 8;
 
 /// A hash slot, below [`SLOT_COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(u16);
+pub struct HashSlot(u16);
 
-impl Slot {
+impl HashSlot {
     /// The slot `number`; `None` from [`SLOT_COUNT`] on.
-    pub fn new(number: u16) -> Option<Slot> {
-        (number < SLOT_COUNT).then_some(Slot(number))
+    pub fn new(number: u16) -> Option<HashSlot> {
+        (number < SLOT_COUNT).then_some(HashSlot(number))
     }
 
     /// The slot's number, below [`SLOT_COUNT`].
@@ -43,19 +43,19 @@ impl SlotSet {
     }
 
     /// Whether `slot` belongs to the set.
-    pub fn contains(&self, slot: Slot) -> bool {
+    pub fn contains(&self, slot: HashSlot) -> bool {
         self.bits[usize::from(slot.0 / 8)] & 1 << (slot.0 % 8) != 0
     }
 
     /// Adds `slot`; whether it was not there.
-    pub fn insert(&mut self, slot: Slot) -> bool {
+    pub fn insert(&mut self, slot: HashSlot) -> bool {
         let was_there = self.contains(slot);
         self.bits[usize::from(slot.0 / 8)] |= 1 << (slot.0 % 8);
         !was_there
     }
 
     /// Takes `slot` out; whether it was there.
-    pub fn remove(&mut self, slot: Slot) -> bool {
+    pub fn remove(&mut self, slot: HashSlot) -> bool {
         let was_there = self.contains(slot);
         self.bits[usize::from(slot.0 / 8)] &= !(1 << (slot.0 % 8));
         was_there
@@ -72,14 +72,14 @@ impl SlotSet {
     }
 
     /// The slots, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = HashSlot> + '_ {
         self.bits.iter().zip(0_u16..).filter(|(byte, _)| **byte != 0).flat_map(|(&byte, index)| {
-            (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| Slot(index * 8 + bit))
+            (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| HashSlot(index * 8 + bit))
         })
     }
 
     /// The runs of neighbouring slots, ascending: the first and the last of each.
-    pub fn runs(&self) -> impl Iterator<Item = (Slot, Slot)> + '_ {
+    pub fn runs(&self) -> impl Iterator<Item = (HashSlot, HashSlot)> + '_ {
         let mut slots = self.iter().peekable();
         std::iter::from_fn(move || {
             let first = slots.next()?;

@@ -7,7 +7,7 @@
 
 use crate::id::NodeId;
 use crate::node::{ClusterNode, Ms, NodeIx, NodeRole};
-use crate::slots::{SLOT_COUNT, Slot, SlotSet};
+use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
 use std::collections::BTreeMap;
 
 /// Nodes that may be known. MEETs and gossip about more are ignored with a warning.
@@ -29,9 +29,9 @@ pub(crate) struct NodeTable {
     /// Slots that their owner does not claim any more (E-12).
     unclaimed: SlotSet,
     /// Slots of mine that move away, and where to.
-    pub(crate) migrating: BTreeMap<Slot, NodeIx>,
+    pub(crate) migrating: BTreeMap<HashSlot, NodeIx>,
     /// Slots that move to me, and where from.
-    pub(crate) importing: BTreeMap<Slot, NodeIx>,
+    pub(crate) importing: BTreeMap<HashSlot, NodeIx>,
 }
 
 impl NodeTable {
@@ -158,13 +158,13 @@ impl NodeTable {
     }
 
     /// Who owns a slot.
-    pub(crate) fn owner(&self, slot: Slot) -> Option<NodeIx> {
+    pub(crate) fn owner(&self, slot: HashSlot) -> Option<NodeIx> {
         let owner = self.owners[usize::from(slot.number())];
         (owner != NOBODY).then_some(NodeIx(owner))
     }
 
     /// Whether the owner of a slot has stopped claiming it.
-    pub(crate) fn is_unclaimed(&self, slot: Slot) -> bool {
+    pub(crate) fn is_unclaimed(&self, slot: HashSlot) -> bool {
         self.unclaimed.contains(slot)
     }
 
@@ -173,11 +173,11 @@ impl NodeTable {
         !self.unclaimed.is_empty()
     }
 
-    pub(crate) fn set_unclaimed(&mut self, slot: Slot) {
+    pub(crate) fn set_unclaimed(&mut self, slot: HashSlot) {
         self.unclaimed.insert(slot);
     }
 
-    pub(crate) fn set_claimed(&mut self, slot: Slot) {
+    pub(crate) fn set_claimed(&mut self, slot: HashSlot) {
         self.unclaimed.remove(slot);
     }
 
@@ -191,7 +191,7 @@ impl NodeTable {
     }
 
     /// Gives a slot without owner to a node.
-    pub(crate) fn bind(&mut self, slot: Slot, ix: NodeIx) {
+    pub(crate) fn bind(&mut self, slot: HashSlot, ix: NodeIx) {
         let owner = &mut self.owners[usize::from(slot.number())];
         assert!(*owner == NOBODY, "a slot has one owner");
         *owner = ix.0;
@@ -208,7 +208,7 @@ impl NodeTable {
     }
 
     /// Takes a slot from its owner; whether it had one.
-    pub(crate) fn unbind(&mut self, slot: Slot) -> Option<NodeIx> {
+    pub(crate) fn unbind(&mut self, slot: HashSlot) -> Option<NodeIx> {
         let owner = self.owner(slot)?;
         self.owners[usize::from(slot.number())] = NOBODY;
         self.unclaimed.remove(slot);

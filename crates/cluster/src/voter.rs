@@ -2,15 +2,15 @@
 
 use crate::durable::Withheld;
 use crate::epochs;
-use crate::id::{Epoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
 use crate::node::{LinkOut, NodeIx};
 use crate::send;
 use crate::slots::SlotSet;
-use crate::wire::Header;
+use crate::wire::BusHeader;
 
 /// A replica asks for my vote.
-pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) {
+pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) {
     if !m.table.me().is_voter() {
         return;
     }
@@ -29,7 +29,7 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'
 }
 
 /// Whether the vote is given, or why not (E-50).
-fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) -> Result<(), String> {
+fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> Result<(), String> {
     let current = m.epochs.current;
     if !may_vote(m) {
         return Err("(it is not safe to vote in this moment)".to_owned());
@@ -57,7 +57,7 @@ fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) -> Resu
 }
 
 /// Refuses a candidate that claims slots with an older epoch than their owner's, and tells it of that owner.
-fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &Header<'_>) -> Result<(), String> {
+fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> Result<(), String> {
     let slots = SlotSet::from_bitmap(header.slots);
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|_| !m.table.is_unclaimed(slot))?;
@@ -99,7 +99,7 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
     }
     m.epochs.last_vote = m.epochs.current;
     m.rights.votes = VoteRight::Free;
-    let epoch: Epoch = m.epochs.current;
+    let epoch: ClusterEpoch = m.epochs.current;
     epochs::heard(m, epoch);
     log!(m, Notice, "The cluster's epoch is {epoch}: this node votes again.");
     m.save();

@@ -1,6 +1,6 @@
 //! The bus's messages: what they hold, out of bytes and into bytes.
 //!
-//! A message is read whole or not at all: [`Message`] is what a message says after every rule about
+//! A message is read whole or not at all: [`BusMessage`] is what a message says after every rule about
 //! lengths, texts and ids has been asked.
 
 mod framing;
@@ -11,13 +11,13 @@ mod message;
 mod parse;
 mod write;
 
-pub use framing::{BUFFER_MIN, BadPrefix, MESSAGE_MAX, Prefix, ReceiveBuffer, Received};
-pub use gossip::{Announced, GossipBuffer, PassedOver};
-pub use invalid::{Breach, Invalid};
+pub use framing::{BUFFER_MIN, BadPrefix, MESSAGE_MAX, MessagePrefix, ReceiveBuffer, ReceivedMessage};
+pub use gossip::{AnnouncedLabels, GossipBuffer, PassedOver};
+pub use invalid::{Breach, InvalidMessage};
 pub use layout::{ENTRY_LEN, EXTENSIONS_MAX, HEADER_LEN, LIGHT_HEADER_LEN};
 pub use message::{
-    Body, Extension, Flags, ForgottenNode, Gossip, GossipEntry, Header, LightBody, Message, MessageFlags,
-    MessageType, Published,
+    BusHeader, BusMessage, Extension, ForgottenNode, Gossip, GossipEntry, LightBody, MessageBody,
+    MessageFlags, MessageType, NodeFlags, PublishedMessage,
 };
 pub use parse::parse;
 pub use write::{TooLong, write};

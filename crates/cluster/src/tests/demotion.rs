@@ -158,7 +158,7 @@ fn cl_e4_e5_epochs_of_commands() {
 #[test]
 fn cl_e10_e15_a_slot_taken_by_a_higher_epoch_is_emptied_here() {
     let mut network = Network::cluster(3, 3);
-    let slot = Slot::new(0).unwrap();
+    let slot = HashSlot::new(0).unwrap();
     let m = &mut network.peers[1].cluster.machine;
     m.table.unbind(slot);
     let my_ix = m.table.my_ix();
@@ -178,7 +178,7 @@ fn cl_e10_e15_a_slot_taken_by_a_higher_epoch_is_emptied_here() {
 #[test]
 fn cl_e12_a_slot_that_its_owner_lets_go_stays_bound_and_yields_to_anyone() {
     let mut network = Network::cluster(3, 3);
-    let slot = Slot::new(0).unwrap();
+    let slot = HashSlot::new(0).unwrap();
     network.command(0, ClusterCommand::DelSlots { slots: &[slot] });
     network.run(1_000);
     let (id0, id1) = (network.id(0), network.id(1));
@@ -201,7 +201,7 @@ fn cl_e12_a_slot_that_its_owner_lets_go_stays_bound_and_yields_to_anyone() {
 fn cl_r30_keys_of_another_wait_for_its_own_claim() {
     let mut network = Network::cluster(3, 3);
     network.kill(2);
-    let slot = Slot::new(16_383).unwrap();
+    let slot = HashSlot::new(16_383).unwrap();
     let mut keys = SlotSet::EMPTY;
     keys.insert(slot);
     network.step(0, &ClusterInput::KeysIn(&keys));
@@ -219,7 +219,7 @@ fn cl_r30_keys_of_another_wait_for_its_own_claim() {
 #[test]
 fn cl_r30_keys_without_an_owner_are_taken() {
     let mut network = Network::of(1);
-    let slot = Slot::new(77).unwrap();
+    let slot = HashSlot::new(77).unwrap();
     let mut keys = SlotSet::EMPTY;
     keys.insert(slot);
     network.step(0, &ClusterInput::KeysIn(&keys));
@@ -238,14 +238,14 @@ fn cl_r3_replicate_no_one_makes_an_empty_primary_of_a_new_shard() {
     assert_eq!(network.flags(0, 3), "master");
 }
 
-fn owner(network: &Network, number: usize, slot: Slot) -> Option<NodeId> {
+fn owner(network: &Network, number: usize, slot: HashSlot) -> Option<NodeId> {
     let table = &network.peers[number].cluster.machine.table;
     table.owner(slot).map(|ix| table.node(ix).id)
 }
 
 /// Node 1 imports slot 0 from node 0, as CLUSTER SETSLOT would say.
-fn with_import(network: &mut Network) -> Slot {
-    let slot = Slot::new(0).unwrap();
+fn with_import(network: &mut Network) -> HashSlot {
+    let slot = HashSlot::new(0).unwrap();
     let from = network.id(0);
     let table = &mut network.peers[1].cluster.machine.table;
     let from = table.find(&from).unwrap();
@@ -262,7 +262,7 @@ fn cl_e13_an_importer_takes_the_slot_that_its_source_lets_go() {
     for one in 0..3 {
         assert_eq!(owner(&network, one, slot), Some(network.id(1)), "node {one}");
     }
-    assert_eq!(network.peers[1].cluster.info().my_epoch, Epoch(4));
+    assert_eq!(network.peers[1].cluster.info().my_epoch, ClusterEpoch(4));
     assert!(network.peers[1].cluster.machine.table.importing.is_empty());
 }
 
@@ -286,9 +286,9 @@ fn cl_e11_an_import_of_a_slot_that_went_elsewhere_is_closed() {
 fn cl_k7_equal_epochs_rebind_nothing() {
     let mut network = Network::cluster(3, 3);
     let slots = network.peers[0].cluster.machine.table.me().slots.clone();
-    let header = wire::Header {
-        current_epoch: Epoch(3),
-        config_epoch: Epoch(1),
+    let header = wire::BusHeader {
+        current_epoch: ClusterEpoch(3),
+        config_epoch: ClusterEpoch(1),
         offset: 0,
         sender: network.id(2),
         slots: slots.bitmap(),
@@ -297,10 +297,10 @@ fn cl_k7_equal_epochs_rebind_nothing() {
         port: 6_379,
         other_port: 0,
         bus_port: 16_379,
-        flags: wire::Flags(0x1C11),
+        flags: wire::NodeFlags(0x1C11),
         is_down: false,
         message_flags: wire::MessageFlags::default(),
     };
-    network.inject(2, 1, &wire::Message::Full(header, wire::Body::Ping(wire::Gossip::default())));
-    assert_eq!(owner(&network, 1, Slot::new(0).unwrap()), Some(network.id(0)));
+    network.inject(2, 1, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
+    assert_eq!(owner(&network, 1, HashSlot::new(0).unwrap()), Some(network.id(0)));
 }

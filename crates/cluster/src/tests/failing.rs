@@ -89,7 +89,7 @@ fn cl_f22_f23_a_primary_with_a_minority_stops_and_waits_before_it_serves_again()
 fn cl_f21_a_primary_waits_after_its_start() {
     let mut network = Network::of(1);
     network.configure(0, |settings| settings.require_full_coverage = false);
-    let slot = [Slot::new(1).unwrap()];
+    let slot = [HashSlot::new(1).unwrap()];
     network.command(0, ClusterCommand::AddSlots { slots: &slot });
     network.run(1_900);
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Fail);
@@ -119,9 +119,9 @@ fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
     let mut network = Network::cluster(3, 3);
     let stranger = network.add(std::net::Ipv4Addr::new(10, 0, 9, 9));
     let slots = SlotSet::EMPTY;
-    let header = wire::Header {
-        current_epoch: Epoch(1),
-        config_epoch: Epoch(0),
+    let header = wire::BusHeader {
+        current_epoch: ClusterEpoch(1),
+        config_epoch: ClusterEpoch(0),
         offset: 0,
         sender: network.id(stranger),
         slots: slots.bitmap(),
@@ -130,17 +130,17 @@ fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
         port: 6_379,
         other_port: 0,
         bus_port: 16_379,
-        flags: wire::Flags(0x1C11),
+        flags: wire::NodeFlags(0x1C11),
         is_down: false,
         message_flags: wire::MessageFlags::default(),
     };
     let about = network.id(2);
-    network.inject(stranger, 0, &wire::Message::Full(header, wire::Body::Fail(about)));
+    network.inject(stranger, 0, &wire::BusMessage::Full(header, wire::MessageBody::Fail(about)));
     assert_eq!(network.flags(0, 2), "master");
     assert!(network.has_logged(0, "Ignoring FAIL message from unknown node"));
     let known = network.id(1);
     let slots = network.peers[1].cluster.machine.table.me().slots.clone();
-    let header = wire::Header { sender: known, slots: slots.bitmap(), ..header };
-    network.inject(1, 0, &wire::Message::Full(header, wire::Body::Fail(about)));
+    let header = wire::BusHeader { sender: known, slots: slots.bitmap(), ..header };
+    network.inject(1, 0, &wire::BusMessage::Full(header, wire::MessageBody::Fail(about)));
     assert_eq!(network.flags(0, 2), "master,fail");
 }

@@ -5,7 +5,7 @@ use crate::*;
 #[test]
 fn cl_e53_slots_are_answered_and_told_when_they_are_durable() {
     let mut network = Network::cluster(3, 2);
-    let slot = Slot::new(0).unwrap();
+    let slot = HashSlot::new(0).unwrap();
     network.command(0, ClusterCommand::DelSlots { slots: &[slot] });
     network.run(500);
     network.peers[2].disk = Disk::Stands;
@@ -126,7 +126,7 @@ fn cl_n16_lines_in_any_order_make_one_consistent_table() {
     file.others[1].role = SavedRole::Replica(Some(ids[0]));
     file.others[2].role = SavedRole::Replica(Some(lost));
     file.others[2].slots = file.me.slots.clone();
-    file.importing = vec![(Slot::new(0).unwrap(), lost)];
+    file.importing = vec![(HashSlot::new(0).unwrap(), lost)];
     let again = file.others[0].clone();
     file.others.push(again);
     let cluster = Cluster::load(network.now(), ClusterSettings::default().into(), 5, &file, &[]);
@@ -146,12 +146,12 @@ fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Fail);
     assert!(network.has_logged(0, "The line of this node in the cluster configuration file was damaged"));
     let mut keys = SlotSet::EMPTY;
-    keys.insert(Slot::new(3).unwrap());
+    keys.insert(HashSlot::new(3).unwrap());
     network.step(0, &ClusterInput::KeysIn(&keys));
     network.run(1_000);
     let emptied = network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)));
     assert!(!emptied, "S-34");
-    let slots: Vec<Slot> = file.me.slots.iter().collect();
+    let slots: Vec<HashSlot> = file.me.slots.iter().collect();
     assert_eq!(network.command(0, ClusterCommand::AddSlots { slots: &slots }), ClusterAnswer::Ok);
     network.run(1_000);
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok, "an operator has said what it is");

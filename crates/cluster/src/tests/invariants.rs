@@ -1,7 +1,7 @@
 //! Invariants of state, after each step (S-1 to S-12).
 use crate::machine::{ClusterMachine, ManualFailover};
 use crate::node::NodeRole;
-use crate::slots::{SLOT_COUNT, Slot};
+use crate::slots::{HashSlot, SLOT_COUNT};
 
 /// Panics where an invariant does not hold.
 pub(crate) fn check(m: &ClusterMachine) {
@@ -25,7 +25,7 @@ fn epochs(m: &ClusterMachine) {
 
 fn slots(m: &ClusterMachine) {
     let mut owned = vec![0_u16; m.table.positions() as usize];
-    for slot in (0..SLOT_COUNT).filter_map(Slot::new) {
+    for slot in (0..SLOT_COUNT).filter_map(HashSlot::new) {
         if let Some(ix) = m.table.owner(slot) {
             owned[ix.0 as usize] += 1;
             assert!(m.table.node(ix).slots.contains(slot), "S-2: the owner's bitmap lacks a slot");

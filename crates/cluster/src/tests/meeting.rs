@@ -122,10 +122,10 @@ fn cl_m22_reset_hard_forgets_all_and_takes_a_new_id() {
     network.command(2, ClusterCommand::Reset { kind: ResetKind::Hard, data: HasKeys::No });
     assert_ne!(network.id(2), id);
     let info = network.peers[2].cluster.info();
-    assert_eq!((info.known_nodes, info.current_epoch, info.my_epoch), (1, Epoch(0), Epoch(0)));
+    assert_eq!((info.known_nodes, info.current_epoch, info.my_epoch), (1, ClusterEpoch(0), ClusterEpoch(0)));
     network.command(1, ClusterCommand::Reset { kind: ResetKind::Soft, data: HasKeys::No });
     assert_eq!(network.id(1), soft_id);
-    assert_eq!(network.peers[1].cluster.info().my_epoch, Epoch(2));
+    assert_eq!(network.peers[1].cluster.info().my_epoch, ClusterEpoch(2));
     assert_eq!(network.peers[1].cluster.info().slots.ok, 0);
 }
 

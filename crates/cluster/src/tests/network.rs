@@ -89,7 +89,7 @@ impl Network {
         }
         for number in 0..primaries {
             let share = usize::from(SLOT_COUNT).div_ceil(primaries);
-            let all: Vec<Slot> = (0..SLOT_COUNT).filter_map(Slot::new).collect();
+            let all: Vec<HashSlot> = (0..SLOT_COUNT).filter_map(HashSlot::new).collect();
             let slots = all.chunks(share).nth(number).unwrap();
             assert_eq!(network.command(number, ClusterCommand::AddSlots { slots }), ClusterAnswer::Ok);
         }
@@ -225,8 +225,8 @@ impl Network {
         let m = &self.peers[from].cluster.machine;
         let primary = m.table.node(m.table.primary_of(m.table.my_ix()));
         let slots = primary.slots.clone();
-        let header = wire::Header {
-            current_epoch: Epoch(epoch),
+        let header = wire::BusHeader {
+            current_epoch: ClusterEpoch(epoch),
             config_epoch: primary.config_epoch,
             offset: 0,
             sender: self.id(from),
@@ -236,11 +236,11 @@ impl Network {
             port: 6_379,
             other_port: 0,
             bus_port: 16_379,
-            flags: wire::Flags(0x1C12),
+            flags: wire::NodeFlags(0x1C12),
             is_down: false,
             message_flags: wire::MessageFlags { force_ack: force == Force::Yes, ..Default::default() },
         };
-        self.inject(from, to, &wire::Message::Full(header, wire::Body::AuthRequest));
+        self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthRequest));
     }
 
     /// How many messages of a type went from one node to another.
@@ -270,7 +270,7 @@ impl Network {
 
     /// A message from one node to another that the sender's machine does not make by itself: the bytes come
     /// on a new connection of `from`.
-    pub(super) fn inject(&mut self, from: usize, to: usize, message: &wire::Message<'_>) {
+    pub(super) fn inject(&mut self, from: usize, to: usize, message: &wire::BusMessage<'_>) {
         let mut bytes = Vec::new();
         wire::write(message, &mut bytes).unwrap();
         let now = self.now();
@@ -278,7 +278,7 @@ impl Network {
         let local = IpAddr::V4(self.peers[to].ip);
         let link = self.peers[to].cluster.accept(now, ip, local).unwrap();
         for part in bytes.chunks(1_000) {
-            self.step(to, &ClusterInput::Received { link, bytes: part });
+            self.step(to, &ClusterInput::ReceivedMessage { link, bytes: part });
         }
         self.deliver();
     }
@@ -297,7 +297,7 @@ impl Network {
                 is_quiet = false;
                 let is_cut = self.cuts.contains(&(from.0, to.0)) || !self.peers[to.0].is_alive;
                 if !is_cut && self.connections.get(&from) == Some(&to) {
-                    self.step(to.0, &ClusterInput::Received { link: to.1, bytes: &message });
+                    self.step(to.0, &ClusterInput::ReceivedMessage { link: to.1, bytes: &message });
                 }
             }
             if is_quiet {

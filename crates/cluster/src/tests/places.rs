@@ -24,7 +24,7 @@ fn cl_g16_somebody_else_at_an_address_is_noaddr_and_fail_for_all() {
     let stranger = network.add(ip);
     network.command(stranger, ClusterCommand::SetConfigEpoch { epoch: 50 });
     network.run(1_000);
-    assert_eq!(network.peers[0].cluster.info().current_epoch, Epoch(3), "nor does it raise epochs");
+    assert_eq!(network.peers[0].cluster.info().current_epoch, ClusterEpoch(3), "nor does it raise epochs");
     assert_eq!(network.line(0, 1).unwrap()[6], "2");
     for one in [0, 2] {
         let flags = network.flags(one, 1);

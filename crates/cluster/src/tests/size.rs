@@ -22,7 +22,7 @@ fn large() -> (Cluster, Vec<LinkKey>, Now) {
         is_failed: false,
         is_without_address: false,
         no_failover: false,
-        config_epoch: Epoch(u64::from(number)),
+        config_epoch: ClusterEpoch(u64::from(number)),
         slots: SlotSet::EMPTY,
     };
     let saved = SavedCluster {
@@ -31,7 +31,7 @@ fn large() -> (Cluster, Vec<LinkKey>, Now) {
         others: (1..1_000).map(node).collect(),
         migrating: Vec::new(),
         importing: Vec::new(),
-        epochs: Some((Epoch(1_000), Epoch(0))),
+        epochs: Some((ClusterEpoch(1_000), ClusterEpoch(0))),
     };
     let now = Now { mono_ns: 1_000_000_000_000, unix_us: 1_700_000_000_000_000 };
     let mut cluster = Cluster::load(now, ClusterSettings::default().into(), 7, &saved, &[]);

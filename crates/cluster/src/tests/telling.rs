@@ -126,9 +126,9 @@ fn cl_v10_dropped_types_are_counted() {
 fn cl_x6_a_header_of_my_own_id_changes_nothing() {
     let mut network = Network::cluster(3, 3);
     let slots = SlotSet::EMPTY;
-    let header = wire::Header {
-        current_epoch: Epoch(99),
-        config_epoch: Epoch(99),
+    let header = wire::BusHeader {
+        current_epoch: ClusterEpoch(99),
+        config_epoch: ClusterEpoch(99),
         offset: 0,
         sender: network.id(0),
         slots: slots.bitmap(),
@@ -137,12 +137,12 @@ fn cl_x6_a_header_of_my_own_id_changes_nothing() {
         port: 1,
         other_port: 0,
         bus_port: 2,
-        flags: wire::Flags(0x1C11),
+        flags: wire::NodeFlags(0x1C11),
         is_down: false,
         message_flags: wire::MessageFlags::default(),
     };
-    network.inject(1, 0, &wire::Message::Full(header, wire::Body::Ping(wire::Gossip::default())));
-    assert_eq!(network.peers[0].cluster.info().current_epoch, Epoch(3));
+    network.inject(1, 0, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
+    assert_eq!(network.peers[0].cluster.info().current_epoch, ClusterEpoch(3));
     assert!(network.line(0, 0).unwrap()[1].starts_with("10.0.0.1:"));
 }
 
@@ -156,9 +156,9 @@ fn cl_e16_w15_a_stale_claim_of_being_a_replica_is_ignored() {
     network.run(2_000);
     // What node 3 said ahead of the takeover comes late: it is node 0's replica.
     let slots = network.peers[3].cluster.machine.table.me().slots.clone();
-    let header = wire::Header {
-        current_epoch: Epoch(4),
-        config_epoch: Epoch(1),
+    let header = wire::BusHeader {
+        current_epoch: ClusterEpoch(4),
+        config_epoch: ClusterEpoch(1),
         offset: 0,
         sender: network.id(3),
         slots: slots.bitmap(),
@@ -167,11 +167,11 @@ fn cl_e16_w15_a_stale_claim_of_being_a_replica_is_ignored() {
         port: 6_379,
         other_port: 0,
         bus_port: 16_379,
-        flags: wire::Flags(0x1C12),
+        flags: wire::NodeFlags(0x1C12),
         is_down: false,
         message_flags: wire::MessageFlags::default(),
     };
-    network.inject(3, 1, &wire::Message::Full(header, wire::Body::Ping(wire::Gossip::default())));
+    network.inject(3, 1, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
     assert!(network.has_logged(1, "Ignore stale message from"), "K-10");
     assert_eq!(network.flags(1, 3), "master");
     assert_eq!(network.flags(1, 0), "slave");

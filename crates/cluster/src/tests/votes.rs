@@ -82,7 +82,7 @@ fn cl_e53_a_write_that_takes_longer_than_t_bars_votes() {
 fn cl_n22_a_failed_write_ends_the_process_with_sync() {
     let mut network = Network::of(1);
     network.peers[0].disk = Disk::Fails;
-    let slots = [Slot::new(0).unwrap()];
+    let slots = [HashSlot::new(0).unwrap()];
     assert_eq!(network.ask(0, ClusterCommand::AddSlots { slots: &slots }), None);
     let ends = network.peers[0]
         .seen
@@ -111,8 +111,8 @@ fn cl_e50_a_candidate_with_old_slots_gets_an_update() {
     let before = network.sent(1, 3, MessageType::Update);
     let m = &mut network.peers[1].cluster.machine;
     let ix = m.table.iter().find(|(_, node)| node.is_failed()).unwrap().0;
-    m.table.node_mut(ix).config_epoch = Epoch(4);
-    m.epochs.current = Epoch(4);
+    m.table.node_mut(ix).config_epoch = ClusterEpoch(4);
+    m.epochs.current = ClusterEpoch(4);
     network.ask_for_vote(3, 1, 10, Force::No);
     assert!(network.has_logged(1, "slot 0 epoch (4) > reqConfigEpoch (1)"));
     assert_eq!(network.sent(1, 3, MessageType::Update), before + 1);
@@ -123,7 +123,7 @@ fn cl_e51_without_a_link_no_vote_is_spent() {
     let mut network = with_dead_primary();
     network.kill(3);
     network.ask_for_vote(3, 1, 10, Force::No);
-    assert_eq!(network.peers[1].cluster.machine.epochs.last_vote, Epoch(0));
+    assert_eq!(network.peers[1].cluster.machine.epochs.last_vote, ClusterEpoch(0));
 }
 
 #[test]
@@ -133,9 +133,9 @@ fn cl_m3_m6_mfstart_pauses_the_primary_for_a_time() {
     network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
     network.run(1_000);
     let slots = SlotSet::EMPTY;
-    let header = |sender, replica_of| wire::Header {
-        current_epoch: Epoch(4),
-        config_epoch: Epoch(1),
+    let header = |sender, replica_of| wire::BusHeader {
+        current_epoch: ClusterEpoch(4),
+        config_epoch: ClusterEpoch(1),
         offset: 0,
         sender,
         slots: slots.bitmap(),
@@ -144,15 +144,15 @@ fn cl_m3_m6_mfstart_pauses_the_primary_for_a_time() {
         port: 6_379,
         other_port: 0,
         bus_port: 16_379,
-        flags: wire::Flags(0x1C12),
+        flags: wire::NodeFlags(0x1C12),
         is_down: false,
         message_flags: wire::MessageFlags::default(),
     };
-    let start = wire::Body::ManualFailoverStart;
+    let start = wire::MessageBody::ManualFailoverStart;
     let (id0, id2, id3) = (network.id(0), network.id(2), network.id(3));
-    network.inject(2, 0, &wire::Message::Full(header(id2, id0), start.clone()));
+    network.inject(2, 0, &wire::BusMessage::Full(header(id2, id0), start.clone()));
     assert_eq!(network.peers[0].cluster.machine.manual, ManualFailover::Off, "not of my replicas");
-    network.inject(3, 0, &wire::Message::Full(header(id3, id0), start));
+    network.inject(3, 0, &wire::BusMessage::Full(header(id3, id0), start));
     let until = network.peers[0].seen.iter().find_map(|output| match output {
         ClusterOutput::PauseWrites { until } => Some(*until),
         _ => None,

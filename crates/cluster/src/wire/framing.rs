@@ -25,7 +25,7 @@ const DOUBLE_MAX: usize = 1 << 20;
 
 /// What is known of a message from its first 14 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
+pub struct MessagePrefix {
     /// Bytes of the message, its header included.
     pub length: u32,
     /// The type's number, without the light bit.
@@ -34,11 +34,11 @@ pub struct Prefix {
     pub is_light: bool,
 }
 
-impl Prefix {
+impl MessagePrefix {
     /// What `bytes` begin with; `None` as long as they are too few to say.
     ///
     /// [`BadPrefix`] where they are no message, so that the connection cannot go on.
-    pub fn of(bytes: &[u8]) -> Option<Result<Prefix, BadPrefix>> {
+    pub fn of(bytes: &[u8]) -> Option<Result<MessagePrefix, BadPrefix>> {
         if bytes.len() < PREFIX_LEN {
             return None;
         }
@@ -47,7 +47,11 @@ impl Prefix {
         let least = if is_light { layout::LIGHT_HEADER_LEN } else { layout::HEADER_LEN };
         let length = u32_at(bytes, layout::LENGTH);
         let is_message = bytes.starts_with(layout::SIGNATURE) && length as usize >= least;
-        Some(is_message.then_some(Prefix { length, number: raw & !layout::LIGHT, is_light }).ok_or(BadPrefix))
+        Some(
+            is_message
+                .then_some(MessagePrefix { length, number: raw & !layout::LIGHT, is_light })
+                .ok_or(BadPrefix),
+        )
     }
 
     /// Whether the type is known and its length the clients' matter.
@@ -63,11 +67,11 @@ pub struct BadPrefix;
 
 /// What a link has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received<'a> {
+pub enum ReceivedMessage<'a> {
     /// One whole message, for [`super::parse`].
-    Message(&'a [u8]),
+    BusMessage(&'a [u8]),
     /// A message that had to be passed over, now that all of it is. The message counts as received.
-    PassedOver(Prefix),
+    PassedOver(MessagePrefix),
     /// The connection must be closed. Nothing comes after this.
     Bad(BadPrefix),
 }
@@ -76,11 +80,11 @@ pub enum Received<'a> {
 #[derive(Debug, Default)]
 pub struct ReceiveBuffer {
     bytes: Vec<u8>,
-    filling: Filling,
+    filling: PendingMessage,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Filling {
+enum PendingMessage {
     /// The bytes are the beginning of a message.
     #[default]
     Undecided,
@@ -89,7 +93,7 @@ enum Filling {
     /// The bytes are a message that was handed out.
     HandedOut,
     /// So many bytes of the message are still to be passed over.
-    PassingOver(Prefix, usize),
+    PassingOver(MessagePrefix, usize),
     /// The connection is at its end.
     Bad,
 }
@@ -99,7 +103,7 @@ enum Disposition {
     /// More bytes are needed: so many.
     NeedMore(usize),
     Keep(usize),
-    PassOver(Prefix),
+    PassOver(MessagePrefix),
     Bad,
 }
 
@@ -120,49 +124,49 @@ impl ReceiveBuffer {
         input: &mut &'b [u8],
         published_max: usize,
         is_known: impl Fn(Option<NodeId>) -> bool,
-    ) -> Option<Received<'a>> {
+    ) -> Option<ReceivedMessage<'a>> {
         loop {
             match self.filling {
-                Filling::Bad => {
+                PendingMessage::Bad => {
                     *input = &[];
                     return None;
                 }
-                Filling::HandedOut => self.clear(),
-                Filling::PassingOver(prefix, left) => {
+                PendingMessage::HandedOut => self.clear(),
+                PendingMessage::PassingOver(prefix, left) => {
                     let left = left - take(input, left).len();
                     if left > 0 {
-                        self.filling = Filling::PassingOver(prefix, left);
+                        self.filling = PendingMessage::PassingOver(prefix, left);
                         return None;
                     }
-                    self.filling = Filling::Undecided;
-                    return Some(Received::PassedOver(prefix));
+                    self.filling = PendingMessage::Undecided;
+                    return Some(ReceivedMessage::PassedOver(prefix));
                 }
-                Filling::Keeping(length) => {
+                PendingMessage::Keeping(length) => {
                     self.append(input, length);
                     if self.bytes.len() < length {
                         return None;
                     }
-                    self.filling = Filling::HandedOut;
-                    return Some(Received::Message(&self.bytes));
+                    self.filling = PendingMessage::HandedOut;
+                    return Some(ReceivedMessage::BusMessage(&self.bytes));
                 }
-                Filling::Undecided => {
+                PendingMessage::Undecided => {
                     let from = if self.bytes.is_empty() { *input } else { &self.bytes };
                     match decide(from, published_max, &is_known) {
                         Disposition::NeedMore(_) if input.is_empty() => return None,
                         Disposition::NeedMore(length) => self.append(input, length),
                         Disposition::Keep(length) if self.bytes.is_empty() && input.len() >= length => {
-                            return Some(Received::Message(take(input, length)));
+                            return Some(ReceivedMessage::BusMessage(take(input, length)));
                         }
-                        Disposition::Keep(length) => self.filling = Filling::Keeping(length),
+                        Disposition::Keep(length) => self.filling = PendingMessage::Keeping(length),
                         Disposition::PassOver(prefix) => {
                             let left = prefix.length as usize - self.bytes.len();
                             self.clear();
-                            self.filling = Filling::PassingOver(prefix, left);
+                            self.filling = PendingMessage::PassingOver(prefix, left);
                         }
                         Disposition::Bad => {
                             self.clear();
-                            self.filling = Filling::Bad;
-                            return Some(Received::Bad(BadPrefix));
+                            self.filling = PendingMessage::Bad;
+                            return Some(ReceivedMessage::Bad(BadPrefix));
                         }
                     }
                 }
@@ -190,12 +194,12 @@ impl ReceiveBuffer {
     fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(BUFFER_MIN);
-        self.filling = Filling::Undecided;
+        self.filling = PendingMessage::Undecided;
     }
 }
 
 fn decide(bytes: &[u8], published_max: usize, is_known: &impl Fn(Option<NodeId>) -> bool) -> Disposition {
-    let prefix = match Prefix::of(bytes) {
+    let prefix = match MessagePrefix::of(bytes) {
         None => return Disposition::NeedMore(PREFIX_LEN),
         Some(Err(BadPrefix)) => return Disposition::Bad,
         Some(Ok(prefix)) => prefix,

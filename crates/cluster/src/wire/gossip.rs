@@ -1,7 +1,7 @@
 //! Gossip entries and extensions: out of a checked message, and into bytes for one.
 
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};
-use super::message::{Extension, Flags, ForgottenNode, Gossip, GossipEntry};
+use super::message::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
 use crate::id::{ID_LEN, NodeId, ShardId};
 use crate::text;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// An extension that is passed over, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassedOver {
-    /// A type that this version does not know: `Received unknown extension type <n>`.
+    /// A type that this version does not know: `ReceivedMessage unknown extension type <n>`.
     Unknown(u16),
     /// A text, of the extension with this number, that CONFIG SET would refuse. The value counts as
     /// absent.
@@ -38,8 +38,8 @@ impl<'a> Gossip<'a> {
         entries.chunks_exact(layout::ENTRY_LEN).filter_map(read_entry)
     }
 
-    /// The first entry whose id is none, as it is on the wire, for the log: `Received gossip about a node
-    /// with invalid ID …`.
+    /// The first entry whose id is none, as it is on the wire, for the log: `Received gossip about a
+    /// node with invalid ID …`.
     pub fn invalid_id(&self) -> Option<&'a [u8]> {
         let mut ids = self.entries.chunks_exact(layout::ENTRY_LEN).map(|entry| &entry[..ID_LEN]);
         ids.find(|id| NodeId::parse(id).is_none())
@@ -81,9 +81,9 @@ impl<'a> Iterator for Payloads<'a> {
 }
 
 fn read_entry(entry: &[u8]) -> Option<GossipEntry<'_>> {
-    let flags = Flags(u16_at(entry, 98));
+    let flags = NodeFlags(u16_at(entry, 98));
     let port = u16_at(entry, 94);
-    if port == 0 && !flags.contains(Flags::NOADDR) {
+    if port == 0 && !flags.contains(NodeFlags::NOADDR) {
         return None;
     }
     Some(GossipEntry {
@@ -127,7 +127,7 @@ fn read_extension(kind: u16, payload: &[u8]) -> Result<Option<Extension<'_>>, Pa
 /// What a node tells of itself beside its header, in extensions. Texts are empty, and ports 0, where there
 /// is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced<'a> {
+pub struct AnnouncedLabels<'a> {
     /// `cluster-announce-hostname`.
     pub host_name: &'a str,
     /// `cluster-announce-human-nodename`.
@@ -196,7 +196,7 @@ impl GossipBuffer {
     /// message.
     pub fn announce(
         &mut self,
-        announced: &Announced<'_>,
+        announced: &AnnouncedLabels<'_>,
         forgotten: impl IntoIterator<Item = ForgottenNode>,
     ) {
         self.extensions.clear();

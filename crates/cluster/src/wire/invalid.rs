@@ -6,7 +6,7 @@ use std::fmt;
 /// A message that is dropped whole, and why. Its text is the line of the log: that of the reference where
 /// it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidMessage {
     /// The type's number, without the light bit.
     pub number: u16,
     /// The offset of the field that breaks the rule, in bytes from the message's start.
@@ -77,10 +77,10 @@ pub enum Breach {
     /// Another id is none: the primary's, that of a body, of a forgotten node or of a shard.
     Id,
     /// An epoch of 2^63 or more.
-    Epoch(u64),
+    ClusterEpoch(u64),
 }
 
-impl Invalid {
+impl InvalidMessage {
     /// The requirement that the message breaks, as `docs/formats/cluster-bus.md` numbers them.
     pub fn rule(&self) -> &'static str {
         match self.breach {
@@ -98,7 +98,7 @@ impl Invalid {
                 "X-3"
             }
             Breach::SenderId | Breach::Id => "X-4",
-            Breach::Epoch(_) => "X-7",
+            Breach::ClusterEpoch(_) => "X-7",
         }
     }
 
@@ -108,7 +108,7 @@ impl Invalid {
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for InvalidMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = name_of(self.number);
         let exceeds = "that exceeds total packet length";
@@ -119,7 +119,9 @@ impl fmt::Display for Invalid {
                 "Packet of type '{name}' ({}) does not support light cluster header. Marking packet as invalid.",
                 self.number
             ),
-            Breach::Version(version) => write!(f, "Received {name} packet of unknown version {version}"),
+            Breach::Version(version) => {
+                write!(f, "Received {name} packet of unknown version {version}")
+            }
             Breach::GossipCount { count, length } => {
                 write!(f, "Received invalid {name} packet with gossip count {count} {exceeds} ({length})")
             }
@@ -153,11 +155,13 @@ impl fmt::Display for Invalid {
             Breach::Length { length, expected } => {
                 write!(f, "Received invalid {name} packet of length {length} but expected length {expected}")
             }
-            Breach::SenderId => write!(f, "Received invalid {name} packet with a sender ID that is none"),
+            Breach::SenderId => {
+                write!(f, "Received invalid {name} packet with a sender ID that is none")
+            }
             Breach::Id => {
                 write!(f, "Received invalid {name} packet with an ID that is none at offset {}", self.at)
             }
-            Breach::Epoch(epoch) => {
+            Breach::ClusterEpoch(epoch) => {
                 write!(f, "Received invalid {name} packet with epoch {epoch}, which none can reach")
             }
         }

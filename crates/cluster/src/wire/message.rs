@@ -1,6 +1,6 @@
 //! What the bus's messages hold, checked (W-1 to W-17).
 
-use crate::id::{Epoch, NodeId, ShardId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::slots::BITMAP_LEN;
 
 /// The kinds of messages, with their numbers on the wire (W-5).
@@ -33,49 +33,49 @@ pub enum MessageType {
 
 /// What a node says of itself in a header, or another of it in gossip: bits of W-3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u16);
+pub struct NodeFlags(pub u16);
 
-impl Flags {
+impl NodeFlags {
     /// The node is a primary.
-    pub const PRIMARY: Flags = Flags(0x0001);
+    pub const PRIMARY: NodeFlags = NodeFlags(0x0001);
     /// The node is a replica.
-    pub const REPLICA: Flags = Flags(0x0002);
+    pub const REPLICA: NodeFlags = NodeFlags(0x0002);
     /// The node does not answer the one who speaks of it.
-    pub const PFAIL: Flags = Flags(0x0004);
+    pub const PFAIL: NodeFlags = NodeFlags(0x0004);
     /// The node has failed, as a quorum holds.
-    pub const FAIL: Flags = Flags(0x0008);
+    pub const FAIL: NodeFlags = NodeFlags(0x0008);
     /// The node is the one who speaks.
-    pub const MYSELF: Flags = Flags(0x0010);
+    pub const MYSELF: NodeFlags = NodeFlags(0x0010);
     /// The node's id is not known yet. Such nodes are not spoken of.
-    pub const HANDSHAKE: Flags = Flags(0x0020);
+    pub const HANDSHAKE: NodeFlags = NodeFlags(0x0020);
     /// The node's address is not known. Such nodes are not spoken of.
-    pub const NOADDR: Flags = Flags(0x0040);
+    pub const NOADDR: NodeFlags = NodeFlags(0x0040);
     /// The node is to get a MEET.
-    pub const MEET: Flags = Flags(0x0080);
+    pub const MEET: NodeFlags = NodeFlags(0x0080);
     /// Replicas of others may move to this primary.
-    pub const MIGRATE_TO: Flags = Flags(0x0100);
+    pub const MIGRATE_TO: NodeFlags = NodeFlags(0x0100);
     /// The replica does not take over by itself.
-    pub const NOFAILOVER: Flags = Flags(0x0200);
+    pub const NOFAILOVER: NodeFlags = NodeFlags(0x0200);
     /// The node reads extensions, as gossip says it.
-    pub const EXTENSIONS: Flags = Flags(0x0400);
+    pub const EXTENSIONS: NodeFlags = NodeFlags(0x0400);
     /// The node reads published messages with a light header.
-    pub const LIGHT_PUBLISH: Flags = Flags(0x0800);
+    pub const LIGHT_PUBLISH: NodeFlags = NodeFlags(0x0800);
     /// The node reads light messages of modules, and may be sent MEET again.
-    pub const MULTI_MEET: Flags = Flags(0x1000);
+    pub const MULTI_MEET: NodeFlags = NodeFlags(0x1000);
     /// The replica holds its primary for FAIL.
-    pub const MY_PRIMARY_FAIL: Flags = Flags(0x2000);
+    pub const MY_PRIMARY_FAIL: NodeFlags = NodeFlags(0x2000);
 
     /// Whether every bit of `other` is set.
-    pub fn contains(self, other: Flags) -> bool {
+    pub fn contains(self, other: NodeFlags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-impl std::ops::BitOr for Flags {
-    type Output = Flags;
+impl std::ops::BitOr for NodeFlags {
+    type Output = NodeFlags;
 
-    fn bitor(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
+    fn bitor(self, other: NodeFlags) -> NodeFlags {
+        NodeFlags(self.0 | other.0)
     }
 }
 
@@ -92,11 +92,11 @@ pub struct MessageFlags {
 
 /// The full header (2.1): who speaks, and what that node claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header<'a> {
+pub struct BusHeader<'a> {
     /// The highest epoch of elections that the sender knows.
-    pub current_epoch: Epoch,
+    pub current_epoch: ClusterEpoch,
     /// The version of `slots`: the sender's, or that of its primary.
-    pub config_epoch: Epoch,
+    pub config_epoch: ClusterEpoch,
     /// The sender's offset in the replication stream; of a replica, what it has processed (N-8).
     pub offset: u64,
     /// The sender's id.
@@ -114,7 +114,7 @@ pub struct Header<'a> {
     /// The port of the bus.
     pub bus_port: u16,
     /// Bits about the sender.
-    pub flags: Flags,
+    pub flags: NodeFlags,
     /// Whether the cluster's state is fail, as the sender sees it. Nobody reads it.
     pub is_down: bool,
     /// What the sender says of the message.
@@ -123,16 +123,16 @@ pub struct Header<'a> {
 
 /// A message that has been checked as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message<'a> {
+pub enum BusMessage<'a> {
     /// A message with a full header, by which the sender is named.
-    Full(Header<'a>, Body<'a>),
+    Full(BusHeader<'a>, MessageBody<'a>),
     /// A message that names no sender: the connection does (W-4).
     Light(LightBody<'a>),
 }
 
 /// What follows a full header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body<'a> {
+pub enum MessageBody<'a> {
     /// A question, with gossip.
     Ping(Gossip<'a>),
     /// An answer, or a change.
@@ -142,9 +142,9 @@ pub enum Body<'a> {
     /// A node that has failed.
     Fail(NodeId),
     /// A message to subscribers of a channel.
-    Publish(Published<'a>),
+    Publish(PublishedMessage<'a>),
     /// A message to subscribers of a sharded channel.
-    PublishShard(Published<'a>),
+    PublishShard(PublishedMessage<'a>),
     /// A request for votes.
     AuthRequest,
     /// A vote.
@@ -152,7 +152,7 @@ pub enum Body<'a> {
     /// The slots of a node that the receiver has wrong.
     Update {
         /// The version of the slots.
-        config_epoch: Epoch,
+        config_epoch: ClusterEpoch,
         /// Whose slots they are.
         node: NodeId,
         /// The slots, as a bitmap.
@@ -170,16 +170,16 @@ pub enum Body<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LightBody<'a> {
     /// A message to subscribers of a channel.
-    Publish(Published<'a>),
+    Publish(PublishedMessage<'a>),
     /// A message to subscribers of a sharded channel.
-    PublishShard(Published<'a>),
+    PublishShard(PublishedMessage<'a>),
     /// A module's message. Nothing of it is read.
     Module,
 }
 
 /// A message to subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Published<'a> {
+pub struct PublishedMessage<'a> {
     /// The channel.
     pub channel: &'a [u8],
     /// What is told.
@@ -218,7 +218,7 @@ pub struct GossipEntry<'a> {
     /// The port of the bus.
     pub bus_port: u16,
     /// Bits as they are on the wire: whoever believes them chooses (G-10).
-    pub flags: Flags,
+    pub flags: NodeFlags,
 }
 
 /// What an extension says (2.3). Texts that would not pass CONFIG SET are absent.

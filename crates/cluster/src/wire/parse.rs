@@ -4,20 +4,23 @@
 //! lengths, ids and epochs, so that its reader can change state as it goes; (3) the parser accepts what the
 //! reference accepts, but for.
 
-use super::invalid::{Breach, Invalid};
+use super::invalid::{Breach, InvalidMessage};
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};
-use super::message::{Body, Flags, Gossip, Header, LightBody, Message, MessageFlags, MessageType, Published};
-use crate::id::{Epoch, ID_LEN, NodeId, ShardId};
+use super::message::{
+    BusHeader, BusMessage, Gossip, LightBody, MessageBody, MessageFlags, MessageType, NodeFlags,
+    PublishedMessage,
+};
+use crate::id::{ClusterEpoch, ID_LEN, NodeId, ShardId};
 use crate::slots::BITMAP_LEN;
 use crate::text;
 
 /// The message that `bytes`, one whole message, are.
 ///
 /// Cost: constant but for gossip, whose entries and extensions are looked at once each.
-pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid> {
+pub fn parse(bytes: &[u8]) -> Result<BusMessage<'_>, InvalidMessage> {
     let raw = u16_at(bytes, layout::TYPE);
     let number = raw & !layout::LIGHT;
-    let message = Raw { bytes, number };
+    let message = RawMessage { bytes, number };
     let is_light = raw & layout::LIGHT != 0;
     let least = if is_light { layout::LIGHT_HEADER_LEN } else { layout::HEADER_LEN };
     let is_whole = u32_at(bytes, layout::LENGTH) as usize == bytes.len();
@@ -33,25 +36,25 @@ pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid> {
         return Err(message.invalid(layout::VERSION_AT, Breach::Version(version)));
     }
     if is_light {
-        return message.light(kind).map(Message::Light);
+        return message.light(kind).map(BusMessage::Light);
     }
     let body = message.body(kind)?;
-    Ok(Message::Full(message.header()?, body))
+    Ok(BusMessage::Full(message.header()?, body))
 }
 
 /// A message whose length is right and whose rest is being looked at.
 #[derive(Clone, Copy)]
-struct Raw<'a> {
+struct RawMessage<'a> {
     bytes: &'a [u8],
     number: u16,
 }
 
-impl<'a> Raw<'a> {
-    fn invalid(self, at: usize, breach: Breach) -> Invalid {
-        Invalid { number: self.number, at, breach }
+impl<'a> RawMessage<'a> {
+    fn invalid(self, at: usize, breach: Breach) -> InvalidMessage {
+        InvalidMessage { number: self.number, at, breach }
     }
 
-    fn light(self, kind: Option<MessageType>) -> Result<LightBody<'a>, Invalid> {
+    fn light(self, kind: Option<MessageType>) -> Result<LightBody<'a>, InvalidMessage> {
         let at = layout::LIGHT_HEADER_LEN;
         match kind {
             Some(MessageType::Publish) => Ok(LightBody::Publish(self.published(at)?)),
@@ -62,26 +65,28 @@ impl<'a> Raw<'a> {
     }
 
     /// The length rules of X-1 come first, as they do in the reference; then what the body says.
-    fn body(self, kind: Option<MessageType>) -> Result<Body<'a>, Invalid> {
+    fn body(self, kind: Option<MessageType>) -> Result<MessageBody<'a>, InvalidMessage> {
         let at = layout::HEADER_LEN;
-        let Some(kind) = kind else { return Ok(Body::Unknown(self.number)) };
+        let Some(kind) = kind else { return Ok(MessageBody::Unknown(self.number)) };
         Ok(match kind {
-            MessageType::Ping => Body::Ping(self.gossip()?),
-            MessageType::Pong => Body::Pong(self.gossip()?),
-            MessageType::Meet => Body::Meet(self.gossip()?),
+            MessageType::Ping => MessageBody::Ping(self.gossip()?),
+            MessageType::Pong => MessageBody::Pong(self.gossip()?),
+            MessageType::Meet => MessageBody::Meet(self.gossip()?),
             MessageType::Fail => {
                 self.expect_length(at + ID_LEN)?;
-                Body::Fail(self.node_at(at)?)
+                MessageBody::Fail(self.node_at(at)?)
             }
-            MessageType::Publish => Body::Publish(self.published(at)?),
-            MessageType::PublishShard => Body::PublishShard(self.published(at)?),
-            MessageType::AuthRequest => self.expect_length(at).map(|()| Body::AuthRequest)?,
-            MessageType::AuthAck => self.expect_length(at).map(|()| Body::AuthAck)?,
-            MessageType::ManualFailoverStart => self.expect_length(at).map(|()| Body::ManualFailoverStart)?,
-            MessageType::Module => self.module(at).map(|()| Body::Module)?,
+            MessageType::Publish => MessageBody::Publish(self.published(at)?),
+            MessageType::PublishShard => MessageBody::PublishShard(self.published(at)?),
+            MessageType::AuthRequest => self.expect_length(at).map(|()| MessageBody::AuthRequest)?,
+            MessageType::AuthAck => self.expect_length(at).map(|()| MessageBody::AuthAck)?,
+            MessageType::ManualFailoverStart => {
+                self.expect_length(at).map(|()| MessageBody::ManualFailoverStart)?
+            }
+            MessageType::Module => self.module(at).map(|()| MessageBody::Module)?,
             MessageType::Update => {
                 self.expect_length(at + layout::UPDATE_LEN)?;
-                Body::Update {
+                MessageBody::Update {
                     config_epoch: self.epoch_at(at)?,
                     node: self.node_at(at + 8)?,
                     slots: self.bitmap_at(at + 8 + ID_LEN),
@@ -90,7 +95,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    fn header(self) -> Result<Header<'a>, Invalid> {
+    fn header(self) -> Result<BusHeader<'a>, InvalidMessage> {
         let bytes = self.bytes;
         let sender: [u8; ID_LEN] = field(bytes, layout::SENDER);
         let sender = NodeId::parse(&sender).ok_or(self.invalid(layout::SENDER, Breach::SenderId))?;
@@ -98,7 +103,7 @@ impl<'a> Raw<'a> {
         let replica_of = if primary == [0; ID_LEN] { None } else { Some(self.node_at(layout::REPLICA_OF)?) };
         let ip = until_nul(&bytes[layout::IP..layout::IP + layout::IP_LEN]);
         let flags = bytes[layout::MESSAGE_FLAGS];
-        Ok(Header {
+        Ok(BusHeader {
             current_epoch: self.epoch_at(layout::CURRENT_EPOCH)?,
             config_epoch: self.epoch_at(layout::CONFIG_EPOCH)?,
             offset: u64_at(bytes, layout::OFFSET),
@@ -110,7 +115,7 @@ impl<'a> Raw<'a> {
             port: u16_at(bytes, layout::PORT),
             other_port: u16_at(bytes, layout::OTHER_PORT),
             bus_port: u16_at(bytes, layout::BUS_PORT),
-            flags: Flags(u16_at(bytes, layout::FLAGS)),
+            flags: NodeFlags(u16_at(bytes, layout::FLAGS)),
             is_down: bytes[layout::STATE] != 0,
             message_flags: MessageFlags {
                 is_paused: flags & layout::PAUSED != 0,
@@ -120,7 +125,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    fn published(self, at: usize) -> Result<Published<'a>, Invalid> {
+    fn published(self, at: usize) -> Result<PublishedMessage<'a>, InvalidMessage> {
         let length = self.bytes.len();
         let start = at + layout::PUBLISHED_LEN;
         // Without its two lengths a message is one of the wrong length.
@@ -137,10 +142,10 @@ impl<'a> Raw<'a> {
                 self.invalid(layout::LENGTH, Breach::Length { length, expected: length - rest.len() })
             );
         }
-        Ok(Published { channel, message })
+        Ok(PublishedMessage { channel, message })
     }
 
-    fn module(self, at: usize) -> Result<(), Invalid> {
+    fn module(self, at: usize) -> Result<(), InvalidMessage> {
         let length = self.bytes.len();
         let start = at + layout::MODULE_LEN;
         let rest =
@@ -152,7 +157,7 @@ impl<'a> Raw<'a> {
         self.expect_length(start + payload)
     }
 
-    fn gossip(self) -> Result<Gossip<'a>, Invalid> {
+    fn gossip(self) -> Result<Gossip<'a>, InvalidMessage> {
         let length = self.bytes.len();
         let count = u16_at(self.bytes, layout::COUNT);
         let end = layout::HEADER_LEN + layout::ENTRY_LEN * usize::from(count);
@@ -169,7 +174,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Checks the extensions, which begin at `at`; the offset of their end.
-    fn check_extensions(self, mut at: usize) -> Result<usize, Invalid> {
+    fn check_extensions(self, mut at: usize) -> Result<usize, InvalidMessage> {
         let count = u16_at(self.bytes, layout::EXTENSIONS);
         if count > 0 && self.bytes[layout::MESSAGE_FLAGS] & layout::EXT_DATA == 0 {
             return Err(self.invalid(layout::EXTENSIONS, Breach::ExtensionsUnannounced));
@@ -193,7 +198,7 @@ impl<'a> Raw<'a> {
         Ok(at)
     }
 
-    fn expect_length(self, expected: usize) -> Result<(), Invalid> {
+    fn expect_length(self, expected: usize) -> Result<(), InvalidMessage> {
         let length = self.bytes.len();
         if length == expected {
             return Ok(());
@@ -201,13 +206,17 @@ impl<'a> Raw<'a> {
         Err(self.invalid(layout::LENGTH, Breach::Length { length, expected }))
     }
 
-    fn node_at(self, at: usize) -> Result<NodeId, Invalid> {
+    fn node_at(self, at: usize) -> Result<NodeId, InvalidMessage> {
         NodeId::parse(&field::<ID_LEN>(self.bytes, at)).ok_or(self.invalid(at, Breach::Id))
     }
 
-    fn epoch_at(self, at: usize) -> Result<Epoch, Invalid> {
-        let epoch = Epoch(u64_at(self.bytes, at));
-        if epoch < Epoch::END { Ok(epoch) } else { Err(self.invalid(at, Breach::Epoch(epoch.0))) }
+    fn epoch_at(self, at: usize) -> Result<ClusterEpoch, InvalidMessage> {
+        let epoch = ClusterEpoch(u64_at(self.bytes, at));
+        if epoch < ClusterEpoch::END {
+            Ok(epoch)
+        } else {
+            Err(self.invalid(at, Breach::ClusterEpoch(epoch.0)))
+        }
     }
 
     /// The bitmap at `at`, which the length of the message has shown to be there.

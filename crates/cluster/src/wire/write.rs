@@ -3,7 +3,7 @@
 
 use super::gossip::ip_field;
 use super::layout;
-use super::message::{Body, Gossip, Header, LightBody, Message, MessageType, Published};
+use super::message::{BusHeader, BusMessage, Gossip, LightBody, MessageBody, MessageType, PublishedMessage};
 use crate::id::ID_LEN;
 
 /// A message of 4 GiB or more, which its length cannot say.
@@ -14,15 +14,15 @@ pub struct TooLong;
 ///
 /// A message that [`super::parse`] gave comes back equal. Gossip is copied as it is; a module's message is
 /// written empty, and one of unknown type as a header alone, since nothing else of them is kept.
-pub fn write(message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
+pub fn write(message: &BusMessage<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let length = u32::try_from(length(message)).map_err(|_| TooLong)?;
     out.reserve(length as usize);
     match message {
-        Message::Full(header, body) => {
+        BusMessage::Full(header, body) => {
             push_header(out, length, header, body);
             push_body(out, body);
         }
-        Message::Light(body) => {
+        BusMessage::Light(body) => {
             let (kind, published) = match body {
                 LightBody::Publish(published) => (MessageType::Publish, Some(published)),
                 LightBody::PublishShard(published) => (MessageType::PublishShard, Some(published)),
@@ -39,22 +39,25 @@ pub fn write(message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     Ok(())
 }
 
-fn length(message: &Message<'_>) -> usize {
-    let published = |published: &Published<'_>| {
+fn length(message: &BusMessage<'_>) -> usize {
+    let published = |published: &PublishedMessage<'_>| {
         layout::PUBLISHED_LEN.saturating_add(published.channel.len()).saturating_add(published.message.len())
     };
     match message {
-        Message::Full(_, body) => layout::HEADER_LEN.saturating_add(match body {
-            Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip) => {
+        BusMessage::Full(_, body) => layout::HEADER_LEN.saturating_add(match body {
+            MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) => {
                 gossip.entries.len() + gossip.extensions.map_or(0, <[u8]>::len)
             }
-            Body::Fail(_) => ID_LEN,
-            Body::Publish(text) | Body::PublishShard(text) => published(text),
-            Body::AuthRequest | Body::AuthAck | Body::ManualFailoverStart | Body::Unknown(_) => 0,
-            Body::Update { .. } => layout::UPDATE_LEN,
-            Body::Module => layout::MODULE_LEN,
+            MessageBody::Fail(_) => ID_LEN,
+            MessageBody::Publish(text) | MessageBody::PublishShard(text) => published(text),
+            MessageBody::AuthRequest
+            | MessageBody::AuthAck
+            | MessageBody::ManualFailoverStart
+            | MessageBody::Unknown(_) => 0,
+            MessageBody::Update { .. } => layout::UPDATE_LEN,
+            MessageBody::Module => layout::MODULE_LEN,
         }),
-        Message::Light(body) => layout::LIGHT_HEADER_LEN.saturating_add(match body {
+        BusMessage::Light(body) => layout::LIGHT_HEADER_LEN.saturating_add(match body {
             LightBody::Publish(text) | LightBody::PublishShard(text) => published(text),
             LightBody::Module => layout::MODULE_LEN,
         }),
@@ -73,7 +76,7 @@ fn push_u16s<const N: usize>(out: &mut Vec<u8>, numbers: [u16; N]) {
     }
 }
 
-fn push_header(out: &mut Vec<u8>, length: u32, header: &Header<'_>, body: &Body<'_>) {
+fn push_header(out: &mut Vec<u8>, length: u32, header: &BusHeader<'_>, body: &MessageBody<'_>) {
     let gossip = gossip_of(body);
     let count = gossip.map_or(0, Gossip::count);
     let extensions = gossip.map_or(0, Gossip::extension_count);
@@ -101,59 +104,64 @@ fn push_header(out: &mut Vec<u8>, length: u32, header: &Header<'_>, body: &Body<
     out.extend_from_slice(&[u8::from(header.is_down), first, 0, 0]);
 }
 
-fn gossip_of<'a>(body: &'a Body<'a>) -> Option<&'a Gossip<'a>> {
+fn gossip_of<'a>(body: &'a MessageBody<'a>) -> Option<&'a Gossip<'a>> {
     match body {
-        Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip) => Some(gossip),
-        Body::Fail(_)
-        | Body::Publish(_)
-        | Body::PublishShard(_)
-        | Body::AuthRequest
-        | Body::AuthAck
-        | Body::Update { .. }
-        | Body::ManualFailoverStart
-        | Body::Module
-        | Body::Unknown(_) => None,
+        MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) => Some(gossip),
+        MessageBody::Fail(_)
+        | MessageBody::Publish(_)
+        | MessageBody::PublishShard(_)
+        | MessageBody::AuthRequest
+        | MessageBody::AuthAck
+        | MessageBody::Update { .. }
+        | MessageBody::ManualFailoverStart
+        | MessageBody::Module
+        | MessageBody::Unknown(_) => None,
     }
 }
 
-fn number_of(body: &Body<'_>) -> u16 {
+fn number_of(body: &MessageBody<'_>) -> u16 {
     let kind = match body {
-        Body::Ping(_) => MessageType::Ping,
-        Body::Pong(_) => MessageType::Pong,
-        Body::Meet(_) => MessageType::Meet,
-        Body::Fail(_) => MessageType::Fail,
-        Body::Publish(_) => MessageType::Publish,
-        Body::PublishShard(_) => MessageType::PublishShard,
-        Body::AuthRequest => MessageType::AuthRequest,
-        Body::AuthAck => MessageType::AuthAck,
-        Body::Update { .. } => MessageType::Update,
-        Body::ManualFailoverStart => MessageType::ManualFailoverStart,
-        Body::Module => MessageType::Module,
-        Body::Unknown(number) => return *number,
+        MessageBody::Ping(_) => MessageType::Ping,
+        MessageBody::Pong(_) => MessageType::Pong,
+        MessageBody::Meet(_) => MessageType::Meet,
+        MessageBody::Fail(_) => MessageType::Fail,
+        MessageBody::Publish(_) => MessageType::Publish,
+        MessageBody::PublishShard(_) => MessageType::PublishShard,
+        MessageBody::AuthRequest => MessageType::AuthRequest,
+        MessageBody::AuthAck => MessageType::AuthAck,
+        MessageBody::Update { .. } => MessageType::Update,
+        MessageBody::ManualFailoverStart => MessageType::ManualFailoverStart,
+        MessageBody::Module => MessageType::Module,
+        MessageBody::Unknown(number) => return *number,
     };
     kind.number()
 }
 
-fn push_body(out: &mut Vec<u8>, body: &Body<'_>) {
+fn push_body(out: &mut Vec<u8>, body: &MessageBody<'_>) {
     match body {
-        Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip) => {
+        MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) => {
             out.extend_from_slice(gossip.entries);
             out.extend_from_slice(gossip.extensions.unwrap_or_default());
         }
-        Body::Fail(node) => out.extend_from_slice(node.as_bytes()),
-        Body::Publish(published) | Body::PublishShard(published) => push_published(out, published),
-        Body::AuthRequest | Body::AuthAck | Body::ManualFailoverStart | Body::Unknown(_) => {}
-        Body::Update { config_epoch, node, slots } => {
+        MessageBody::Fail(node) => out.extend_from_slice(node.as_bytes()),
+        MessageBody::Publish(published) | MessageBody::PublishShard(published) => {
+            push_published(out, published)
+        }
+        MessageBody::AuthRequest
+        | MessageBody::AuthAck
+        | MessageBody::ManualFailoverStart
+        | MessageBody::Unknown(_) => {}
+        MessageBody::Update { config_epoch, node, slots } => {
             out.extend_from_slice(&config_epoch.0.to_be_bytes());
             out.extend_from_slice(node.as_bytes());
             out.extend_from_slice(*slots);
         }
-        Body::Module => out.extend_from_slice(&[0; layout::MODULE_LEN]),
+        MessageBody::Module => out.extend_from_slice(&[0; layout::MODULE_LEN]),
     }
 }
 
 /// Lengths fit: that of the whole message does.
-fn push_published(out: &mut Vec<u8>, published: &Published<'_>) {
+fn push_published(out: &mut Vec<u8>, published: &PublishedMessage<'_>) {
     for part in [published.channel, published.message] {
         out.extend_from_slice(&(part.len() as u32).to_be_bytes());
     }

@@ -2,14 +2,14 @@
 
 use sluice_base::Rng;
 use sluice_cluster::wire::{
-    Announced, Body, Flags, ForgottenNode, GossipBuffer, GossipEntry, Header, LightBody, Message,
-    MessageFlags, Published,
+    AnnouncedLabels, BusHeader, BusMessage, ForgottenNode, GossipBuffer, GossipEntry, LightBody, MessageBody,
+    MessageFlags, NodeFlags, PublishedMessage,
 };
-use sluice_cluster::{BITMAP_LEN, Epoch, NodeId, ShardId};
+use sluice_cluster::{BITMAP_LEN, ClusterEpoch, NodeId, ShardId};
 
 /// What a drawn message borrows from.
 pub(crate) struct Drawn {
-    header: Box<Header<'static>>,
+    header: Box<BusHeader<'static>>,
     slots: Box<[u8; BITMAP_LEN]>,
     gossip: GossipBuffer,
     channel: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Drawn {
     kind: u64,
     node: NodeId,
     /// What the gossip was made of, for comparison.
-    pub(crate) announced: Option<Announced<'static>>,
+    pub(crate) announced: Option<AnnouncedLabels<'static>>,
     pub(crate) forgotten: Vec<ForgottenNode>,
     pub(crate) entries: Vec<GossipEntry<'static>>,
 }
@@ -35,9 +35,9 @@ impl Drawn {
         let channel = bytes(rng, 20);
         let message = bytes(rng, 5_000);
         let has_extensions = gossip.gossip().has_extensions();
-        let header = Header {
-            current_epoch: Epoch(rng.next_u64() >> 1),
-            config_epoch: Epoch(rng.next_u64() >> 1),
+        let header = BusHeader {
+            current_epoch: ClusterEpoch(rng.next_u64() >> 1),
+            config_epoch: ClusterEpoch(rng.next_u64() >> 1),
             offset: rng.next_u64(),
             sender: NodeId::random(rng),
             slots: NONE,
@@ -46,7 +46,7 @@ impl Drawn {
             port: rng.next_u64() as u16,
             other_port: rng.next_u64() as u16,
             bus_port: rng.next_u64() as u16,
-            flags: Flags(rng.next_u64() as u16),
+            flags: NodeFlags(rng.next_u64() as u16),
             is_down: rng.below(2) == 0,
             message_flags: MessageFlags {
                 is_paused: rng.below(2) == 0,
@@ -69,31 +69,36 @@ impl Drawn {
         }
     }
 
-    pub(crate) fn message(&self) -> Message<'_> {
+    pub(crate) fn message(&self) -> BusMessage<'_> {
         let gossip = || self.gossip.gossip();
-        let published = || Published { channel: &self.channel, message: &self.message };
+        let published = || PublishedMessage { channel: &self.channel, message: &self.message };
         let body = match self.kind {
-            0 => Body::Ping(gossip()),
-            1 => Body::Pong(gossip()),
-            2 => Body::Meet(gossip()),
-            3 => Body::Fail(self.node),
-            4 => Body::Publish(published()),
-            5 => Body::PublishShard(published()),
-            6 => Body::AuthRequest,
-            7 => Body::AuthAck,
-            8 => Body::Update { config_epoch: self.header.config_epoch, node: self.node, slots: &self.slots },
-            9 => Body::ManualFailoverStart,
-            10 => Body::Module,
-            11 => Body::Unknown(11 + self.header.port % 100),
-            12 => return Message::Light(LightBody::Publish(published())),
-            13 => return Message::Light(LightBody::PublishShard(published())),
-            _ => return Message::Light(LightBody::Module),
+            0 => MessageBody::Ping(gossip()),
+            1 => MessageBody::Pong(gossip()),
+            2 => MessageBody::Meet(gossip()),
+            3 => MessageBody::Fail(self.node),
+            4 => MessageBody::Publish(published()),
+            5 => MessageBody::PublishShard(published()),
+            6 => MessageBody::AuthRequest,
+            7 => MessageBody::AuthAck,
+            8 => MessageBody::Update {
+                config_epoch: self.header.config_epoch,
+                node: self.node,
+                slots: &self.slots,
+            },
+            9 => MessageBody::ManualFailoverStart,
+            10 => MessageBody::Module,
+            11 => MessageBody::Unknown(11 + self.header.port % 100),
+            12 => return BusMessage::Light(LightBody::Publish(published())),
+            13 => return BusMessage::Light(LightBody::PublishShard(published())),
+            _ => return BusMessage::Light(LightBody::Module),
         };
-        Message::Full(Header { slots: &self.slots, ..*self.header }, body)
+        BusMessage::Full(BusHeader { slots: &self.slots, ..*self.header }, body)
     }
 }
 
-type Gossiped = (GossipBuffer, Option<Announced<'static>>, Vec<ForgottenNode>, Vec<GossipEntry<'static>>);
+type Gossiped =
+    (GossipBuffer, Option<AnnouncedLabels<'static>>, Vec<ForgottenNode>, Vec<GossipEntry<'static>>);
 
 fn draw_gossip(rng: &mut Rng) -> Gossiped {
     let mut gossip = GossipBuffer::new();
@@ -108,7 +113,7 @@ fn draw_gossip(rng: &mut Rng) -> Gossiped {
         .map(|_| ForgottenNode { node: NodeId::random(rng), seconds: rng.next_u64() })
         .collect();
     let zones: [&[u8]; 3] = [b"", b"z", b"zone-1/\xff"];
-    let announced = Announced {
+    let announced = AnnouncedLabels {
         host_name: ["", "a", "a.example", "eight.xy"][rng.below(4) as usize],
         human_name: [&b""[..], b"seven..", b"eight...", b"\xc3\xa9"][rng.below(4) as usize],
         client_ipv4: (rng.below(2) == 0).then(|| (rng.next_u64() as u32).into()),
@@ -131,6 +136,6 @@ fn draw_entry(rng: &mut Rng) -> GossipEntry<'static> {
         port: rng.next_u64() as u16 | 1,
         other_port: rng.next_u64() as u16,
         bus_port: rng.next_u64() as u16,
-        flags: Flags(rng.next_u64() as u16),
+        flags: NodeFlags(rng.next_u64() as u16),
     }
 }

@@ -5,7 +5,7 @@ use crate::golden::MESSAGES;
 use crate::messages::mutate;
 use sluice_base::Rng;
 use sluice_cluster::NodeId;
-use sluice_cluster::wire::{BUFFER_MIN, MESSAGE_MAX, Prefix, ReceiveBuffer, Received, write};
+use sluice_cluster::wire::{BUFFER_MIN, MESSAGE_MAX, MessagePrefix, ReceiveBuffer, ReceivedMessage, write};
 
 /// Greater than every message of these tests.
 const PUBLISHED_MAX: usize = 100_000;
@@ -23,14 +23,14 @@ fn receive(
         rest = behind;
         while let Some(received) = buffer.next(&mut input, PUBLISHED_MAX, &is_known) {
             out.push(match received {
-                Received::Message(bytes) => format!(
+                ReceivedMessage::BusMessage(bytes) => format!(
                     "{:x}",
                     bytes.iter().fold(bytes.len() as u64, |hash, byte| {
                         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
                     })
                 ),
-                Received::PassedOver(prefix) => format!("{prefix:?}"),
-                Received::Bad(_) => "bad".to_owned(),
+                ReceivedMessage::PassedOver(prefix) => format!("{prefix:?}"),
+                ReceivedMessage::Bad(_) => "bad".to_owned(),
             });
         }
         assert!(input.is_empty(), "what was given is taken");
@@ -72,22 +72,22 @@ fn cl_x2_published_messages_of_unknown_senders_are_passed_over() {
     let light = MESSAGES.iter().filter(|(name, _)| name.starts_with("publish")).map(|(_, bytes)| *bytes);
     let stream: Vec<u8> = light.chain([MESSAGES[0].1]).flatten().copied().collect();
     let out = all_splits_agree(&stream, &mut rng, |_| false);
-    assert!(out[..3].iter().all(|line| line.starts_with("Prefix")), "{out:?}");
+    assert!(out[..3].iter().all(|line| line.starts_with("MessagePrefix")), "{out:?}");
     assert_eq!(out.len(), 4);
-    assert!(!out[3].starts_with("Prefix"), "a MEET of an unknown sender is kept");
+    assert!(!out[3].starts_with("MessagePrefix"), "a MEET of an unknown sender is kept");
     // A full header names the sender.
     let drawn = std::iter::repeat_with(|| Drawn::new(&mut rng));
     let mut stream = Vec::new();
     let mut sender = None;
     for drawn in drawn.take(200) {
-        use sluice_cluster::wire::{Body, Message};
-        if let message @ Message::Full(header, Body::Publish(_)) = &drawn.message() {
+        use sluice_cluster::wire::{BusMessage, MessageBody};
+        if let message @ BusMessage::Full(header, MessageBody::Publish(_)) = &drawn.message() {
             sender = Some(header.sender);
             write(message, &mut stream).unwrap();
         }
     }
     let out = all_splits_agree(&stream, &mut Rng::new(3), |other| other == sender);
-    let kept = out.iter().filter(|line| !line.starts_with("Prefix")).count();
+    let kept = out.iter().filter(|line| !line.starts_with("MessagePrefix")).count();
     assert_eq!(kept, 1, "the last one's sender is known: {out:?}");
     assert!(out.len() > 3);
 }
@@ -111,13 +111,18 @@ fn cl_x2_lengths_beyond_the_bounds_are_passed_over_without_memory() {
             left -= input.len();
             match buffer.next(&mut input, PUBLISHED_MAX, |_| true) {
                 None => assert!(left > 0),
-                Some(Received::PassedOver(prefix)) => assert_eq!((prefix.length as usize, left), (length, 0)),
+                Some(ReceivedMessage::PassedOver(prefix)) => {
+                    assert_eq!((prefix.length as usize, left), (length, 0))
+                }
                 other => panic!("{other:?}"),
             }
         }
         // The next message is read again.
         let mut input = MESSAGES[0].1;
-        assert_eq!(buffer.next(&mut input, PUBLISHED_MAX, |_| true), Some(Received::Message(MESSAGES[0].1)));
+        assert_eq!(
+            buffer.next(&mut input, PUBLISHED_MAX, |_| true),
+            Some(ReceivedMessage::BusMessage(MESSAGES[0].1))
+        );
     }
 }
 
@@ -148,7 +153,7 @@ fn cl_x9_what_is_no_message_closes_the_connection_at_fourteen_bytes() {
         let mut input = &bytes[..13];
         assert_eq!(buffer.next(&mut input, PUBLISHED_MAX, |_| true), None);
         let mut input = &bytes[13..14];
-        assert!(matches!(buffer.next(&mut input, PUBLISHED_MAX, |_| true), Some(Received::Bad(_))));
+        assert!(matches!(buffer.next(&mut input, PUBLISHED_MAX, |_| true), Some(ReceivedMessage::Bad(_))));
         let mut input = golden;
         assert_eq!(buffer.next(&mut input, PUBLISHED_MAX, |_| true), None, "nothing comes after");
         assert!(input.is_empty());
@@ -157,10 +162,10 @@ fn cl_x9_what_is_no_message_closes_the_connection_at_fourteen_bytes() {
     light[..4].copy_from_slice(b"RCmb");
     light[7] = 15;
     light[12] = 0x80;
-    assert!(matches!(Prefix::of(&light), Some(Err(_))));
+    assert!(matches!(MessagePrefix::of(&light), Some(Err(_))));
     light[7] = 16;
-    assert_eq!(Prefix::of(&light), Some(Ok(Prefix { length: 16, number: 0, is_light: true })));
-    assert_eq!(Prefix::of(&light[..13]), None);
+    assert_eq!(MessagePrefix::of(&light), Some(Ok(MessagePrefix { length: 16, number: 0, is_light: true })));
+    assert_eq!(MessagePrefix::of(&light[..13]), None);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Messages of stock nodes: what is read of them, and that writing gives the same bytes.
 
 use sluice_cluster::wire::{
-    Body, Extension, Flags, ForgottenNode, GossipEntry, Header, LightBody, Message, MessageFlags, Published,
-    parse, write,
+    BusHeader, BusMessage, Extension, ForgottenNode, GossipEntry, LightBody, MessageBody, MessageFlags,
+    NodeFlags, PublishedMessage, parse, write,
 };
-use sluice_cluster::{Epoch, NodeId, ShardId, Slot, SlotSet};
+use sluice_cluster::{ClusterEpoch, HashSlot, NodeId, ShardId, SlotSet};
 
 macro_rules! goldens {
     ($($name:literal),* $(,)?) => {
@@ -43,9 +43,9 @@ fn golden(name: &str) -> &'static [u8] {
     MESSAGES.iter().find(|(other, _)| *other == name).expect("a golden of this name").1
 }
 
-fn full(name: &str) -> (Header<'static>, Body<'static>) {
+fn full(name: &str) -> (BusHeader<'static>, MessageBody<'static>) {
     match parse(golden(name)) {
-        Ok(Message::Full(header, body)) => (header, body),
+        Ok(BusMessage::Full(header, body)) => (header, body),
         other => panic!("{name}: {other:?}"),
     }
 }
@@ -57,7 +57,7 @@ fn node(id: &[u8]) -> NodeId {
 fn slots(first: u16, last: u16) -> SlotSet {
     let mut set = SlotSet::EMPTY;
     for number in first..=last {
-        set.insert(Slot::new(number).unwrap());
+        set.insert(HashSlot::new(number).unwrap());
     }
     set
 }
@@ -78,9 +78,9 @@ fn cl_w1_what_stock_nodes_send_is_written_to_the_byte() {
 fn cl_w1_a_first_meet_has_a_header_and_no_more() {
     let (header, body) = full("meet-first");
     let owned = slots(0, 5461);
-    let expected = Header {
-        current_epoch: Epoch(1),
-        config_epoch: Epoch(1),
+    let expected = BusHeader {
+        current_epoch: ClusterEpoch(1),
+        config_epoch: ClusterEpoch(1),
         offset: 0,
         sender: node(A),
         slots: owned.bitmap(),
@@ -89,19 +89,19 @@ fn cl_w1_a_first_meet_has_a_header_and_no_more() {
         port: 21001,
         other_port: 0,
         bus_port: 21101,
-        flags: Flags(0x1c11),
+        flags: NodeFlags(0x1c11),
         is_down: true,
         message_flags: MessageFlags { is_paused: false, force_ack: false, reads_extensions: true },
     };
     assert_eq!(header, expected);
-    let Body::Meet(gossip) = body else { panic!("{body:?}") };
+    let MessageBody::Meet(gossip) = body else { panic!("{body:?}") };
     assert_eq!((gossip.count(), gossip.has_extensions(), gossip.entries().count()), (0, false, 0));
 }
 
 #[test]
 fn cl_w8_extensions_of_a_node_with_all_names() {
     let (_, body) = full("pong-forgotten");
-    let Body::Pong(gossip) = body else { panic!("{body:?}") };
+    let MessageBody::Pong(gossip) = body else { panic!("{body:?}") };
     let shard = ShardId::parse(b"e4a8f66f9dbccafaa98814ae59a30fbfae08e016").unwrap();
     let expected = [
         Extension::HostName("a.example.com"),
@@ -116,41 +116,41 @@ fn cl_w8_extensions_of_a_node_with_all_names() {
     ];
     assert_eq!(gossip.extensions().collect::<Vec<_>>(), expected);
     assert_eq!(gossip.passed_over().count(), 0);
-    let Body::Ping(gossip) = full("ping-all-names").1 else { panic!("no PING") };
+    let MessageBody::Ping(gossip) = full("ping-all-names").1 else { panic!("no PING") };
     assert_eq!(gossip.extensions().count(), 8);
 }
 
 #[test]
 fn cl_w17_headers_of_a_replica_and_of_a_paused_primary() {
     let (header, _) = full("pong-replica");
-    assert_eq!((header.sender, header.replica_of, header.flags), (node(B), Some(node(A)), Flags(0x1c12)));
-    assert_eq!(header.config_epoch, Epoch(1), "the primary's");
+    assert_eq!((header.sender, header.replica_of, header.flags), (node(B), Some(node(A)), NodeFlags(0x1c12)));
+    assert_eq!(header.config_epoch, ClusterEpoch(1), "the primary's");
     assert_eq!(header.slots, slots(0, 5461).bitmap(), "the primary's");
     let (header, _) = full("ping-paused");
     assert!(header.message_flags.is_paused && !header.message_flags.force_ack);
-    assert_eq!(header.flags, Flags(0x1d11));
+    assert_eq!(header.flags, NodeFlags(0x1d11));
 }
 
 #[test]
 fn cl_w2_a_request_for_votes_forces_acknowledgement() {
     for (name, flags) in [("auth-req-manual", 0x1c12), ("auth-req-automatic", 0x3c12)] {
         let (header, body) = full(name);
-        assert_eq!(body, Body::AuthRequest, "{name}");
+        assert_eq!(body, MessageBody::AuthRequest, "{name}");
         let expected = MessageFlags { is_paused: false, force_ack: true, reads_extensions: false };
-        assert_eq!((header.message_flags, header.flags), (expected, Flags(flags)), "{name}");
+        assert_eq!((header.message_flags, header.flags), (expected, NodeFlags(flags)), "{name}");
     }
-    assert_eq!(full("auth-ack").1, Body::AuthAck);
-    assert_eq!(full("mfstart").1, Body::ManualFailoverStart);
+    assert_eq!(full("auth-ack").1, MessageBody::AuthAck);
+    assert_eq!(full("mfstart").1, MessageBody::ManualFailoverStart);
 }
 
 #[test]
 fn cl_w6_an_entry_about_a_node_that_does_not_answer() {
     let (header, body) = full("ping-pfail-entry");
     assert_eq!(header.sender, node(C));
-    let Body::Ping(gossip) = body else { panic!("{body:?}") };
+    let MessageBody::Ping(gossip) = body else { panic!("{body:?}") };
     let entries: Vec<GossipEntry<'_>> = gossip.entries().collect();
     assert_eq!(entries.len(), 2);
-    let failing = entries.iter().find(|entry| entry.flags.contains(Flags::PFAIL)).unwrap();
+    let failing = entries.iter().find(|entry| entry.flags.contains(NodeFlags::PFAIL)).unwrap();
     assert_eq!((failing.node, failing.ip, failing.port), (node(B), "127.0.0.1", 21002));
     assert_eq!((failing.bus_port, failing.other_port), (21102, 0));
     // An unanswered PING, half a second after the last answer: times are seconds of November 2026.
@@ -163,20 +163,23 @@ fn cl_w6_an_entry_about_a_node_that_does_not_answer() {
 #[test]
 fn cl_w5_bodies_of_other_types() {
     let (header, body) = full("fail");
-    assert_eq!((header.sender, body), (node(D), Body::Fail(node(B))));
+    assert_eq!((header.sender, body), (node(D), MessageBody::Fail(node(B))));
     let (header, body) = full("update");
     assert_eq!(header.sender, node(B));
     let owned = slots(0, 5461);
-    assert_eq!(body, Body::Update { config_epoch: Epoch(6), node: node(B), slots: owned.bitmap() });
+    assert_eq!(
+        body,
+        MessageBody::Update { config_epoch: ClusterEpoch(6), node: node(B), slots: owned.bitmap() }
+    );
 }
 
 #[test]
 fn cl_w4_published_messages_with_a_light_header() {
     let light = |name| match parse(golden(name)) {
-        Ok(Message::Light(body)) => body,
+        Ok(BusMessage::Light(body)) => body,
         other => panic!("{name}: {other:?}"),
     };
-    let published = |channel, message| Published { channel, message };
+    let published = |channel, message| PublishedMessage { channel, message };
     assert_eq!(light("publish-light"), LightBody::Publish(published(b"news", b"hello")));
     assert_eq!(light("publish-light-empty"), LightBody::Publish(published("é".as_bytes(), b"")));
     assert_eq!(light("publishshard"), LightBody::PublishShard(published(b"{b}ch", b"sharded")));

@@ -4,10 +4,10 @@ use crate::drawn::Drawn;
 use crate::golden::MESSAGES;
 use sluice_base::Rng;
 use sluice_cluster::wire::{
-    Announced, Body, Breach, Extension, Flags, ForgottenNode, GossipBuffer, HEADER_LEN, Invalid,
-    LIGHT_HEADER_LEN, LightBody, Message, PassedOver, parse, write,
+    AnnouncedLabels, Breach, BusMessage, Extension, ForgottenNode, GossipBuffer, HEADER_LEN, InvalidMessage,
+    LIGHT_HEADER_LEN, LightBody, MessageBody, NodeFlags, PassedOver, parse, write,
 };
-use sluice_cluster::{Epoch, NodeId, ShardId};
+use sluice_cluster::{ClusterEpoch, NodeId, ShardId};
 
 fn golden(name: &str) -> Vec<u8> {
     MESSAGES.iter().find(|(other, _)| *other == name).unwrap().1.to_vec()
@@ -20,15 +20,16 @@ fn sized(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn refused(bytes: &[u8]) -> Invalid {
+fn refused(bytes: &[u8]) -> InvalidMessage {
     parse(bytes).expect_err("a message that breaks a rule")
 }
 
-fn gossip_of<'a>(message: &Message<'a>) -> Option<sluice_cluster::wire::Gossip<'a>> {
+fn gossip_of<'a>(message: &BusMessage<'a>) -> Option<sluice_cluster::wire::Gossip<'a>> {
     match message {
-        Message::Full(_, Body::Ping(gossip) | Body::Pong(gossip) | Body::Meet(gossip)) => {
-            Some(gossip.clone())
-        }
+        BusMessage::Full(
+            _,
+            MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip),
+        ) => Some(gossip.clone()),
         _ => None,
     }
 }
@@ -57,7 +58,10 @@ fn cl_x9_what_is_written_is_read_back() {
     assert_eq!(kinds.len(), 15, "each type, full and light: {kinds:?}");
 }
 
-fn expected_extensions<'a>(announced: &Announced<'a>, forgotten: &[ForgottenNode]) -> Vec<Extension<'a>> {
+fn expected_extensions<'a>(
+    announced: &AnnouncedLabels<'a>,
+    forgotten: &[ForgottenNode],
+) -> Vec<Extension<'a>> {
     let some = |extension, is_there: bool| is_there.then_some(extension);
     let mut expected: Vec<_> = [
         some(Extension::HostName(announced.host_name), !announced.host_name.is_empty()),
@@ -142,11 +146,11 @@ fn cl_x1_published_messages_whose_parts_do_not_fit() {
 #[test]
 fn cl_x1_a_modules_payload_has_to_fit() {
     let mut bytes = Vec::new();
-    write(&Message::Light(LightBody::Module), &mut bytes).unwrap();
+    write(&BusMessage::Light(LightBody::Module), &mut bytes).unwrap();
     bytes.extend_from_slice(b"abc");
     let mut bytes = sized(bytes);
     bytes[LIGHT_HEADER_LEN + 11] = 3;
-    assert_eq!(parse(&bytes), Ok(Message::Light(LightBody::Module)));
+    assert_eq!(parse(&bytes), Ok(BusMessage::Light(LightBody::Module)));
     bytes[LIGHT_HEADER_LEN + 11] = 4;
     let text =
         "Received invalid module packet with module payload length that exceeds total packet length (32)";
@@ -224,7 +228,7 @@ fn cl_x4_texts_that_may_not_be_stored_count_as_absent() {
     let mut bytes = golden("meet-first");
     bytes[2168..2172].copy_from_slice(b"1 2\0");
     let ip = |bytes: &[u8]| match parse(bytes) {
-        Ok(Message::Full(header, _)) => header.ip.to_owned(),
+        Ok(BusMessage::Full(header, _)) => header.ip.to_owned(),
         other => panic!("{other:?}"),
     };
     assert_eq!(ip(&bytes), "");
@@ -286,7 +290,7 @@ fn cl_x6_entries_without_a_usable_address_are_left_out() {
     let mut without_port = bytes;
     without_port[entry + 94..entry + 96].fill(0);
     assert_eq!(count(&without_port), 2);
-    without_port[entry + 99] |= Flags::NOADDR.0 as u8;
+    without_port[entry + 99] |= NodeFlags::NOADDR.0 as u8;
     assert_eq!(count(&without_port), 3);
 }
 
@@ -294,11 +298,11 @@ fn cl_x6_entries_without_a_usable_address_are_left_out() {
 fn cl_x7_epochs_that_could_come_to_an_end_drop_the_message() {
     for (name, at) in [("auth-ack", 16), ("auth-ack", 24), ("update", HEADER_LEN)] {
         let mut bytes = golden(name);
-        bytes[at..at + 8].copy_from_slice(&(Epoch::END.0 - 1).to_be_bytes());
+        bytes[at..at + 8].copy_from_slice(&(ClusterEpoch::END.0 - 1).to_be_bytes());
         assert!(parse(&bytes).is_ok());
-        bytes[at..at + 8].copy_from_slice(&Epoch::END.0.to_be_bytes());
+        bytes[at..at + 8].copy_from_slice(&ClusterEpoch::END.0.to_be_bytes());
         let invalid = refused(&bytes);
-        assert_eq!((invalid.at, invalid.breach, invalid.rule()), (at, Breach::Epoch(1 << 63), "X-7"));
+        assert_eq!((invalid.at, invalid.breach, invalid.rule()), (at, Breach::ClusterEpoch(1 << 63), "X-7"));
     }
 }
 
@@ -327,8 +331,8 @@ fn cl_w12_w13_the_header_of_an_unknown_type_counts_whatever_follows() {
         bytes[12..14].copy_from_slice(&number.to_be_bytes());
         bytes.resize(HEADER_LEN + more, 0xff);
         let bytes = sized(bytes);
-        let Ok(Message::Full(header, body)) = parse(&bytes) else { panic!("type {number}") };
-        assert_eq!((body, header.current_epoch), (Body::Unknown(number), Epoch(6)));
+        let Ok(BusMessage::Full(header, body)) = parse(&bytes) else { panic!("type {number}") };
+        assert_eq!((body, header.current_epoch), (MessageBody::Unknown(number), ClusterEpoch(6)));
     }
 }
 
@@ -337,7 +341,7 @@ fn cl_x2_extensions_are_written_within_their_bound() {
     let mut rng = Rng::new(3);
     let mut gossip = GossipBuffer::new();
     let name = [b'n'; sluice_cluster::text::NAME_MAX];
-    let announced = Announced {
+    let announced = AnnouncedLabels {
         host_name: &"h".repeat(255),
         human_name: &name,
         client_ipv4: Some([10, 0, 0, 1].into()),
