@@ -68,7 +68,7 @@ pub struct BadPrefix;
 /// What a link has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceivedMessage<'a> {
-    /// One whole message, for [`super::parse`].
+    /// One whole message, for [`super::parse()`].
     BusMessage(&'a [u8]),
     /// A message that had to be passed over, now that all of it is. The message counts as received.
     PassedOver(MessagePrefix),

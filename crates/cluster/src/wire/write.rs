@@ -12,7 +12,7 @@ pub struct TooLong;
 
 /// Appends `message` to `out`; nothing if it is too long.
 ///
-/// A message that [`super::parse`] gave comes back equal. Gossip is copied as it is; a module's message is
+/// A message that [`super::parse()`] gave comes back equal. Gossip is copied as it is; a module's message is
 /// written empty, and one of unknown type as a header alone, since nothing else of them is kept.
 pub fn write(message: &BusMessage<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let length = u32::try_from(length(message)).map_err(|_| TooLong)?;
