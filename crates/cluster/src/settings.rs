@@ -83,7 +83,7 @@ pub enum PacketFilter {
     None,
     /// All.
     All,
-    /// Those of one type.
+    /// Packets whose type has this number on the wire.
     Type(u16),
 }
 

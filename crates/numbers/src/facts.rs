@@ -165,7 +165,7 @@ impl StreamBufferFacts {
 pub struct SyncFacts {
     /// Its bytes: -1 before the primary has told, 0 where the primary does not know.
     pub total_bytes: i64,
-    /// Those of them that have come.
+    /// Bytes of the snapshot that have been received.
     pub read_bytes: u64,
     /// Seconds since something came.
     pub last_io_s: u64,

@@ -37,7 +37,7 @@ pub(in crate::world) struct Handovers {
 }
 
 impl Handovers {
-    /// Those of a seed.
+    /// The hand-overs that a run of `seed` plans.
     pub(in crate::world) fn new(seed: u64) -> Handovers {
         let mut rng = Rng::new(seed ^ 0xFA11_07E4);
         let one_in = match rng.below(2) {
@@ -72,7 +72,7 @@ pub(in crate::world) struct SlowSteps {
 }
 
 impl SlowSteps {
-    /// Those of a seed.
+    /// The slow steps that a run of `seed` draws.
     fn new(seed: u64) -> SlowSteps {
         let mut rng = Rng::new(seed ^ 0x5103_57E9);
         let one_in = [0, 8, 30][rng.below(3) as usize];
