@@ -30,6 +30,8 @@ pub enum WaitFor {
     Reply,
     /// The end of this migration.
     Migration(u64),
+    /// The answer of the cluster to the command with this ticket.
+    Cluster(u64),
     /// A value of a type under one of its keys.
     Keys(BlockOn),
     /// Acknowledgements of replicas.
@@ -81,6 +83,7 @@ impl WaitFor {
             | WaitFor::UserLoads
             | WaitFor::Reply
             | WaitFor::Migration(_)
+            | WaitFor::Cluster(_)
             | WaitFor::Held
             | WaitFor::Turn
             | WaitFor::Unit => false,
@@ -105,7 +108,8 @@ impl WaitFor {
             | WaitFor::Shutdown
             | WaitFor::SlowRead { .. }
             | WaitFor::Reply
-            | WaitFor::Migration(_) => 0,
+            | WaitFor::Migration(_)
+            | WaitFor::Cluster(_) => 0,
             WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
                 *deadline_ms
             }

@@ -3,6 +3,7 @@
 mod files;
 mod replicas;
 
+use crate::cluster::mode::ClusterMode;
 use crate::persistence::aof::AofStream;
 use crate::persistence::ending::PendingEnd;
 use crate::persistence::loading::LoadUnderWay;
@@ -66,6 +67,8 @@ pub struct Control {
     pub persistence: PersistenceState,
     /// This server as a replica and as a primary: role, stream, replicas.
     pub replication: ReplicationState,
+    /// This server as a node of a cluster; none without cluster mode.
+    pub(crate) cluster: Option<Box<ClusterMode>>,
     /// What DEBUG has switched.
     pub debug: DebugSwitches,
     /// The script that stands still.
@@ -249,6 +252,7 @@ impl Control {
             clients,
             persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::new(&epoch) },
             replication: ReplicationState::new(replid, &epoch),
+            cluster: None,
             debug: DebugSwitches::default(),
             scripts: ScriptWatch::new(&epoch),
             functions: Functions::default(),

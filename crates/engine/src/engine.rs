@@ -161,8 +161,11 @@ impl Engine {
     pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
-        // One table a database: there is no cluster mode yet.
-        let hasher = KeyHasher::new(seeds.hash, Layout::One);
+        let layout = match config.bool(param::CLUSTER_ENABLED) {
+            true => Layout::PerSlot,
+            false => Layout::One,
+        };
+        let hasher = KeyHasher::new(seeds.hash, layout);
         let keyspace = Keyspace::new(limits.databases, hasher);
         let mut control = Control::new(config, limits, now, hex(&process.entropy()), hex(&process.entropy()));
         if let Some((host, port)) = control.config.replica_of() {
@@ -499,6 +502,7 @@ impl Engine {
         self.renew_script_share();
         self.list_durable_output();
         self.advance_tracking(process);
+        self.advance_cluster(process);
         if self.control.persistence.has_stopped {
             return self.deliver_stream(process);
         }

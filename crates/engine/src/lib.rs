@@ -5,6 +5,7 @@
 //! (3) no handler sees another client's outbox except through `Server` contexts.
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod control;
 mod engine;
 mod exec;
@@ -22,6 +23,7 @@ mod upkeep;
 mod users;
 mod waiting;
 
+pub use crate::cluster::order::BusOrder;
 pub use crate::host::process::AofBacklog;
 pub use crate::persistence::loading::LoadJob;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};

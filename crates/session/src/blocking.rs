@@ -191,7 +191,8 @@ impl Blocking {
             | WaitFor::Shutdown
             | WaitFor::Reply
             | WaitFor::Unit
-            | WaitFor::Migration(_) => {}
+            | WaitFor::Migration(_)
+            | WaitFor::Cluster(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -244,7 +245,8 @@ impl Blocking {
             | WaitFor::Shutdown
             | WaitFor::Reply
             | WaitFor::Unit
-            | WaitFor::Migration(_) => {}
+            | WaitFor::Migration(_)
+            | WaitFor::Cluster(_) => {}
             WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);

@@ -45,13 +45,15 @@ pub(crate) enum BetweenUnits {
     End,
     /// The users of a file are put in force: the rest of the unit would meet other rights.
     Users,
+    /// This node of a cluster has other slots, another role, other messages.
+    Cluster,
     /// Clients that track are told what has gathered: prefixes, keys that make room, what was held back.
     Invalidations,
 }
 
 impl BetweenUnits {
     /// All of them.
-    const ALL: [BetweenUnits; 13] = [
+    const ALL: [BetweenUnits; 14] = [
         BetweenUnits::Save,
         BetweenUnits::Rewrite,
         BetweenUnits::FullSync,
@@ -64,6 +66,7 @@ impl BetweenUnits {
         BetweenUnits::Service,
         BetweenUnits::End,
         BetweenUnits::Users,
+        BetweenUnits::Cluster,
         BetweenUnits::Invalidations,
     ];
 }
@@ -99,7 +102,7 @@ mod tests {
         let list: Vec<String> = BetweenUnits::ALL.iter().map(|what| format!("{what:?}")).collect();
         assert_eq!(
             list.join(" "),
-            "Save Rewrite FullSync Load Role History Migration Expiry Eviction Service End Users Invalidations"
+            "Save Rewrite FullSync Load Role History Migration Expiry Eviction Service End Users Cluster Invalidations"
         );
     }
 }

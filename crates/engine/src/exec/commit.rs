@@ -320,6 +320,16 @@ impl Engine {
         self.close_own_unit(unit);
     }
 
+    /// Commits in one database what no client asked for and what tells replicas in its effects.
+    pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
+        self.notice();
+        let mut unit = self.begin_unit(now);
+        self.effects.take_recorded();
+        let proto = Protocol::Resp2;
+        self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto, client: None });
+        self.close_own_unit(unit);
+    }
+
     /// Commits what no client asked for, ahead of a command of a client whose session is not among the
     /// others.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {

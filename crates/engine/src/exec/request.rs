@@ -280,7 +280,8 @@ impl Engine {
             | WaitFor::UserLoads
             | WaitFor::Shutdown
             | WaitFor::Reply
-            | WaitFor::Migration(_) => CommandEnding::Parked,
+            | WaitFor::Migration(_)
+            | WaitFor::Cluster(_) => CommandEnding::Parked,
         };
         self.end_command(ending, ended, session, now, process);
         Next::Wait(on)

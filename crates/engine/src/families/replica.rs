@@ -20,7 +20,7 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let by = asked_by(ctx, "user");
     if args.is(1, "NO") && args.is(2, "ONE") {
         if ctx.control.replication.replica.is_some() || ctx.control.replication.role_wanted.is_some() {
-            ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by });
+            ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by, keeps_data: true });
         }
         ctx.reply.ok();
         return Ok(Outcome::Done);
@@ -42,7 +42,7 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.simple(b"OK Already connected to specified master");
         return Ok(Outcome::Done);
     }
-    ctx.control.replication.role_wanted = Some(RoleWanted { primary: Some(primary), by });
+    ctx.control.replication.role_wanted = Some(RoleWanted { primary: Some(primary), by, keeps_data: true });
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

@@ -80,7 +80,7 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::text("ERR PSYNC FAILOVER asks for data that this replica does not have."));
     }
     let by = asked_by(ctx, "failover");
-    ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by });
+    ctx.control.replication.role_wanted = Some(RoleWanted { primary: None, by, keeps_data: true });
     ctx.control.replication.failover_asked = true;
     Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(HANDED_OVER, Vec::new())]))
 }

@@ -105,7 +105,7 @@ impl Delivery<'_> {
     }
 
     /// Sends a message to all subscribers of some topics.
-    fn send(&mut self, targets: &[TopicRef], channel: &[u8], message: &[u8]) {
+    pub(crate) fn send(&mut self, targets: &[TopicRef], channel: &[u8], message: &[u8]) {
         let mut buffers = std::mem::take(&mut self.control.clients.pubsub.outgoing.buffers);
         for topic in targets {
             buffers = self.send_to(*topic, channel, message, buffers);

@@ -78,6 +78,8 @@ pub(crate) struct RoleWanted {
     pub(crate) primary: Option<Primary>,
     /// Who asks, for the log: `user request from '...'`, `failover request from '...'`; nobody: empty.
     pub(crate) by: String,
+    /// The data are to be brought up to date where that is possible, and not replaced.
+    pub(crate) keeps_data: bool,
 }
 
 /// Where the snapshot of a primary is read from, and what becomes of the data that are there.

@@ -208,7 +208,8 @@ impl Engine {
                     | WaitFor::Unit
                     | WaitFor::Held
                     | WaitFor::Turn
-                    | WaitFor::Migration(_),
+                    | WaitFor::Migration(_)
+                    | WaitFor::Cluster(_),
                 )
                 | None => {}
             }
@@ -259,7 +260,8 @@ impl Engine {
                 | WaitFor::Unit
                 | WaitFor::Held
                 | WaitFor::Turn
-                | WaitFor::Migration(_),
+                | WaitFor::Migration(_)
+                | WaitFor::Cluster(_),
             )
             | None => {}
         }

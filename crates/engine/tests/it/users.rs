@@ -197,6 +197,7 @@ const fn tested_by(on: &WaitFor) -> &'static str {
         | WaitFor::Shutdown
         | WaitFor::Reply
         | WaitFor::Migration(_)
+        | WaitFor::Cluster(_)
         | WaitFor::Replicas { .. } => "nothing is looked at again",
     }
 }

@@ -107,7 +107,7 @@ impl Engine {
             failover.is_in_progress = true;
         }
         self.control.replication.role_wanted =
-            Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new() });
+            Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new(), keeps_data: true });
         self.apply_role(process);
     }
 
@@ -143,7 +143,8 @@ impl Engine {
         };
         process.log(LogLevel::Notice, &format!("FAILOVER {target}aborted: {reason}"));
         if failover.is_in_progress {
-            self.control.replication.role_wanted = Some(RoleWanted { primary: None, by: String::new() });
+            self.control.replication.role_wanted =
+                Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
             self.apply_role(process);
         }
         if !mistake::is_made(Mistake::PausedForGood) {

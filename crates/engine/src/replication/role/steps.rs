@@ -54,10 +54,12 @@ impl Engine {
         if self.is_loading() || self.control.awaits_sync_file() {
             return;
         }
-        let Some(RoleWanted { primary, by }) = self.control.replication.role_wanted.take() else { return };
+        let Some(RoleWanted { primary, by, keeps_data }) = self.control.replication.role_wanted.take() else {
+            return;
+        };
         let was_primary = self.control.replication.replica.is_none();
         match primary {
-            Some(primary) => self.follow(primary, &by, process),
+            Some(primary) => self.follow(primary, &by, keeps_data, process),
             None => self.promote(&by, process),
         }
         // Who waits waits on until the new primary has taken over: the failover may come to nothing.
@@ -66,11 +68,14 @@ impl Engine {
         }
     }
 
-    fn follow(&mut self, primary: Primary, by: &str, process: &mut dyn Process) {
+    fn follow(&mut self, primary: Primary, by: &str, keeps_data: bool, process: &mut dyn Process) {
         let port = primary.port.to_string();
         let words = [primary.host.as_bytes(), port.as_bytes()];
-        // The handler has checked what a line of the configuration may hold.
-        let _ = self.control.config.assign(param::REPLICAOF, &words);
+        // A node's primary stands in `nodes.conf`. The handler has checked what a line of the configuration
+        // may hold.
+        if self.control.cluster.is_none() {
+            let _ = self.control.config.assign(param::REPLICAOF, &words);
+        }
         let (host, port) = (primary.host.clone(), primary.port);
         let old = self.control.replication.replica.take();
         if let Some(old) = &old {
@@ -90,6 +95,7 @@ impl Engine {
                 }
             }
         }
+        role.can_resume &= keeps_data;
         self.close_replicas();
         self.control.clients.migrations.keep_all();
         self.control.replication.stream.set_has_primary(true);

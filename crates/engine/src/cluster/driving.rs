@@ -1,0 +1,239 @@
+//! How the machine is stepped, and its outputs are carried out.
+
+use crate::cluster::mode::ClusterMode;
+use crate::cluster::order::BusOrder;
+use crate::cluster::settings;
+use crate::control::Pause;
+use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
+use crate::host::process::Process;
+use crate::replication::role::RoleWanted;
+use sluice_base::Now;
+use sluice_cluster::{
+    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HashSlot, LinkKey, RoleChange,
+    SavedCluster, SlotSet, Synchronisation, Ticket,
+};
+use sluice_commands::WaitFor;
+use sluice_config::param;
+use sluice_replication::Primary;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The period of the machine's cron.
+const TICK_NS: u64 = 100_000_000;
+
+impl Engine {
+    /// Whether this server is to be a node of a cluster: `cluster-enabled`.
+    pub fn wants_cluster(&self) -> bool {
+        self.control.config.bool(param::CLUSTER_ENABLED)
+    }
+
+    /// Begins to be a node: as the file says, or as a new node where there is none. `local` are the machine's
+    /// addresses. To be called before the first request, and before the data are loaded.
+    pub fn begin_cluster(
+        &mut self,
+        saved: Option<&SavedCluster>,
+        local: &[IpAddr],
+        process: &mut dyn Process,
+    ) {
+        let settings = Arc::new(settings::of(&self.control.config, BusDebug::default()));
+        let (now, seed) = (process.now(), self.rng.next_u64());
+        let machine = match saved {
+            Some(saved) => Cluster::load(now, settings, seed, saved, local),
+            None => Cluster::new(now, settings, seed),
+        };
+        self.control.cluster = Some(Box::new(ClusterMode::new(machine)));
+        self.control.epoch.advance();
+        self.take_cluster_outputs(process);
+    }
+
+    /// The port on which the bus listens.
+    pub fn bus_port(&self) -> i64 {
+        settings::bus_port(&self.control.config)
+    }
+
+    /// Has the machine know of a connection to the bus port. `None`: it is to be closed.
+    pub fn accept_bus_link(
+        &mut self,
+        peer: IpAddr,
+        local: IpAddr,
+        process: &mut dyn Process,
+    ) -> Option<LinkKey> {
+        self.control.cluster.as_mut()?.machine.accept(process.recent(), peer, local)
+    }
+
+    /// Has the machine know of an event of the bus, or of its file.
+    pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
+        let Some(mode) = &mut self.control.cluster else { return };
+        mode.machine.step(process.recent(), input);
+        self.take_cluster_outputs(process);
+    }
+
+    /// The next order for the process. Orders come about in [`Engine::step_cluster`], in commands and in
+    /// [`Engine::end_iteration`]: the process takes them once an iteration behind that, until there is none.
+    pub fn next_bus_order(&mut self) -> Option<BusOrder> {
+        self.control.cluster.as_mut()?.orders.pop_front()
+    }
+
+    /// When [`Engine::end_iteration`] is wanted for the cluster though nothing happens, monotonic ns;
+    /// `u64::MAX` without cluster mode.
+    pub fn cluster_deadline_ns(&self) -> u64 {
+        let Some(mode) = &self.control.cluster else { return u64::MAX };
+        let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
+        mode.next_tick_ns.min(own)
+    }
+
+    /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
+    /// has kept back: once an iteration.
+    pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
+        let Some(mode) = &mut self.control.cluster else { return };
+        let now = process.recent();
+        let is_due = now.mono_ns >= mode.next_tick_ns
+            || mode.machine.deadline().is_some_and(|ms| now.mono_ns / 1_000_000 >= ms);
+        if is_due {
+            mode.next_tick_ns = now.mono_ns + TICK_NS;
+            mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
+            mode.machine.step(now, &ClusterInput::Tick);
+        }
+        self.take_cluster_outputs(process);
+        self.advance_emptying(process);
+    }
+
+    /// The directives of the cluster have changed.
+    pub(crate) fn cluster_settings_changed(&mut self, process: &mut dyn Process) {
+        let Some(mode) = &self.control.cluster else { return };
+        let settings = Arc::new(settings::of(&self.control.config, mode.debug));
+        self.step_cluster(&ClusterInput::Settings(&settings), process);
+    }
+
+    /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
+    /// as no unit stands open.
+    pub(crate) fn take_cluster_outputs(&mut self, process: &mut dyn Process) {
+        loop {
+            let Some(mode) = &mut self.control.cluster else { return };
+            while let Some(output) = mode.machine.next_output() {
+                match output {
+                    ClusterOutput::Dial { link, ip, port } => {
+                        mode.orders.push_back(BusOrder::Dial { link, ip, port });
+                    }
+                    ClusterOutput::Close { link } => mode.orders.push_back(BusOrder::Close { link }),
+                    ClusterOutput::Resolve { node, host } => {
+                        mode.orders.push_back(BusOrder::Resolve { node, host });
+                    }
+                    ClusterOutput::Send { link, message, lane } => {
+                        mode.orders.push_back(BusOrder::Send { link, message, lane });
+                    }
+                    ClusterOutput::Persist { generation, file } => {
+                        mode.orders.push_back(BusOrder::Persist { generation, file });
+                    }
+                    ClusterOutput::End(_) => mode.orders.push_back(BusOrder::End),
+                    ClusterOutput::Log(level, text) => process.log(level, &text),
+                    other => mode.decisions.push_back(other),
+                }
+            }
+            if mode.decisions.is_empty() || !self.control.between_units(BetweenUnits::Cluster) {
+                return;
+            }
+            let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.decisions.pop_front())
+            else {
+                return;
+            };
+            self.carry_out_cluster(decision, process);
+        }
+    }
+
+    fn carry_out_cluster(&mut self, decision: ClusterOutput, process: &mut dyn Process) {
+        match decision {
+            ClusterOutput::Reply { to, answer } => self.answer_ticket(to, &answer, process),
+            ClusterOutput::Role(change) => self.take_cluster_role(change, process),
+            ClusterOutput::Slots(map) => {
+                if let Some(mode) = &mut self.control.cluster {
+                    mode.set_map(map);
+                    self.control.epoch.advance();
+                }
+            }
+            ClusterOutput::EmptySlots(slots) => self.empty_slots(&slots, process),
+            ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
+            ClusterOutput::AskKeys => self.tell_slots_with_keys(process),
+            ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process.recent()),
+            ClusterOutput::Unpause => {
+                self.control.end_pause();
+                self.serve_waiting(process);
+            }
+            ClusterOutput::Deliver { channel, message, scope } => {
+                self.deliver_from_bus(&channel, &message, scope, process);
+            }
+            // Parted from these when they came.
+            ClusterOutput::Dial { .. }
+            | ClusterOutput::Close { .. }
+            | ClusterOutput::Resolve { .. }
+            | ClusterOutput::Send { .. }
+            | ClusterOutput::Persist { .. }
+            | ClusterOutput::End(_)
+            | ClusterOutput::Log(..) => {}
+        }
+    }
+
+    /// Answers the client whose command has this ticket, if the client still waits.
+    fn answer_ticket(&mut self, ticket: Ticket, answer: &ClusterAnswer, process: &mut dyn Process) {
+        let client = self.control.cluster.as_mut().and_then(|mode| mode.waiting.remove(&ticket.0));
+        let Some(client) = client else { return };
+        let waits = self.sessions.get(client).is_some_and(|session| {
+            session.waiting.as_ref().is_some_and(|waiting| waiting.on == WaitFor::Cluster(ticket.0))
+        });
+        if !waits {
+            return;
+        }
+        if let ClusterAnswer::Error(text) = answer {
+            self.stats.count_error(text.as_bytes());
+        }
+        self.end_wait(client, process, |reply| match answer {
+            ClusterAnswer::Ok => reply.ok(),
+            ClusterAnswer::Integer(number) => reply.int(*number),
+            ClusterAnswer::Status(text) => reply.simple(text.as_bytes()),
+            ClusterAnswer::Error(text) => reply.error(text.as_bytes()),
+        });
+    }
+
+    /// Changes what replication does, as the cluster has decided.
+    fn take_cluster_role(&mut self, change: RoleChange, process: &mut dyn Process) {
+        match change {
+            RoleChange::Primary => {
+                self.control.replication.role_wanted =
+                    Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
+            }
+            RoleChange::ReplicaOf { address, synchronisation, .. } => {
+                let port = match self.control.config.bool(param::TLS_REPLICATION) {
+                    true => address.tls_port,
+                    false => address.tcp_port,
+                };
+                let primary = Primary { host: address.ip.to_string(), port };
+                let keeps_data = synchronisation == Synchronisation::Partial;
+                self.control.replication.role_wanted =
+                    Some(RoleWanted { primary: Some(primary), by: String::new(), keeps_data });
+            }
+            RoleChange::DropData => return self.drop_all_data(process),
+        }
+        self.apply_role(process);
+    }
+
+    /// Tells the machine which slots have keys. Cost: O(slots and databases).
+    fn tell_slots_with_keys(&mut self, process: &mut dyn Process) {
+        let mut slots = SlotSet::EMPTY;
+        for number in 0..self.keyspace.databases() {
+            let db = self.keyspace.db(number);
+            let held = (0..sluice_cluster::SLOT_COUNT).filter(|slot| db.slot_len(*slot) > 0);
+            held.filter_map(HashSlot::new).for_each(|slot| {
+                slots.insert(slot);
+            });
+        }
+        self.step_cluster(&ClusterInput::KeysIn(&slots), process);
+    }
+
+    /// Holds writes back for a manual failover (M-3), until `until_ms` of the monotonic clock.
+    fn pause_for_failover(&mut self, until_ms: u64, now: Now) {
+        let left_ms = until_ms.saturating_sub(now.mono_ns / 1_000_000);
+        let until_ms = now.unix_ms().saturating_add(i64::try_from(left_ms).unwrap_or(i64::MAX));
+        *self.control.clients.pause = Pause { until_ms, all: false };
+    }
+}

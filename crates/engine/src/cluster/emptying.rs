@@ -1,0 +1,93 @@
+//! Keys that this node loses: those of slots that another node owns now, and all of them where the node
+//! begins anew.
+//!
+//! A slot's keys are deleted in slices between units, each key by a unit of its own (G-21): replicas and the
+//! append-only file are told, as are clients that watch or cache the key; no notification is published.
+
+use crate::engine::Engine;
+use crate::exec::between_units::BetweenUnits;
+use crate::host::process::Process;
+use sluice_base::LogLevel;
+use sluice_cluster::{HashSlot, SlotSet};
+use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
+use sluice_scripts::functions::Functions;
+
+/// Keys that one look at a slot takes; between two of them the clock is asked.
+const KEYS_AT_ONCE: usize = 64;
+/// How long one slice of deletions may take, ns.
+const SLICE_NS: u64 = 1_000_000;
+
+/// Keys as the cluster deletes them, whatever their expiry.
+fn access(process: &mut dyn Process) -> Access {
+    let now = process.recent();
+    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
+}
+
+impl Engine {
+    /// Has the keys of these slots deleted from now on.
+    pub(super) fn empty_slots(&mut self, slots: &SlotSet, process: &mut dyn Process) {
+        let Some(mode) = &mut self.control.cluster else { return };
+        for slot in slots.iter() {
+            process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
+            mode.emptying.insert(slot);
+        }
+        self.advance_emptying(process);
+    }
+
+    /// Deletes keys of foreign slots for about a millisecond, if there are any.
+    pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
+        let began_ns = process.recent().mono_ns;
+        loop {
+            let first = self.control.cluster.as_ref().and_then(|mode| mode.emptying.iter().next());
+            let Some(slot) = first else { return };
+            if !self.control.between_units(BetweenUnits::Cluster) {
+                return;
+            }
+            if !self.delete_some_of(slot, process)
+                && let Some(mode) = &mut self.control.cluster
+            {
+                mode.emptying.remove(slot);
+            }
+            if process.now().mono_ns.saturating_sub(began_ns) > SLICE_NS {
+                return;
+            }
+        }
+    }
+
+    /// Deletes some keys of a slot; whether there were any.
+    fn delete_some_of(&mut self, slot: HashSlot, process: &mut dyn Process) -> bool {
+        let access = access(process);
+        let verb: &[u8] = if self.control.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
+        for number in 0..self.keyspace.databases() {
+            let db = self.keyspace.db(number);
+            let handles = db.slot_iter(slot.number()).take(KEYS_AT_ONCE);
+            let names: Vec<Vec<u8>> = handles.map(|handle| db.entry(handle).key().to_vec()).collect();
+            if names.is_empty() {
+                continue;
+            }
+            for name in names {
+                let key = self.keyspace.key(&name);
+                self.control.persistence.aof.note_key(key.hash);
+                if self.keyspace.write(number, access, &mut self.effects).remove(key, Event::Silent) {
+                    self.effects.rewrite_as(|| vec![vec![verb.to_vec(), name]]);
+                }
+                self.commit_unasked_in(number, access.now);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Drops all keys and all functions: a replica becomes an empty primary (R-3, M-21).
+    pub(super) fn drop_all_data(&mut self, process: &mut dyn Process) {
+        let access = access(process);
+        let mut data = self.keyspace.dataset(access, &mut self.effects);
+        for number in 0..data.databases() {
+            data.flush(number);
+        }
+        self.effects
+            .rewrite_as(|| vec![vec![b"FLUSHALL".to_vec()], vec![b"FUNCTION".to_vec(), b"FLUSH".to_vec()]]);
+        self.commit_unasked_in(0, access.now);
+        self.control.functions = Functions::default();
+    }
+}

@@ -1,0 +1,126 @@
+//! What the engine knows as a node of a cluster.
+//!
+//! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
+//! between units; (2) each ticket belongs to one session that waits, or to none that is left.
+
+use crate::cluster::order::BusOrder;
+use sluice_base::SessionKey;
+use sluice_cluster::{
+    BusDebug, Cluster, ClusterOutput, ClusterState, HashSlot, NodeId, SlotMap, SlotSet, Ticket,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+/// This server as a node of a cluster.
+pub(crate) struct ClusterMode {
+    /// The node.
+    pub(crate) machine: Cluster,
+    /// The newest map of slots.
+    pub(crate) map: Arc<SlotMap>,
+    /// What the gate reads.
+    pub(crate) served: ServedSlots,
+    /// What the machine has decided and a unit that stands open keeps from being carried out, in order.
+    pub(crate) decisions: VecDeque<ClusterOutput>,
+    /// Clients whose commands the machine has not answered.
+    pub(crate) waiting: BTreeMap<u64, SessionKey>,
+    /// The last ticket that was given out.
+    pub(crate) last_ticket: u64,
+    /// What the process is to do, in order.
+    pub(crate) orders: VecDeque<BusOrder>,
+    /// Slots of other nodes whose keys are being deleted.
+    pub(crate) emptying: SlotSet,
+    /// When the machine's cron is due next, monotonic ns.
+    pub(crate) next_tick_ns: u64,
+    /// Switches of DEBUG.
+    pub(crate) debug: BusDebug,
+}
+
+/// Slots that need no question at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServedSlots {
+    /// Slots that this node owns and serves, without those that are open or whose file is not durable yet;
+    /// empty on a replica, and while the cluster is down.
+    pub(crate) own: SlotSet,
+    /// Slots of this replica's primary that are not open; empty on a primary, and while the cluster is down.
+    pub(crate) of_primary: SlotSet,
+}
+
+impl ServedSlots {
+    /// What follows from a map. Cost: O(slots).
+    pub(crate) fn of(map: &SlotMap) -> ServedSlots {
+        let mut served = ServedSlots { own: SlotSet::EMPTY, of_primary: SlotSet::EMPTY };
+        if map.state != ClusterState::Ok {
+            return served;
+        }
+        let position = |wanted: &dyn Fn(usize) -> bool| (0..map.nodes.len()).find(|at| wanted(*at));
+        let (slots, owner) = match map.my_primary {
+            None => (&mut served.own, position(&|at| map.nodes[at].is_myself)),
+            Some(primary) => (&mut served.of_primary, position(&|at| map.nodes[at].id == primary)),
+        };
+        let Some(owner) = owner else { return served };
+        for (number, at) in (0_u16..).zip(map.owners.iter()) {
+            if usize::from(*at) == owner + 1
+                && let Some(slot) = HashSlot::new(number)
+            {
+                slots.insert(slot);
+            }
+        }
+        let open = map.migrating.iter().chain(&map.importing).map(|(slot, _)| *slot);
+        open.chain(map.postponed.iter()).for_each(|slot| {
+            slots.remove(slot);
+        });
+        served
+    }
+}
+
+impl ClusterMode {
+    /// The state around a machine that has just begun.
+    pub(crate) fn new(machine: Cluster) -> ClusterMode {
+        let map = Arc::new(SlotMap {
+            state: ClusterState::Fail,
+            owners: Box::default(),
+            nodes: Vec::new(),
+            postponed: SlotSet::EMPTY,
+            my_primary: None,
+            migrating: Vec::new(),
+            importing: Vec::new(),
+        });
+        ClusterMode {
+            machine,
+            served: ServedSlots::of(&map),
+            map,
+            decisions: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            last_ticket: 0,
+            orders: VecDeque::new(),
+            emptying: SlotSet::EMPTY,
+            next_tick_ns: 0,
+            debug: BusDebug::default(),
+        }
+    }
+
+    /// Takes up a new map.
+    pub(crate) fn set_map(&mut self, map: Arc<SlotMap>) {
+        self.served = ServedSlots::of(&map);
+        self.map = map;
+    }
+
+    /// A ticket for a command of this client.
+    pub(crate) fn ticket(&mut self, client: SessionKey) -> Ticket {
+        self.last_ticket += 1;
+        self.waiting.insert(self.last_ticket, client);
+        Ticket(self.last_ticket)
+    }
+
+    /// This node's id.
+    pub(crate) fn id(&self) -> NodeId {
+        self.machine.id()
+    }
+}
+
+impl fmt::Debug for ClusterMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterMode").field("id", &self.id()).field("map", &self.map).finish_non_exhaustive()
+    }
+}
