@@ -32,6 +32,15 @@ pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, comm
     }
 }
 
+/// Executes a command that nobody can wait for: the answer does not wait for the file.
+pub(crate) fn execute_at_once(
+    m: &mut ClusterMachine,
+    client: &str,
+    command: &ClusterCommand<'_>,
+) -> ClusterAnswer {
+    run(m, client, command).unwrap_or_else(ClusterAnswer::Error)
+}
+
 fn run(m: &mut ClusterMachine, client: &str, command: &ClusterCommand<'_>) -> Result<ClusterAnswer, String> {
     match command {
         ClusterCommand::Meet { ip, port, bus_port } => meet(m, client, ip, *port, *bus_port),
@@ -56,7 +65,7 @@ fn run(m: &mut ClusterMachine, client: &str, command: &ClusterCommand<'_>) -> Re
     }
 }
 
-fn known(m: &ClusterMachine, text: &[u8]) -> Result<NodeIx, String> {
+pub(crate) fn known(m: &ClusterMachine, text: &[u8]) -> Result<NodeIx, String> {
     let ix = NodeId::parse(text).and_then(|id| m.table.find(&id));
     ix.ok_or_else(|| format!("ERR Unknown node {}", String::from_utf8_lossy(text)))
 }

@@ -123,6 +123,22 @@ pub(crate) fn nodes_text(m: &ClusterMachine) -> String {
     text
 }
 
+/// The lines of a primary's replicas (K-20).
+pub(crate) fn replica_lines(m: &ClusterMachine, node: &[u8]) -> Result<Vec<String>, String> {
+    let ix = crate::commands::known(m, node)?;
+    if m.table.node(ix).is_replica() {
+        return Err("ERR The specified node is not a master".to_owned());
+    }
+    let replicas = m.table.node(ix).replicas.iter();
+    let lines = replicas.map(|replica| {
+        let mut text = String::new();
+        line(m, &mut text, *replica, m.table.node(*replica), LineReader::Client);
+        text.truncate(text.trim_end().len());
+        text
+    });
+    Ok(lines.collect())
+}
+
 /// The text of `nodes.conf` (N-12).
 pub(crate) fn file_text(m: &ClusterMachine) -> String {
     let mut text = String::new();

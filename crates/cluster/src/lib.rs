@@ -172,6 +172,28 @@ impl Cluster {
         self.machine.table.me().id
     }
 
+    /// One command of a client that cannot wait, as in a transaction: the answer comes at once, and may tell
+    /// of what is not durable yet. Outputs follow from [`Cluster::next_output`].
+    pub fn execute_at_once(&mut self, now: Now, client: &str, command: &ClusterCommand<'_>) -> ClusterAnswer {
+        self.machine.time = step_time(now);
+        let answer = commands::execute_at_once(&mut self.machine, client, command);
+        self.settle();
+        answer
+    }
+
+    /// The id of this node's shard.
+    pub fn shard_id(&self) -> ShardId {
+        self.machine.table.me().shown_shard()
+    }
+
+    /// The lines of CLUSTER REPLICAS for the node whose id is the text `node`, without ends of lines.
+    ///
+    /// # Errors
+    /// The error for the client: the node is unknown, or no primary.
+    pub fn replica_lines(&self, node: &[u8]) -> Result<Vec<String>, String> {
+        info::replica_lines(&self.machine, node)
+    }
+
     /// The offset that a node has told last, or this node's own.
     pub fn offset(&self, node: &NodeId) -> Option<u64> {
         let table = &self.machine.table;
@@ -276,7 +298,7 @@ impl Cluster {
     fn apply_settings(&mut self) {
         let m = &mut self.machine;
         let announced = &m.settings.announced;
-        let no_failover = m.settings.replica_no_failover;
+        let no_failover = m.wants_no_failover();
         let me = m.table.me_mut();
         let address = NodeAddress {
             ip: announced.ip.clone().unwrap_or_else(|| IpText::clone(&me.place.address.ip)),
@@ -300,6 +322,11 @@ impl Cluster {
     fn settle(&mut self) {
         let m = &mut self.machine;
         failure::note_my_primary(m);
+        let no_failover = m.wants_no_failover();
+        if m.table.me().marks.no_failover != no_failover {
+            m.table.me_mut().marks.no_failover = no_failover;
+            m.save();
+        }
         if std::mem::take(&mut m.todo.evaluate) {
             health::evaluate(m);
         }

@@ -194,6 +194,13 @@ impl ClusterMachine {
         ToldView { current_epoch: self.epochs.current, claim }
     }
 
+    /// Whether this node announces NOFAILOVER: the directive says so, or the node is a replica, which cannot
+    /// be elected as long as nothing here stands for election: without the flag it would hold back replicas
+    /// that can.
+    pub(crate) fn wants_no_failover(&self) -> bool {
+        self.settings.replica_no_failover || self.table.me().is_replica()
+    }
+
     /// The file has to be written again.
     pub(crate) fn save(&mut self) {
         self.durable.changed();

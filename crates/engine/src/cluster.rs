@@ -14,6 +14,7 @@
 
 mod driving;
 mod emptying;
+pub(crate) mod endpoint;
 mod messages;
 pub(crate) mod mode;
 pub(crate) mod order;

@@ -1,13 +1,534 @@
-//! Commands of the cluster that a connection may send to any server.
+//! Commands of the cluster, and those that steer what a connection may read from a node.
 
-use super::shorthand::specs;
+use super::shorthand::*;
 use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     cluster:
+    CLUSTER,
+    CLUSTER_ADDSLOTS,
+    CLUSTER_ADDSLOTSRANGE,
+    CLUSTER_BUMPEPOCH,
+    CLUSTER_COUNT_FAILURE_REPORTS,
+    CLUSTER_DELSLOTS,
+    CLUSTER_DELSLOTSRANGE,
+    CLUSTER_FLUSHSLOTS,
+    CLUSTER_FORGET,
+    CLUSTER_HELP,
+    CLUSTER_INFO,
+    CLUSTER_LINKS,
+    CLUSTER_MEET,
+    CLUSTER_MYID,
+    CLUSTER_MYSHARDID,
+    CLUSTER_NODES,
+    CLUSTER_REPLICAS,
+    CLUSTER_REPLICATE,
+    CLUSTER_RESET,
+    CLUSTER_SAVECONFIG,
+    CLUSTER_SET_CONFIG_EPOCH,
+    CLUSTER_SHARDS,
+    CLUSTER_SLAVES,
+    CLUSTER_SLOTS,
     READONLY,
     READWRITE,
 }
+
+/// What changes the node, or what it knows.
+const CHANGE: Flags = Flags::ADMIN.or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
+/// What an operator reads.
+const ADMIN_READ: Flags = Flags::ADMIN.or(Flags::STALE);
+/// What clients read.
+const READ: Flags = Flags::LOADING.or(Flags::STALE);
+
+const HISTORY_REPORTS: &[(&str, &str)] = &[("9.0.0", "Reports about a failed node are not taken any more.")];
+const HISTORY_FORGET: &[(&str, &str)] = &[("7.2.0", "Nodes tell each other whom an operator has dropped.")];
+const HISTORY_MEET: &[(&str, &str)] = &[("4.0.0", "The port of the bus can be said.")];
+const HISTORY_REPLICATE: &[(&str, &str)] = &[("9.0.0", "NO ONE.")];
+const HISTORY_SLOTS: &[(&str, &str)] =
+    &[("4.0.0", "Ids of nodes."), ("7.0.0", "Metadata of nodes."), ("9.1.0", "The zone in the metadata.")];
+
+/// `CLUSTER`
+pub static CLUSTER: Spec = Spec {
+    full_name: "cluster",
+    subcommands: &[
+        &CLUSTER_ADDSLOTS,
+        &CLUSTER_ADDSLOTSRANGE,
+        &CLUSTER_BUMPEPOCH,
+        &CLUSTER_COUNT_FAILURE_REPORTS,
+        &CLUSTER_DELSLOTS,
+        &CLUSTER_DELSLOTSRANGE,
+        &CLUSTER_FLUSHSLOTS,
+        &CLUSTER_FORGET,
+        &CLUSTER_HELP,
+        &CLUSTER_INFO,
+        &CLUSTER_LINKS,
+        &CLUSTER_MEET,
+        &CLUSTER_MYID,
+        &CLUSTER_MYSHARDID,
+        &CLUSTER_NODES,
+        &CLUSTER_REPLICAS,
+        &CLUSTER_REPLICATE,
+        &CLUSTER_RESET,
+        &CLUSTER_SAVECONFIG,
+        &CLUSTER_SET_CONFIG_EPOCH,
+        &CLUSTER_SHARDS,
+        &CLUSTER_SLAVES,
+        &CLUSTER_SLOTS,
+    ],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::NONE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows and changes this node of a cluster.",
+    complexity: "That of the subcommand",
+    deprecated: None,
+    id: id::CLUSTER,
+};
+
+/// `CLUSTER ADDSLOTS`
+pub static CLUSTER_ADDSLOTS: Spec = Spec {
+    full_name: "cluster|addslots",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(3),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[integer("slot").repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Takes slots that have no owner.",
+    complexity: "O(N), N slots",
+    deprecated: None,
+    id: id::CLUSTER_ADDSLOTS,
+};
+
+/// `CLUSTER ADDSLOTSRANGE`
+pub static CLUSTER_ADDSLOTSRANGE: Spec = Spec {
+    full_name: "cluster|addslotsrange",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "7.0.0",
+    arity: Arity::AtLeast(4),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[block("range", &[integer("start-slot"), integer("end-slot")]).repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Takes ranges of slots that have no owner.",
+    complexity: "O(N), N slots",
+    deprecated: None,
+    id: id::CLUSTER_ADDSLOTSRANGE,
+};
+
+/// `CLUSTER BUMPEPOCH`
+pub static CLUSTER_BUMPEPOCH: Spec = Spec {
+    full_name: "cluster|bumpepoch",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Takes the highest epoch of the cluster, and says which.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_BUMPEPOCH,
+};
+
+/// `CLUSTER COUNT-FAILURE-REPORTS`
+pub static CLUSTER_COUNT_FAILURE_REPORTS: Spec = Spec {
+    full_name: "cluster|count-failure-reports",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: ADMIN_READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("node-id")],
+    tips: &["nondeterministic_output"],
+    history: HISTORY_REPORTS,
+    summary: "Counts the nodes that report another one as failing.",
+    complexity: "O(N), N reports",
+    deprecated: None,
+    id: id::CLUSTER_COUNT_FAILURE_REPORTS,
+};
+
+/// `CLUSTER DELSLOTS`
+pub static CLUSTER_DELSLOTS: Spec = Spec {
+    full_name: "cluster|delslots",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(3),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[integer("slot").repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Leaves slots without an owner, as this node sees it.",
+    complexity: "O(N), N slots",
+    deprecated: None,
+    id: id::CLUSTER_DELSLOTS,
+};
+
+/// `CLUSTER DELSLOTSRANGE`
+pub static CLUSTER_DELSLOTSRANGE: Spec = Spec {
+    full_name: "cluster|delslotsrange",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "7.0.0",
+    arity: Arity::AtLeast(4),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[block("range", &[integer("start-slot"), integer("end-slot")]).repeated()],
+    tips: &[],
+    history: &[],
+    summary: "Leaves ranges of slots without an owner, as this node sees it.",
+    complexity: "O(N), N slots",
+    deprecated: None,
+    id: id::CLUSTER_DELSLOTSRANGE,
+};
+
+/// `CLUSTER FLUSHSLOTS`
+pub static CLUSTER_FLUSHSLOTS: Spec = Spec {
+    full_name: "cluster|flushslots",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Gives up all slots of this node, which must have no keys.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_FLUSHSLOTS,
+};
+
+/// `CLUSTER FORGET`
+pub static CLUSTER_FORGET: Spec = Spec {
+    full_name: "cluster|forget",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("node-id")],
+    tips: &[],
+    history: HISTORY_FORGET,
+    summary: "Drops a node, and keeps it out for a while.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_FORGET,
+};
+
+/// `CLUSTER HELP`
+pub static CLUSTER_HELP: Spec = Spec {
+    full_name: "cluster|help",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "5.0.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Prints this help.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_HELP,
+};
+
+/// `CLUSTER INFO`
+pub static CLUSTER_INFO: Spec = Spec {
+    full_name: "cluster|info",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Shows the state of the cluster and of its bus.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_INFO,
+};
+
+/// `CLUSTER LINKS`
+pub static CLUSTER_LINKS: Spec = Spec {
+    full_name: "cluster|links",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: Flags::STALE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Lists the connections of the bus.",
+    complexity: "O(N), N nodes",
+    deprecated: None,
+    id: id::CLUSTER_LINKS,
+};
+
+/// `CLUSTER MEET`
+pub static CLUSTER_MEET: Spec = Spec {
+    full_name: "cluster|meet",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(4),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("ip"), integer("port"), integer("cluster-bus-port").optional().since("4.0.0")],
+    tips: &[],
+    history: HISTORY_MEET,
+    summary: "Joins this node and another one, with all that they know.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_MEET,
+};
+
+/// `CLUSTER MYID`
+pub static CLUSTER_MYID: Spec = Spec {
+    full_name: "cluster|myid",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Shows the id of this node.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_MYID,
+};
+
+/// `CLUSTER MYSHARDID`
+pub static CLUSTER_MYSHARDID: Spec = Spec {
+    full_name: "cluster|myshardid",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "7.2.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Shows the id of the shard of this node.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_MYSHARDID,
+};
+
+/// `CLUSTER NODES`
+pub static CLUSTER_NODES: Spec = Spec {
+    full_name: "cluster|nodes",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Lists the nodes, a line each.",
+    complexity: "O(N), N nodes",
+    deprecated: None,
+    id: id::CLUSTER_NODES,
+};
+
+/// `CLUSTER REPLICAS`
+pub static CLUSTER_REPLICAS: Spec = Spec {
+    full_name: "cluster|replicas",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "5.0.0",
+    arity: Arity::Exactly(3),
+    flags: ADMIN_READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("node-id")],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Lists the replicas of a primary, a line each.",
+    complexity: "O(N), N replicas",
+    deprecated: None,
+    id: id::CLUSTER_REPLICAS,
+};
+
+/// `CLUSTER REPLICATE`
+pub static CLUSTER_REPLICATE: Spec = Spec {
+    full_name: "cluster|replicate",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(3),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[one_of(
+        "args",
+        &[string("node-id"), block("no-one", &[token("no", "NO"), token("one", "ONE")]).since("9.0.0")],
+    )],
+    tips: &[],
+    history: HISTORY_REPLICATE,
+    summary: "Follows a primary, or none.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_REPLICATE,
+};
+
+/// `CLUSTER RESET`
+pub static CLUSTER_RESET: Spec = Spec {
+    full_name: "cluster|reset",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(2),
+    flags: ADMIN_READ.or(Flags::NOSCRIPT),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[one_of("reset-type", &[token("hard", "HARD"), token("soft", "SOFT")]).optional()],
+    tips: &[],
+    history: &[],
+    summary: "Forgets the cluster; with HARD, takes another id too.",
+    complexity: "O(N), N nodes",
+    deprecated: None,
+    id: id::CLUSTER_RESET,
+};
+
+/// `CLUSTER SAVECONFIG`
+pub static CLUSTER_SAVECONFIG: Spec = Spec {
+    full_name: "cluster|saveconfig",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Writes the file of nodes.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_SAVECONFIG,
+};
+
+/// `CLUSTER SET-CONFIG-EPOCH`
+pub static CLUSTER_SET_CONFIG_EPOCH: Spec = Spec {
+    full_name: "cluster|set-config-epoch",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[integer("config-epoch")],
+    tips: &[],
+    history: &[],
+    summary: "Gives a new node its epoch.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_SET_CONFIG_EPOCH,
+};
+
+/// `CLUSTER SHARDS`
+pub static CLUSTER_SHARDS: Spec = Spec {
+    full_name: "cluster|shards",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "7.0.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Lists the shards: their slots and nodes.",
+    complexity: "O(N), N nodes",
+    deprecated: None,
+    id: id::CLUSTER_SHARDS,
+};
+
+/// `CLUSTER SLAVES`
+pub static CLUSTER_SLAVES: Spec = Spec {
+    full_name: "cluster|slaves",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: ADMIN_READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("node-id")],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Lists the replicas of a primary, a line each.",
+    complexity: "O(N), N replicas",
+    deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")),
+    id: id::CLUSTER_SLAVES,
+};
+
+/// `CLUSTER SLOTS`
+pub static CLUSTER_SLOTS: Spec = Spec {
+    full_name: "cluster|slots",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(2),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &["nondeterministic_output"],
+    history: HISTORY_SLOTS,
+    summary: "Lists the ranges of slots with their nodes.",
+    complexity: "O(N), N nodes",
+    deprecated: None,
+    id: id::CLUSTER_SLOTS,
+};
 
 /// `READONLY`
 pub static READONLY: Spec = Spec {

@@ -94,16 +94,10 @@ impl Engine {
             mode.next_tick_ns = now.mono_ns + TICK_NS;
             mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
             mode.machine.step(now, &ClusterInput::Tick);
+            mode.forget_offsets();
         }
         self.take_cluster_outputs(process);
         self.advance_emptying(process);
-    }
-
-    /// The directives of the cluster have changed.
-    pub(crate) fn cluster_settings_changed(&mut self, process: &mut dyn Process) {
-        let Some(mode) = &self.control.cluster else { return };
-        let settings = Arc::new(settings::of(&self.control.config, mode.debug));
-        self.step_cluster(&ClusterInput::Settings(&settings), process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon

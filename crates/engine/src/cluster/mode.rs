@@ -3,10 +3,13 @@
 //! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
 //! between units; (2) each ticket belongs to one session that waits, or to none that is left.
 
+use crate::cluster::endpoint::AskingClient;
 use crate::cluster::order::BusOrder;
-use sluice_base::SessionKey;
+use crate::cluster::settings;
+use crate::control::Control;
+use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
-    BusDebug, Cluster, ClusterOutput, ClusterState, HashSlot, NodeId, SlotMap, SlotSet, Ticket,
+    BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId, SlotMap, SlotSet, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -32,8 +35,32 @@ pub(crate) struct ClusterMode {
     pub(crate) emptying: SlotSet,
     /// When the machine's cron is due next, monotonic ns.
     pub(crate) next_tick_ns: u64,
+    /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
+    pub(crate) replies: BTreeMap<KeptReply, Bytes>,
     /// Switches of DEBUG.
     pub(crate) debug: BusDebug,
+}
+
+/// A reply that is made of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MapReply {
+    /// CLUSTER SLOTS.
+    Slots,
+    /// CLUSTER SHARDS.
+    Shards,
+}
+
+/// Which reply is kept: what, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeptReply {
+    /// The command.
+    pub(crate) what: MapReply,
+    /// The addresses that the client is told.
+    pub(crate) client: AskingClient,
+    /// Whether the client speaks RESP3.
+    pub(crate) is_resp3: bool,
+    /// `cluster-preferred-endpoint-type` as its number.
+    pub(crate) endpoints: u8,
 }
 
 /// Slots that need no question at the gate.
@@ -74,6 +101,17 @@ impl ServedSlots {
     }
 }
 
+impl Control {
+    /// Has the machine know the directives in force, if this server is a node.
+    pub(crate) fn apply_cluster_settings(&mut self, now: Now) {
+        let Some(mode) = &mut self.cluster else { return };
+        let settings = Arc::new(settings::of(&self.config, mode.debug));
+        mode.machine.step(now, &ClusterInput::Settings(&settings));
+        // Which of a node's addresses are told is a directive, too.
+        mode.replies.clear();
+    }
+}
+
 impl ClusterMode {
     /// The state around a machine that has just begun.
     pub(crate) fn new(machine: Cluster) -> ClusterMode {
@@ -96,6 +134,7 @@ impl ClusterMode {
             orders: VecDeque::new(),
             emptying: SlotSet::EMPTY,
             next_tick_ns: 0,
+            replies: BTreeMap::new(),
             debug: BusDebug::default(),
         }
     }
@@ -104,6 +143,12 @@ impl ClusterMode {
     pub(crate) fn set_map(&mut self, map: Arc<SlotMap>) {
         self.served = ServedSlots::of(&map);
         self.map = map;
+        self.replies.clear();
+    }
+
+    /// Drops the replies that show offsets.
+    pub(crate) fn forget_offsets(&mut self) {
+        self.replies.retain(|key, _| key.what != MapReply::Shards);
     }
 
     /// A ticket for a command of this client.

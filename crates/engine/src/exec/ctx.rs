@@ -2,6 +2,7 @@
 //! says in data what each kind may do, and [`route`] refuses, while compiling, a kind that the command's
 //! declared flags contradict. Contexts of commands about data are those of the crate `commands`.
 
+use crate::cluster::mode::ClusterMode;
 use crate::control::Control;
 use crate::host::action::Action;
 use crate::host::process::Process;
@@ -12,7 +13,7 @@ use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_command::Spec;
 use sluice_commands::{Args, DataHandler, KeyRights, Limits, Renames, Run, check_route};
-use sluice_config::Config;
+use sluice_config::{Config, param};
 use sluice_keyspace::{Dataset, DbRef, Keyspace};
 use sluice_numbers::commandlog::CommandLog;
 use sluice_numbers::facts::Facts;
@@ -170,6 +171,34 @@ pub struct ServerCtx<'a> {
     pub may_wait: bool,
 }
 
+/// For CLUSTER: this server as a node.
+pub struct ClusterCtx<'a> {
+    /// The time.
+    pub now: Now,
+    /// The client that asks; its output is in `reply` for the time being.
+    pub session: &'a Session,
+    /// The node.
+    pub(crate) mode: &'a mut ClusterMode,
+    /// The configuration.
+    pub config: &'a Config,
+    /// How far this server is in the stream of its shard.
+    pub offset: u64,
+    /// The data, for numbers of keys.
+    pub keyspace: &'a Keyspace,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
+    /// Whether it may wait: not inside a transaction or a script.
+    pub may_wait: bool,
+}
+
+impl ClusterCtx<'_> {
+    /// The client that asks, for the log.
+    pub(crate) fn client_line(&self) -> String {
+        let hides = self.config.bool(param::HIDE_USER_DATA_FROM_LOG);
+        self.session.short_line(hides).to_string()
+    }
+}
+
 /// For DEBUG: everything.
 pub struct DebugCtx<'a> {
     /// The time.
@@ -222,6 +251,7 @@ pub enum Handler {
     Report(fn(&mut ReportCtx<'_>, Args<'_>) -> Run),
     Log(fn(&mut LogCtx<'_>, Args<'_>) -> Run),
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
+    Cluster(fn(&mut ClusterCtx<'_>, Args<'_>) -> Run),
     Users(fn(&mut UsersCtx<'_>, Args<'_>) -> Run),
     Debug(fn(&mut DebugCtx<'_>, Args<'_>) -> Run),
     /// A command that runs a script, or concerns those that are known: `Engine::run_script`.
@@ -300,6 +330,10 @@ impl Handler {
             Handler::Transaction(_) => of(KeyRights::Read, [Change, None, None, None]),
             Handler::PubSub(_) => {
                 Rights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
+            }
+            // Of the control plane the node alone can be changed.
+            Handler::Cluster(_) => {
+                Rights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
             }
             Handler::Users(_) => Rights {
                 subscriptions: None,

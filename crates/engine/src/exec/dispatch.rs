@@ -1,7 +1,7 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
 use super::ctx::{
-    DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
+    ClusterCtx, DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
     TransactionCtx, UsersCtx,
 };
 use crate::control::{ClientRelations, Control, ReplicationState};
@@ -14,7 +14,7 @@ use crate::users::rights;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
-use sluice_commands::{Args, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
+use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_resp::{Outbox, Reply};
 use sluice_session::Session;
@@ -65,6 +65,7 @@ impl Engine {
                 run(&mut LogCtx { now: unit.now, commandlog, latency, hot_keys, reply }, args)
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
+            Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
             Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
@@ -134,6 +135,28 @@ impl Engine {
         let (caller, limits) = (&mut session.caller, &control.limits);
         let result = run(&mut SessionCtx { caller, limits, reply }, args);
         session.mask = gate.session_mask(session);
+        result
+    }
+
+    fn for_cluster(
+        &mut self,
+        run: fn(&mut ClusterCtx<'_>, Args<'_>) -> Run,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+    ) -> Run {
+        let Engine { control, keyspace, .. } = self;
+        let Control { cluster, config, replication, .. } = control;
+        let Some(mode) = cluster.as_deref_mut() else {
+            return Err(CmdError::text("ERR This instance has cluster support disabled"));
+        };
+        let mut outbox = std::mem::take(&mut session.outbox);
+        let reply = Reply::new(&mut outbox, session.caller.proto);
+        let (now, may_wait) = (unit.now, unit.standing.row().may_wait);
+        let offset = replication.stream.offset;
+        let result =
+            run(&mut ClusterCtx { now, session, mode, config, offset, keyspace, reply, may_wait }, args);
+        session.outbox = outbox;
         result
     }
 
