@@ -14,6 +14,7 @@ use crate::meet;
 use crate::node::{Initiator, NodeIx};
 use crate::output::{ClusterAnswer, ClusterOutput, RoleChange, Synchronisation, Ticket};
 use crate::roles::{self, OpenSlots};
+use crate::setslot;
 use crate::slots::{HashSlot, SlotSet};
 use std::net::IpAddr;
 
@@ -61,6 +62,7 @@ fn run(m: &mut ClusterMachine, client: &str, command: &ClusterCommand<'_>) -> Re
             let ix = known(m, node)?;
             Ok(ClusterAnswer::Integer(i64::from(failure::count_reports(m, ix))))
         }
+        ClusterCommand::SetSlot(command) => setslot::execute(m, command),
         ClusterCommand::KillLinks { direction, node } => kill_links(m, *direction, node),
     }
 }

@@ -84,8 +84,34 @@ pub enum ClusterCommand<'a> {
     SaveConfig,
     /// CLUSTER COUNT-FAILURE-REPORTS.
     CountFailureReports { node: &'a [u8] },
+    /// CLUSTER SETSLOT.
+    SetSlot(SetSlot<'a>),
     /// DEBUG CLUSTERLINK KILL.
     KillLinks { direction: LinkDirection, node: &'a [u8] },
+}
+
+/// CLUSTER SETSLOT. Who may send it, and that an atomic migration stands in its way, is asked by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetSlot<'a> {
+    /// The slot.
+    pub slot: HashSlot,
+    /// What becomes of the slot.
+    pub action: SlotAction<'a>,
+    /// Whether the slot has keys here, in any database.
+    pub keys: HasKeys,
+}
+
+/// What becomes of a slot by SETSLOT; ids as their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Names say all of the undocumented ones.
+#[allow(missing_docs)]
+pub enum SlotAction<'a> {
+    Migrating(&'a [u8]),
+    Importing(&'a [u8]),
+    /// The slot is neither migrating nor importing any more.
+    Stable,
+    /// The slot gets this owner.
+    Node(&'a [u8]),
 }
 
 /// Whether the keyspace has keys.

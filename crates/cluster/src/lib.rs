@@ -36,6 +36,7 @@ mod receive;
 mod roles;
 mod saved;
 mod send;
+mod setslot;
 mod settings;
 mod slots;
 mod statistics;
@@ -50,7 +51,9 @@ pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
 pub use durable::SaveCounts;
 pub use id::{ClusterEpoch, NodeId, ShardId};
 pub use info::{ClusterInfo, LinkFacts};
-pub use input::{ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind};
+pub use input::{
+    ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind, SetSlot, SlotAction,
+};
 pub use link_key::LinkKey;
 pub use node::{FailOrigin, Initiator, Ms, NodeHealth, NodeStanding};
 pub use output::{

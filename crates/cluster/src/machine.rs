@@ -194,11 +194,11 @@ impl ClusterMachine {
         ToldView { current_epoch: self.epochs.current, claim }
     }
 
-    /// Whether this node announces NOFAILOVER: the directive says so, or the node is a replica, which cannot
-    /// be elected as long as nothing here stands for election: without the flag it would hold back replicas
-    /// that can.
+    /// Whether this node announces NOFAILOVER: the directive says so, or the node is a replica that never
+    /// stands for election. Without the flag it would hold back replicas that do.
     pub(crate) fn wants_no_failover(&self) -> bool {
-        self.settings.replica_no_failover || self.table.me().is_replica()
+        let never_stands = !self.settings.stands_for_election && self.table.me().is_replica();
+        self.settings.replica_no_failover || never_stands
     }
 
     /// The file has to be written again.

@@ -26,6 +26,8 @@ pub struct ClusterSettings {
     pub require_full_coverage: bool,
     /// Whether this node announces NOFAILOVER as a replica.
     pub replica_no_failover: bool,
+    /// Whether the process around has this node stand for election as a replica.
+    pub stands_for_election: bool,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
     /// `cluster-manual-failover-timeout`.
@@ -115,6 +117,7 @@ impl Default for ClusterSettings {
             gossip_percent: 10,
             require_full_coverage: true,
             replica_no_failover: false,
+            stands_for_election: true,
             allow_replica_migration: true,
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,

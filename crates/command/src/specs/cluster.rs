@@ -26,6 +26,7 @@ specs! {
     CLUSTER_RESET,
     CLUSTER_SAVECONFIG,
     CLUSTER_SET_CONFIG_EPOCH,
+    CLUSTER_SETSLOT,
     CLUSTER_SHARDS,
     CLUSTER_SLAVES,
     CLUSTER_SLOTS,
@@ -71,6 +72,7 @@ pub static CLUSTER: Spec = Spec {
         &CLUSTER_RESET,
         &CLUSTER_SAVECONFIG,
         &CLUSTER_SET_CONFIG_EPOCH,
+        &CLUSTER_SETSLOT,
         &CLUSTER_SHARDS,
         &CLUSTER_SLAVES,
         &CLUSTER_SLOTS,
@@ -471,6 +473,37 @@ pub static CLUSTER_SET_CONFIG_EPOCH: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CLUSTER_SET_CONFIG_EPOCH,
+};
+
+/// `CLUSTER SETSLOT`
+pub static CLUSTER_SETSLOT: Spec = Spec {
+    full_name: "cluster|setslot",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(4),
+    flags: CHANGE.or(Flags::MAY_REPLICATE),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[
+        integer("slot"),
+        one_of(
+            "subcommand",
+            &[
+                string("importing").after("IMPORTING").shown_as("node-id"),
+                string("migrating").after("MIGRATING").shown_as("node-id"),
+                string("node").after("NODE").shown_as("node-id"),
+                token("stable", "STABLE"),
+            ],
+        ),
+        integer("timeout").after("TIMEOUT").optional().since("8.0.0"),
+    ],
+    tips: &[],
+    history: &[("8.0.0", "TIMEOUT.")],
+    summary: "Opens a slot for a move by hand, closes it, or gives it an owner.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_SETSLOT,
 };
 
 /// `CLUSTER SHARDS`

@@ -17,6 +17,8 @@ pub(crate) fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
         gossip_percent: u8::try_from(config.int(param::CLUSTER_MESSAGE_GOSSIP_PERC)).unwrap_or(100),
         require_full_coverage: config.bool(param::CLUSTER_REQUIRE_FULL_COVERAGE),
         replica_no_failover: config.bool(param::CLUSTER_REPLICA_NO_FAILOVER),
+        // Nothing here elects a replica yet.
+        stands_for_election: false,
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
         manual_failover_timeout_ms: config.uint(param::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
         blacklist_ttl_s: config.uint(param::CLUSTER_BLACKLIST_TTL),

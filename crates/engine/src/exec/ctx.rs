@@ -14,7 +14,7 @@ use sluice_base::SessionKey;
 use sluice_command::Spec;
 use sluice_commands::{Args, DataHandler, KeyRights, Limits, Renames, Run, check_route};
 use sluice_config::{Config, param};
-use sluice_keyspace::{Dataset, DbRef, Keyspace};
+use sluice_keyspace::{Dataset, DbRef, Effects, Keyspace};
 use sluice_numbers::commandlog::CommandLog;
 use sluice_numbers::facts::Facts;
 use sluice_numbers::hot_keys::HotKeys;
@@ -183,6 +183,10 @@ pub struct ClusterCtx<'a> {
     pub config: &'a Config,
     /// How far this server is in the stream of its shard.
     pub offset: u64,
+    /// Whether this server follows a primary.
+    pub is_replica: bool,
+    /// What the command leaves to be told.
+    pub effects: &'a mut Effects,
     /// The data, for numbers of keys.
     pub keyspace: &'a Keyspace,
     /// Where the reply goes.

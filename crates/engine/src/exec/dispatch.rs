@@ -145,17 +145,25 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let Engine { control, keyspace, .. } = self;
+        let Engine { control, keyspace, effects, .. } = self;
         let Control { cluster, config, replication, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
             return Err(CmdError::text("ERR This instance has cluster support disabled"));
         };
         let mut outbox = std::mem::take(&mut session.outbox);
-        let reply = Reply::new(&mut outbox, session.caller.proto);
-        let (now, may_wait) = (unit.now, unit.standing.row().may_wait);
-        let offset = replication.stream.offset;
-        let result =
-            run(&mut ClusterCtx { now, session, mode, config, offset, keyspace, reply, may_wait }, args);
+        let mut ctx = ClusterCtx {
+            now: unit.now,
+            session,
+            mode,
+            config,
+            offset: replication.stream.offset,
+            is_replica: replication.replica.is_some(),
+            effects,
+            keyspace,
+            reply: Reply::new(&mut outbox, session.caller.proto),
+            may_wait: unit.standing.row().may_wait,
+        };
+        let result = run(&mut ctx, args);
         session.outbox = outbox;
         result
     }

@@ -5,6 +5,7 @@
 mod change;
 mod map_replies;
 mod read;
+mod setslot;
 
 use crate::exec::ctx::{Handler, Route, SessionCtx, route};
 use sluice_command::specs::cluster as specs;
@@ -31,6 +32,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_RESET, Handler::Cluster(change::reset)),
     route(&specs::CLUSTER_SAVECONFIG, Handler::Cluster(change::saveconfig)),
     route(&specs::CLUSTER_SET_CONFIG_EPOCH, Handler::Cluster(change::set_config_epoch)),
+    route(&specs::CLUSTER_SETSLOT, Handler::Cluster(setslot::setslot)),
     route(&specs::CLUSTER_SHARDS, Handler::Cluster(map_replies::shards)),
     route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
     route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),

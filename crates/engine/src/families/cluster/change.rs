@@ -12,9 +12,9 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 const NO_SLOT: CmdError = CmdError::text("ERR Invalid or out of range slot");
 
 /// Gives a command to the machine, and waits for the answer.
-fn execute(ctx: &mut ClusterCtx<'_>, command: ClusterCommand<'_>) -> Run {
+pub(super) fn execute(ctx: &mut ClusterCtx<'_>, command: ClusterCommand<'_>) -> Run {
     let client = ctx.client_line();
-    if !ctx.may_wait {
+    if !ctx.may_wait || ctx.session.caller.is_primary() {
         return answer(ctx, |ctx| ctx.mode.machine.execute_at_once(ctx.now, &client, &command));
     }
     let ticket = ctx.mode.ticket(ctx.session.key);
@@ -33,7 +33,7 @@ fn answer(ctx: &mut ClusterCtx<'_>, execute: impl FnOnce(&mut ClusterCtx<'_>) ->
     Ok(Outcome::Done)
 }
 
-fn slot(args: Args<'_>, at: usize) -> Result<HashSlot, CmdError> {
+pub(super) fn slot(args: Args<'_>, at: usize) -> Result<HashSlot, CmdError> {
     let number = args.int(at).ok().and_then(|number| u16::try_from(number).ok());
     number.and_then(HashSlot::new).ok_or(NO_SLOT)
 }

@@ -1,6 +1,7 @@
 //! DEBUG: tools for the server's developers, and for tests. What tests of other servers expect is here as far
 //! as it means something in this one.
 
+mod cluster;
 mod common;
 mod load_aof;
 mod protocol;
@@ -64,12 +65,47 @@ const SUBS: &[Sub] = &[
         0..=0,
         config_rewrite,
     ),
+    sub(
+        "CLOSE-CLUSTER-LINK-ON-PACKET-DROP",
+        "(0|1)",
+        "Whether a link of the cluster ends whose message is dropped.",
+        1..=1,
+        cluster::close_on_drop,
+    ),
+    sub(
+        "CLUSTERLINK",
+        "KILL (TO|FROM|ALL) <node-id>",
+        "Ends the links of the cluster with a node.",
+        3..=3,
+        cluster::kill_links,
+    ),
     sub("DICT-RESIZING", "(0|1)", "Whether the indexes of keys shrink by themselves.", 1..=1, |ctx, args| {
         ctx.control.debug.resizing = switch(args, 2);
         ok(ctx)
     }),
     sub("DIGEST", "", "A fingerprint of all data.", 0..=0, digest_all),
     sub("DIGEST-VALUE", "[<key> ...]", "A fingerprint of each key's value.", 0..=ANY, digest_values),
+    sub(
+        "DISABLE-CLUSTER-RANDOM-PING",
+        "(0|1)",
+        "Whether nodes of the cluster are pinged only when that is due.",
+        1..=1,
+        cluster::disable_random_ping,
+    ),
+    sub(
+        "DISABLE-CLUSTER-RECONNECTION",
+        "(0|1)",
+        "Whether lost links of the cluster stay lost.",
+        1..=1,
+        cluster::disable_reconnection,
+    ),
+    sub(
+        "DROP-CLUSTER-PACKET-FILTER",
+        "<type>",
+        "Drops messages of the cluster of a type; -2 drops all, -1 none.",
+        1..=1,
+        cluster::drop_packets,
+    ),
     sub("ERROR", "<text>", "Replies with that error.", 1..=1, |ctx, args| {
         // Not an error of this command: nothing counts it.
         ctx.reply.error(args.at(2));
