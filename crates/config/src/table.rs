@@ -382,7 +382,7 @@ params! {
             "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
     }
     Cluster {
-        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().refused(NO_CLUSTER).later(CLUSTER),
+        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().later(CLUSTER),
             "Be a node of a cluster.";
         CLUSTER_CONFIG_FILE: Text = text("cluster-config-file", "nodes.conf").immutable().checked(check::cluster_config_file).later(CLUSTER),
             "File in which the node keeps what it knows of the cluster; not for editing.";

@@ -27,10 +27,11 @@ pub use render::render;
 
 use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now};
+use sluice_cluster::{ClusterInput, SavedCluster};
 use sluice_commands::{Migration, Progress, SlowRead};
 use sluice_config::Config;
 use sluice_engine::ProcessClock;
-use sluice_engine::{Action, Engine, JudgedUsers, LoadEnded, LoadJob, Seeds, Slice};
+use sluice_engine::{Action, BusOrder, Engine, JudgedUsers, LoadEnded, LoadJob, Seeds, Slice};
 use sluice_resp::{AuthState, ParseLimits, Parser, Requests, State, Value, decode};
 use sluice_session::{ClientAddress, Closing, Medium};
 use sluice_snapshot::LoadThread;
@@ -63,6 +64,10 @@ pub struct Rig {
     pub reads: Vec<(SessionKey, Box<SlowRead>)>,
     /// Microseconds that loads have waited.
     pub slept_us: u64,
+    /// Whether writes of `nodes.conf` are left in [`Rig::orders`]; otherwise each succeeds at once.
+    pub holds_saves: bool,
+    /// What the node of a cluster asks of the process, but for writes that have succeeded.
+    pub orders: Vec<BusOrder>,
     /// The attempt for which the link to the primary has asked for a connection that is not made yet.
     link_asked: Option<u64>,
 }
@@ -123,7 +128,36 @@ impl Rig {
             reads: Vec::new(),
             migrations: Vec::new(),
             slept_us: 0,
+            holds_saves: false,
+            orders: Vec::new(),
             link_asked: None,
+        }
+    }
+
+    /// A node of a cluster that this file describes, or a new one, with these directives on top of the
+    /// defaults.
+    pub fn node(saved: Option<&SavedCluster>, directives: &[(&str, &str)]) -> Rig {
+        let mut rig = Rig::with(&[&[("cluster-enabled", "yes")], directives].concat());
+        rig.engine.begin_cluster(saved, &[], &mut rig.process);
+        rig.end_iteration();
+        rig
+    }
+
+    /// Has the node know of an event.
+    pub fn step_cluster(&mut self, input: &ClusterInput<'_>) {
+        self.engine.step_cluster(input, &mut self.process);
+        self.end_iteration();
+    }
+
+    /// Takes what the node asks of the process; writes succeed at once unless they are held.
+    fn take_orders(&mut self) {
+        while let Some(order) = self.engine.next_bus_order() {
+            match order {
+                BusOrder::Persist { generation, .. } if !self.holds_saves => {
+                    self.engine.step_cluster(&ClusterInput::Saved { generation }, &mut self.process);
+                }
+                other => self.orders.push(other),
+            }
         }
     }
 
@@ -190,6 +224,7 @@ impl Rig {
             self.engine.save_slice(0, &mut self.process);
         }
         self.engine.end_iteration(&mut self.process);
+        self.take_orders();
         self.collect();
     }
 

@@ -1,6 +1,218 @@
-//! Behaviour of the commands of a cluster that every server answers.
+//! A node of a cluster: CLUSTER's commands, their answers and when these come, and what every server answers.
 
+use sluice_cluster::{
+    ClusterEpoch, ClusterInput, HashSlot, NodeAddress, NodeId, NodeLabels, OwnLine, SavedCluster, SavedNode,
+    SavedRole, ShardId, SlotSet,
+};
+use sluice_engine::BusOrder;
 use sluice_testkit::Rig;
+
+const ME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+const REPLICA: &str = "cccccccccccccccccccccccccccccccccccccccc";
+
+fn id(text: &str) -> NodeId {
+    NodeId::parse(text.as_bytes()).unwrap()
+}
+
+fn slots(ranges: &[(u16, u16)]) -> SlotSet {
+    let mut set = SlotSet::EMPTY;
+    for slot in ranges.iter().flat_map(|(first, last)| *first..=*last) {
+        set.insert(HashSlot::new(slot).unwrap());
+    }
+    set
+}
+
+fn node(text: &str, port: u16, role: SavedRole, slots: SlotSet) -> SavedNode {
+    let shard = match role {
+        SavedRole::Replica(Some(primary)) => primary.to_string(),
+        SavedRole::Replica(None) | SavedRole::Primary | SavedRole::Unknown => text.to_owned(),
+    };
+    SavedNode {
+        id: id(text),
+        address: NodeAddress { ip: "10.0.0.1".into(), tcp_port: port, tls_port: 0, bus_port: port + 10_000 },
+        labels: NodeLabels::default(),
+        shard: ShardId::parse(shard.as_bytes()),
+        role,
+        is_failed: false,
+        is_without_address: false,
+        no_failover: false,
+        config_epoch: ClusterEpoch(u64::from(port)),
+        slots,
+    }
+}
+
+/// Two primaries, of which this node is the first, and a replica of the second.
+fn two_shards() -> SavedCluster {
+    SavedCluster {
+        me: node(ME, 7000, SavedRole::Primary, slots(&[(0, 8191)])),
+        own_line: OwnLine::Whole,
+        others: vec![
+            node(OTHER, 7001, SavedRole::Primary, slots(&[(8192, 16383)])),
+            node(REPLICA, 7002, SavedRole::Replica(Some(id(OTHER))), SlotSet::EMPTY),
+        ],
+        migrating: Vec::new(),
+        importing: Vec::new(),
+        epochs: Some((ClusterEpoch(7001), ClusterEpoch(0))),
+    }
+}
+
+#[test]
+fn cb_k1_without_cluster_mode_every_subcommand_says_so() {
+    let mut rig = Rig::new();
+    for line in ["CLUSTER HELP", "CLUSTER NODES", "CLUSTER ADDSLOTS 1", "CLUSTER MEET a 1"] {
+        rig.check(line, "-ERR This instance has cluster support disabled");
+    }
+    rig.check("CLUSTER foo", "-ERR unknown subcommand 'foo'. Try CLUSTER HELP.");
+    rig.check("CLUSTER INFO x", "-ERR wrong number of arguments for 'cluster|info' command");
+}
+
+#[test]
+fn cb_k10_k18_errors_are_the_references() {
+    let mut rig = Rig::node(None, &[]);
+    let myself = rig.run("CLUSTER MYID").trim_matches('"').to_owned();
+    for (line, error) in [
+        ("meet 127.0.0.1 abc", "Invalid base port specified: abc"),
+        ("meet 127.0.0.1 99999", "Port number is out of range"),
+        ("meet 127.0.0.1 0", "Port number is out of range"),
+        ("meet 127.0.0.1 -5", "Port number is out of range"),
+        ("meet 127.0.0.1 60000", "Cluster bus port number is out of range"),
+        ("meet 127.0.0.1 6000 abc", "Invalid bus port specified: abc"),
+        ("meet 127.0.0.1 6000 99999", "Cluster bus port number is out of range"),
+        ("meet 127.0.0.1 6000 0", "Cluster bus port number is out of range"),
+        ("meet foo 6000", "Invalid node address specified: foo:6000"),
+        (
+            "meet foo 6000 1 2",
+            "unknown subcommand or wrong number of arguments for 'meet'. Try CLUSTER HELP.",
+        ),
+        ("addslots 1 a", "Invalid or out of range slot"),
+        ("addslots 1 16384", "Invalid or out of range slot"),
+        ("addslots -1", "Invalid or out of range slot"),
+        ("addslots 1 1", "Slot 1 specified multiple times"),
+        ("addslotsrange 1 2 3", "wrong number of arguments for 'cluster|addslotsrange' command"),
+        ("delslotsrange 1 2 3", "wrong number of arguments for 'cluster|delslotsrange' command"),
+        ("addslotsrange 3 1", "start slot number 3 is greater than end slot number 1"),
+        ("addslotsrange 1 x", "Invalid or out of range slot"),
+        ("addslotsrange 0 16383 0 16383 0 16383", "Slot 0 specified multiple times"),
+        ("delslots 5", "Slot 5 is already unassigned"),
+        ("forget abc", "Unknown node abc"),
+        ("replicate abc", "Unknown node abc"),
+        ("replicate NO", "Unknown node NO"),
+        (
+            "replicate NO ONE X",
+            "unknown subcommand or wrong number of arguments for 'replicate'. Try CLUSTER HELP.",
+        ),
+        (
+            "replicate a b",
+            "unknown subcommand or wrong number of arguments for 'replicate'. Try CLUSTER HELP.",
+        ),
+        ("reset foo", "syntax error"),
+        ("reset SOFT x", "unknown subcommand or wrong number of arguments for 'reset'. Try CLUSTER HELP."),
+        ("set-config-epoch abc", "value is not an integer or out of range"),
+        ("set-config-epoch -1", "Invalid config epoch specified: -1"),
+        ("count-failure-reports abc", "Unknown node abc"),
+        ("replicas abc", "Unknown node abc"),
+        ("setslot 1 foo", "Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"),
+        ("setslot 1 node abc", "Unknown node abc"),
+        ("setslot x stable", "Invalid or out of range slot"),
+        ("setslot 1 importing abc", "I don't know about node abc"),
+        ("setslot 1 migrating abc", "I'm not the owner of hash slot 1"),
+        ("setslot 1 stable TIMEOUT", "Missing timeout value"),
+        ("setslot 1 stable TIMEOUT -1", "timeout is negative"),
+        ("setslot 1 stable TIMEOUT x", "timeout is not an integer or out of range"),
+    ] {
+        rig.check(&format!("CLUSTER {line}"), &format!("-ERR {error}"));
+    }
+    rig.check(&format!("CLUSTER REPLICATE {myself}"), "-ERR Can't replicate myself");
+    rig.check(&format!("CLUSTER FORGET {myself}"), "-ERR I tried hard but I can't forget myself...");
+    rig.check(&format!("CLUSTER SETSLOT 1 IMPORTING {myself}"), "-ERR Target node is myself");
+}
+
+#[test]
+fn cb_k25_an_answer_waits_until_its_file_is_durable_and_nobody_else_does() {
+    let mut rig = Rig::node(None, &[]);
+    rig.holds_saves = true;
+    let operator = rig.connect();
+    rig.argv_unread(operator, &[b"CLUSTER", b"ADDSLOTSRANGE", b"0", b"16383"]);
+    assert_eq!(rig.output(operator), b"", "the file is not durable");
+    rig.check("PING", "+PONG");
+    let saves: Vec<_> =
+        rig.orders.drain(..).filter(|order| matches!(order, BusOrder::Persist { .. })).collect();
+    let [BusOrder::Persist { generation, file }] = &saves[..] else { panic!("one write: {saves:?}") };
+    assert!(file.contains(" 0-16383\n"), "{file}");
+    rig.step_cluster(&ClusterInput::Saved { generation: *generation });
+    assert_eq!(rig.output(operator), b"+OK\r\n");
+    // An error tells of nothing new.
+    rig.check("CLUSTER ADDSLOTS 1", "-ERR Slot 1 is already busy");
+}
+
+#[test]
+fn cb_k8_in_a_transaction_the_answer_comes_at_once() {
+    let mut rig = Rig::node(None, &[]);
+    rig.holds_saves = true;
+    rig.check("MULTI", "+OK");
+    rig.check("CLUSTER ADDSLOTS 1 2", "+QUEUED");
+    rig.check("CLUSTER ADDSLOTS 2 3", "+QUEUED");
+    rig.check("EXEC", "[+OK, -ERR Slot 2 is already busy]");
+    assert!(rig.run("CLUSTER NODES").contains(" 1-2\\n"), "{}", rig.run("CLUSTER NODES"));
+}
+
+#[test]
+fn cb_k30_nodes_are_lines() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000"), ("cluster-announce-ip", "10.0.0.1")]);
+    let text = rig.run("CLUSTER NODES");
+    let lines: Vec<Vec<&str>> =
+        text.trim_matches('"').split_terminator("\\n").map(|line| line.split(' ').collect()).collect();
+    let columns = |line: &[&str]| [&line[..4], &line[6..]].concat().join(" ");
+    let shown: Vec<String> = lines.iter().map(|line| columns(line)).collect();
+    let expected = [
+        format!("{ME} 10.0.0.1:7000@17000 myself,master - 7000 connected 0-8191"),
+        format!("{OTHER} 10.0.0.1:7001@17001 master - 7001 disconnected 8192-16383"),
+        format!("{REPLICA} 10.0.0.1:7002@17002 slave {OTHER} 7001 disconnected"),
+    ];
+    assert_eq!(shown, expected, "{text}");
+    let lines = rig.run(&format!("CLUSTER REPLICAS {OTHER}"));
+    assert!(lines.starts_with(&format!("[\"{REPLICA} ")) && !lines.contains("\\n"), "{lines}");
+    rig.check(&format!("CLUSTER SLAVES {REPLICA}"), "-ERR The specified node is not a master");
+}
+
+#[test]
+fn cb_k31_slots_name_the_owner_and_replicas_that_have_data() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000"), ("cluster-announce-ip", "10.0.0.1")]);
+    let node = |port: u16, id: &str| format!("[\"10.0.0.1\", :{port}, \"{id}\", []]");
+    let expected = format!("[[:0, :8191, {}], [:8192, :16383, {}]]", node(7000, ME), node(7001, OTHER));
+    rig.check("CLUSTER SLOTS", &expected);
+    // Kept, and the same.
+    rig.check("CLUSTER SLOTS", &expected);
+    rig.check("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK");
+    let node = |port: u16, id: &str| format!("[nil, :{port}, \"{id}\", [\"ip\", \"10.0.0.1\"]]");
+    let expected = format!("[[:0, :8191, {}], [:8192, :16383, {}]]", node(7000, ME), node(7001, OTHER));
+    rig.check("CLUSTER SLOTS", &expected);
+}
+
+#[test]
+fn cb_o5_a_slot_is_given_away_when_its_keys_are_gone() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    rig.check(&format!("CLUSTER SETSLOT 100 MIGRATING {REPLICA}"), "-ERR Target node is not a master");
+    rig.check(&format!("CLUSTER SETSLOT 100 MIGRATING {OTHER}"), "+OK");
+    let text = rig.run("CLUSTER NODES");
+    assert!(text.contains(&format!("0-8191 [100->-{OTHER}]\\n")), "{text}");
+    rig.check(&format!("CLUSTER SETSLOT 100 NODE {OTHER}"), "+OK");
+    let text = rig.run("CLUSTER NODES");
+    assert!(text.contains(" 0-99 101-8191\\n"), "{text}");
+    assert!(text.contains(" 100 8192-16383"), "{text}");
+}
+
+#[test]
+fn cb_k18_reset_forgets_the_others_and_the_slots() {
+    let mut rig = Rig::node(Some(&two_shards()), &[]);
+    rig.check("CLUSTER RESET", "+OK");
+    let text = rig.run("CLUSTER NODES");
+    assert!(text.contains(ME) && !text.contains(OTHER) && !text.contains("0-8191"), "{text}");
+    rig.check("CLUSTER RESET HARD", "+OK");
+    assert!(!rig.run("CLUSTER NODES").contains(ME));
+    rig.check("CLUSTER SLOTS", "[]");
+}
 
 #[test]
 fn the_wish_to_read_from_replicas_is_shown_until_it_is_taken_back() {

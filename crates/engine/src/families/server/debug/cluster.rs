@@ -4,7 +4,7 @@ use super::common::ok;
 use super::switch;
 use crate::exec::ctx::DebugCtx;
 use sluice_cluster::{
-    BusDebug, ClusterAnswer, ClusterCommand, LinkDirection, OnPacketDrop, PacketFilter, Switch,
+    BusDebug, ClusterAnswer, ClusterCommand, LinkDirection, NodeId, OnPacketDrop, PacketFilter, Switch,
 };
 use sluice_commands::{Args, CmdError, Run};
 
@@ -52,18 +52,20 @@ fn disabled(args: Args<'_>) -> Switch {
 /// CLUSTERLINK KILL: ends the links with a node.
 pub(super) fn kill_links(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if !args.is(2, "KILL") {
-        return Err(CmdError::Syntax);
+        return Err(super::unknown(args));
     }
-    let direction = if args.is(3, "TO") {
-        LinkDirection::To
-    } else if args.is(3, "FROM") {
-        LinkDirection::From
-    } else if args.is(3, "ALL") {
-        LinkDirection::All
-    } else {
-        return Err(CmdError::owned([b"ERR Unknown direction ", args.at(3)].concat()));
-    };
+    let directions = [("TO", LinkDirection::To), ("FROM", LinkDirection::From), ("ALL", LinkDirection::All)];
+    let named = directions.into_iter().find(|(word, _)| args.is(3, word));
     let mode = ctx.control.cluster.as_mut().ok_or(NO_CLUSTER)?;
+    // The reference looks for the node first.
+    let id = NodeId::parse(args.at(4)).filter(|id| mode.machine.offset(id).is_some());
+    let (Some(_), Some((_, direction))) = (id, named) else {
+        let (text, word): (&[u8], _) = match id {
+            None => (b"ERR Unknown node ", args.at(4)),
+            Some(_) => (b"ERR Unknown direction ", args.at(3)),
+        };
+        return Err(CmdError::owned([text, word].concat()));
+    };
     let command = ClusterCommand::KillLinks { direction, node: args.at(4) };
     match mode.machine.execute_at_once(ctx.now, "", &command) {
         ClusterAnswer::Error(text) => Err(CmdError::owned(text)),
