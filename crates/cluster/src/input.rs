@@ -35,7 +35,7 @@ pub enum ClusterInput<'a> {
     /// How far this node is in the replication stream (N-8): as a primary its own offset, as a replica what
     /// it has processed.
     Offset(u64),
-    /// The slots that have keys: at the start, and as the answer to [`crate::ClusterOutput::AskKeys`].
+    /// The slots that have keys, when the data of the start are loaded.
     KeysIn(&'a SlotSet),
     /// A command of a client.
     Command { ticket: Ticket, client: &'a str, command: ClusterCommand<'a> },

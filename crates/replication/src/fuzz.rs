@@ -15,6 +15,7 @@ pub fn fuzz_primary(data: &[u8]) {
         credentials: None,
         port: 1,
         address: b"",
+        node_id: None,
         version: "9.0.0",
         resume: (how & 1 > 0).then_some(&point),
         dual_channel: how & 2 > 0,

@@ -377,6 +377,8 @@ pub struct Announced {
     pub rdb_only: bool,
     /// It wants no keys in it.
     pub without_keys: bool,
+    /// The id by which it is a node of this server's cluster.
+    pub node_id: Option<Box<str>>,
 }
 
 /// When a session ends.

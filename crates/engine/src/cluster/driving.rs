@@ -96,6 +96,12 @@ impl Engine {
             mode.machine.step(now, &ClusterInput::Tick);
             mode.forget_offsets();
         }
+        if !self.is_loading()
+            && let Some(mode) = &mut self.control.cluster
+            && std::mem::take(&mut mode.keys_to_check)
+        {
+            self.tell_slots_with_keys(process);
+        }
         self.take_cluster_outputs(process);
         self.advance_emptying(process);
     }
@@ -148,7 +154,6 @@ impl Engine {
             }
             ClusterOutput::EmptySlots(slots) => self.empty_slots(&slots, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
-            ClusterOutput::AskKeys => self.tell_slots_with_keys(process),
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process.recent()),
             ClusterOutput::Unpause => {
                 self.control.end_pause();

@@ -33,6 +33,8 @@ pub(crate) struct ClusterMode {
     pub(crate) orders: VecDeque<BusOrder>,
     /// Slots of other nodes whose keys are being deleted.
     pub(crate) emptying: SlotSet,
+    /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
+    pub(crate) keys_to_check: bool,
     /// When the machine's cron is due next, monotonic ns.
     pub(crate) next_tick_ns: u64,
     /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
@@ -133,6 +135,7 @@ impl ClusterMode {
             last_ticket: 0,
             orders: VecDeque::new(),
             emptying: SlotSet::EMPTY,
+            keys_to_check: true,
             next_tick_ns: 0,
             replies: BTreeMap::new(),
             debug: BusDebug::default(),

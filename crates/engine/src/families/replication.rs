@@ -3,6 +3,7 @@
 //! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after
 //! that gets no reply. A replica that was away goes on where it was, as far as the backlog reaches.
 
+use crate::cluster::mode::ClusterMode;
 use crate::exec::ctx::{Handler, Route, ServerCtx, route};
 use crate::families::replica::asked_by;
 use crate::host::action::Action;
@@ -13,6 +14,7 @@ use sluice_base::LogLevel;
 use sluice_base::num::parse_i64;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{Now, hex};
+use sluice_cluster::NodeId;
 use sluice_command::specs::{generic, server as specs};
 use sluice_commands::{Args, CmdError, LocalWait, Outcome, ReplyMode, Run, WaitFor, until_zero};
 use sluice_config::param;
@@ -255,7 +257,8 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             return Ok(Outcome::Done);
         }
         let announced = ctx.session.caller.origin.announced.get_or_insert_default();
-        announce(announced, &ctx.control.replication.stream, args, i)?;
+        let cluster = ctx.control.cluster.as_deref();
+        announce(announced, &ctx.control.replication.stream, cluster, args, i)?;
     }
     ctx.reply.ok();
     Ok(Outcome::Done)
@@ -340,6 +343,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8], aof: Option<&[u8]>) {
 fn announce(
     announced: &mut Announced,
     stream: &ReplicationStream,
+    cluster: Option<&ClusterMode>,
     args: Args<'_>,
     i: usize,
 ) -> Result<(), CmdError> {
@@ -386,7 +390,10 @@ fn announce(
         let unknown = || CmdError::owned(format!("ERR Unrecognized RDB client id {id}"));
         announced.rdb_client = Some(known.ok_or_else(unknown)?);
     } else if args.is(i, "SET-CLUSTER-NODE-ID") {
-        return Err(CmdError::text("ERR This instance has cluster support disabled"));
+        let mode = cluster.ok_or(CmdError::text("ERR This instance has cluster support disabled"))?;
+        let known = NodeId::parse(text).filter(|id| mode.machine.offset(id).is_some());
+        let unknown = || CmdError::owned([b"ERR Unknown node ", text].concat());
+        announced.node_id = Some(known.ok_or_else(unknown)?.to_string().into());
     } else {
         return Err(CmdError::owned(
             [b"ERR Unrecognized REPLCONF option: ", until_zero(args.at(i))].concat(),

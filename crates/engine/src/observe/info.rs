@@ -6,6 +6,7 @@
 //! that does not exist here has the value that the reference shows while the feature is not used.
 
 mod client_memory;
+pub(crate) mod cluster;
 mod exporter;
 mod numbers;
 mod sections;

@@ -49,6 +49,7 @@ impl Engine {
         let resume = self.resume_point();
         let may_connect = !self.is_loading();
         let skips_checksum = self.skips_checksum();
+        let node_id = self.control.cluster.as_ref().map(|mode| mode.id().to_string());
         let Control { replication, config, .. } = &mut self.control;
         let Some(role) = replication.replica.quietly().as_mut() else { return };
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
@@ -63,6 +64,7 @@ impl Engine {
                 .then_some(Credentials { user: (!user.is_empty()).then_some(user), password }),
             port: u16::try_from(port).unwrap_or(0),
             address: config.bytes(param::REPLICA_ANNOUNCE_IP),
+            node_id: node_id.as_deref().map(str::as_bytes),
             version: COMPATIBLE,
             dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
             skips_checksum,

@@ -441,7 +441,33 @@ fields! {
         LATENCY_PERCENTILES_USEC: record("latency_percentiles_usec_*", "cmd", "percentiles of a command's duration, microseconds");
     }
     "Cluster" {
-        CLUSTER_ENABLED: gauge("cluster_enabled", Count, "always 0").metric("redis_cluster_enabled");
+        CLUSTER_ENABLED: gauge("cluster_enabled", Count, "1: the server is a node of a cluster").metric("redis_cluster_enabled");
+    }
+    "Cluster Info" {
+        CLUSTER_STATE: text("cluster_state", "`ok` or `fail`: whether the cluster serves, as this node sees it");
+        CLUSTER_SLOTS_ASSIGNED: gauge("cluster_slots_assigned", Count, "slots that have an owner").metric("redis_cluster_slots_assigned");
+        CLUSTER_SLOTS_OK: gauge("cluster_slots_ok", Count, "slots whose owner is well").metric("redis_cluster_slots_ok");
+        CLUSTER_SLOTS_PFAIL: gauge("cluster_slots_pfail", Count, "slots whose owner this node does not reach").metric("redis_cluster_slots_pfail");
+        CLUSTER_SLOTS_FAIL: gauge("cluster_slots_fail", Count, "slots whose owner has failed").metric("redis_cluster_slots_fail");
+        CLUSTER_NODES_PFAIL: gauge("cluster_nodes_pfail", Count, "nodes that this node does not reach");
+        CLUSTER_NODES_FAIL: gauge("cluster_nodes_fail", Count, "nodes that have failed, as a quorum holds");
+        CLUSTER_VOTING_NODES_PFAIL: gauge("cluster_voting_nodes_pfail", Count, "primaries with slots that this node does not reach");
+        CLUSTER_VOTING_NODES_FAIL: gauge("cluster_voting_nodes_fail", Count, "primaries with slots that have failed");
+        CLUSTER_KNOWN_NODES: gauge("cluster_known_nodes", Count, "nodes, this one included").metric("redis_cluster_known_nodes");
+        CLUSTER_SIZE: gauge("cluster_size", Count, "primaries with slots").metric("redis_cluster_size");
+        CLUSTER_CURRENT_EPOCH: gauge("cluster_current_epoch", Count, "the highest epoch that is known").metric("redis_cluster_current_epoch");
+        CLUSTER_MY_EPOCH: gauge("cluster_my_epoch", Count, "the epoch of this node, or of its primary").metric("redis_cluster_my_epoch");
+        CLUSTER_MESSAGES_SENT_BY_TYPE: counter("cluster_stats_messages_*_sent", Count, "messages of the bus of a type that were queued").label("type");
+        CLUSTER_MESSAGES_SENT: counter("cluster_stats_messages_sent", Count, "messages of the bus that were queued").metric("redis_cluster_messages_sent_total");
+        CLUSTER_MESSAGES_RECEIVED_BY_TYPE: counter("cluster_stats_messages_*_received", Count, "messages of the bus of a type that were received").label("type");
+        CLUSTER_MESSAGES_RECEIVED: counter("cluster_stats_messages_received", Count, "messages of the bus that were received").metric("redis_cluster_messages_received_total");
+        CLUSTER_BYTES_SENT: counter("cluster_stats_bytes_sent", Bytes, "bytes sent on the bus");
+        CLUSTER_BYTES_RECEIVED: counter("cluster_stats_bytes_received", Bytes, "bytes received on the bus");
+        CLUSTER_PUBSUB_BYTES_SENT: counter("cluster_stats_pubsub_bytes_sent", Bytes, "of these, bytes of published messages");
+        CLUSTER_PUBSUB_BYTES_RECEIVED: counter("cluster_stats_pubsub_bytes_received", Bytes, "of these, bytes of published messages");
+        CLUSTER_MODULE_BYTES_SENT: counter("cluster_stats_module_bytes_sent", Bytes, "always 0");
+        CLUSTER_MODULE_BYTES_RECEIVED: counter("cluster_stats_module_bytes_received", Bytes, "bytes of messages of modules");
+        CLUSTER_LINKS_BUFFER_LIMIT_EXCEEDED: counter("total_cluster_links_buffer_limit_exceeded", Count, "links of the bus that were closed because too much waited on them");
     }
     "Scripting Engines" {
         ENGINES_COUNT: gauge("engines_count", Count, "always 1");

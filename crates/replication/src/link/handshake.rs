@@ -29,6 +29,7 @@ enum Awaited {
     Address,
     Capabilities,
     Version,
+    NodeId,
     /// To PSYNC, and whether that has named a point.
     Sync {
         is_partial: bool,
@@ -179,6 +180,10 @@ impl Handshake {
         asked.push(Awaited::Capabilities);
         command(&mut bytes, &[b"REPLCONF", b"version", around.version.as_bytes()]);
         asked.push(Awaited::Version);
+        if let Some(id) = around.node_id {
+            command(&mut bytes, &[b"REPLCONF", b"set-cluster-node-id", id]);
+            asked.push(Awaited::NodeId);
+        }
         asked.reverse();
         self.asked = asked;
         out.push(LinkOutput::Send(bytes));
@@ -277,6 +282,7 @@ impl Awaited {
             Awaited::Address => "ip-address",
             Awaited::Capabilities => "capa",
             Awaited::Version => "VERSION",
+            Awaited::NodeId => "SET-CLUSTER-NODE-ID",
             Awaited::Pong | Awaited::Auth | Awaited::Sync { .. } => "",
         }
     }

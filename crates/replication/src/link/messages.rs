@@ -64,6 +64,8 @@ pub struct Surroundings<'a> {
     pub port: u16,
     /// The address that is announced, if any.
     pub address: &'a [u8],
+    /// The id of this server as a node of a cluster; none without cluster mode.
+    pub node_id: Option<&'a [u8]>,
     /// The version that is announced.
     pub version: &'a str,
     /// Whether the snapshot may come on a connection of its own.

@@ -44,6 +44,7 @@ impl Bed {
             address: self.address,
             dual_channel: self.dual_channel,
             skips_checksum: self.skips_checksum,
+            node_id: None,
             version: "9.1.2",
             may_connect: self.may_connect,
             resume: self.resume.as_ref(),

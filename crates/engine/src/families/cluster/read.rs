@@ -2,11 +2,11 @@
 
 use crate::cluster::endpoint::AskingClient;
 use crate::exec::ctx::ClusterCtx;
-use sluice_cluster::{ClusterInfo, ClusterState};
+use crate::observe::info;
 use sluice_command::derive;
 use sluice_command::specs::cluster as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run, reply_lines};
-use std::fmt::Write as _;
+use sluice_numbers::info::lines::Lines;
 
 pub(super) fn help(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
     reply_lines(&mut ctx.reply, &derive::help::lines(&specs::CLUSTER));
@@ -24,68 +24,10 @@ pub(super) fn myshardid(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
 }
 
 pub(super) fn info(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
-    let mut text = String::new();
-    for (name, value) in info_fields(&ctx.mode.machine.info()) {
-        // A string takes all that is written.
-        let _ = write!(text, "{name}:{value}\r\n");
-    }
-    ctx.reply.verbatim(b"txt", text.as_bytes());
+    let mut lines = Lines::new();
+    info::cluster::write(&ctx.mode.machine.info(), &mut lines);
+    ctx.reply.verbatim(b"txt", &lines.into_bytes());
     Ok(Outcome::Done)
-}
-
-/// Types of messages in the order and with the names of CLUSTER INFO, by their number on the wire.
-const COUNTED: [&str; 11] = [
-    "ping",
-    "pong",
-    "meet",
-    "fail",
-    "publish",
-    "auth-req",
-    "auth-ack",
-    "update",
-    "mfstart",
-    "module",
-    "publishshard",
-];
-
-/// The fields of CLUSTER INFO, in order (V-2).
-pub(crate) fn info_fields(info: &ClusterInfo) -> Vec<(String, String)> {
-    let mut fields = Vec::new();
-    let mut add =
-        |name: &str, value: &dyn std::fmt::Display| fields.push((name.to_owned(), value.to_string()));
-    let state = match info.state {
-        ClusterState::Ok => "ok",
-        ClusterState::Fail => "fail",
-    };
-    add("cluster_state", &state);
-    add("cluster_slots_assigned", &(info.slots.ok + info.slots.pfail + info.slots.fail));
-    add("cluster_slots_ok", &info.slots.ok);
-    add("cluster_slots_pfail", &info.slots.pfail);
-    add("cluster_slots_fail", &info.slots.fail);
-    add("cluster_nodes_pfail", &info.nodes_pfail);
-    add("cluster_nodes_fail", &info.nodes_fail);
-    add("cluster_voting_nodes_pfail", &info.voting_nodes_pfail);
-    add("cluster_voting_nodes_fail", &info.voting_nodes_fail);
-    add("cluster_known_nodes", &info.known_nodes);
-    add("cluster_size", &info.size);
-    add("cluster_current_epoch", &info.current_epoch);
-    add("cluster_my_epoch", &info.my_epoch);
-    let statistics = &info.statistics;
-    for (counts, end) in [(&statistics.sent, "sent"), (&statistics.received, "received")] {
-        for (name, count) in COUNTED.iter().zip(counts).filter(|(_, count)| **count > 0) {
-            add(&format!("cluster_stats_messages_{name}_{end}"), count);
-        }
-        add(&format!("cluster_stats_messages_{end}"), &counts.iter().sum::<u64>());
-    }
-    add("cluster_stats_bytes_sent", &statistics.bytes_sent);
-    add("cluster_stats_bytes_received", &statistics.bytes_received);
-    add("cluster_stats_pubsub_bytes_sent", &statistics.pubsub_bytes_sent);
-    add("cluster_stats_pubsub_bytes_received", &statistics.pubsub_bytes_received);
-    // Nobody here sends a module's message.
-    add("cluster_stats_module_bytes_sent", &0);
-    add("cluster_stats_module_bytes_received", &statistics.module_bytes_received);
-    add("total_cluster_links_buffer_limit_exceeded", &statistics.buffer_limit_exceeded);
-    fields
 }
 
 pub(super) fn nodes(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {

@@ -531,8 +531,6 @@ pub(super) fn cpu(view: &View<'_>, out: &mut dyn Sink) {
 
 pub(super) fn modules(_: &View<'_>, _: &mut dyn Sink) {}
 
-pub(super) fn nothing(_: &View<'_>, _: &mut dyn Sink) {}
-
 pub(super) fn commandstats(view: &View<'_>, out: &mut dyn Sink) {
     for (spec, stats) in sluice_command::table::ALL.iter().zip(&view.stats.commands) {
         if stats.calls == 0 && stats.rejected == 0 && stats.failed == 0 {

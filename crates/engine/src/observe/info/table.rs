@@ -1,5 +1,6 @@
 //! The sections of INFO, in their order.
 
+use super::cluster;
 use super::exporter;
 use super::sections;
 use super::view::View;
@@ -41,7 +42,7 @@ const SECTIONS: &[Section] = &[
     section("errorstats", "Errorstats", Shown::ByDefault, sections::errorstats),
     section("latencystats", "Latencystats", Shown::InAll, sections::latencystats),
     section("cluster", "Cluster", Shown::ByDefault, sections::cluster),
-    section("cluster_info", "Cluster Info", Shown::InAll, sections::nothing),
+    section("cluster_info", "Cluster Info", Shown::InAll, cluster::section),
     section("scriptingengines", "Scripting Engines", Shown::InAll, sections::scripting_engines),
     section("hotkeys", "Hotkeys", Shown::InAll, sections::hot_keys),
     section("keyspace", "Keyspace", Shown::ByDefault, sections::keyspace),

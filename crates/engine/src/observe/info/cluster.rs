@@ -1,0 +1,67 @@
+//! The section `cluster_info` of INFO, which CLUSTER INFO shows alone.
+
+use super::view::View;
+use sluice_cluster::{ClusterInfo, ClusterState};
+use sluice_numbers::info::fields::field;
+use sluice_numbers::info::sink::Sink;
+
+/// Types of messages as CLUSTER INFO names them, by their number on the wire.
+const TYPES: [&str; 11] = [
+    "ping",
+    "pong",
+    "meet",
+    "fail",
+    "publish",
+    "auth-req",
+    "auth-ack",
+    "update",
+    "mfstart",
+    "module",
+    "publishshard",
+];
+
+/// The section; nothing without cluster mode.
+pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
+    if let Some(mode) = &view.control.cluster {
+        write(&mode.machine.info(), out);
+    }
+}
+
+/// The fields in the reference's order (V-2).
+pub(crate) fn write(info: &ClusterInfo, out: &mut dyn Sink) {
+    let slots = &info.slots;
+    let state = match info.state {
+        ClusterState::Ok => "ok",
+        ClusterState::Fail => "fail",
+    };
+    out.add(field::CLUSTER_STATE, state);
+    out.add(field::CLUSTER_SLOTS_ASSIGNED, slots.ok + slots.pfail + slots.fail);
+    out.add(field::CLUSTER_SLOTS_OK, slots.ok);
+    out.add(field::CLUSTER_SLOTS_PFAIL, slots.pfail);
+    out.add(field::CLUSTER_SLOTS_FAIL, slots.fail);
+    out.add(field::CLUSTER_NODES_PFAIL, info.nodes_pfail);
+    out.add(field::CLUSTER_NODES_FAIL, info.nodes_fail);
+    out.add(field::CLUSTER_VOTING_NODES_PFAIL, info.voting_nodes_pfail);
+    out.add(field::CLUSTER_VOTING_NODES_FAIL, info.voting_nodes_fail);
+    out.add(field::CLUSTER_KNOWN_NODES, info.known_nodes);
+    out.add(field::CLUSTER_SIZE, info.size);
+    out.add(field::CLUSTER_CURRENT_EPOCH, info.current_epoch.0);
+    out.add(field::CLUSTER_MY_EPOCH, info.my_epoch.0);
+    let statistics = &info.statistics;
+    for (name, count) in TYPES.iter().zip(statistics.sent).filter(|(_, count)| *count > 0) {
+        out.add_at(field::CLUSTER_MESSAGES_SENT_BY_TYPE, name, count);
+    }
+    out.add(field::CLUSTER_MESSAGES_SENT, statistics.sent.iter().sum::<u64>());
+    for (name, count) in TYPES.iter().zip(statistics.received).filter(|(_, count)| *count > 0) {
+        out.add_at(field::CLUSTER_MESSAGES_RECEIVED_BY_TYPE, name, count);
+    }
+    out.add(field::CLUSTER_MESSAGES_RECEIVED, statistics.received.iter().sum::<u64>());
+    out.add(field::CLUSTER_BYTES_SENT, statistics.bytes_sent);
+    out.add(field::CLUSTER_BYTES_RECEIVED, statistics.bytes_received);
+    out.add(field::CLUSTER_PUBSUB_BYTES_SENT, statistics.pubsub_bytes_sent);
+    out.add(field::CLUSTER_PUBSUB_BYTES_RECEIVED, statistics.pubsub_bytes_received);
+    // No server here sends a module's message.
+    out.add(field::CLUSTER_MODULE_BYTES_SENT, 0u64);
+    out.add(field::CLUSTER_MODULE_BYTES_RECEIVED, statistics.module_bytes_received);
+    out.add(field::CLUSTER_LINKS_BUFFER_LIMIT_EXCEEDED, statistics.buffer_limit_exceeded);
+}
