@@ -11,7 +11,7 @@ use crate::replication::role::RoleWanted;
 use sluice_base::Now;
 use sluice_cluster::{
     BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HashSlot, LinkKey, RoleChange,
-    SavedCluster, SlotSet, Synchronisation, Ticket,
+    SavedCluster, SlotSet, StartRefused, Synchronisation, Ticket,
 };
 use sluice_commands::WaitFor;
 use sluice_config::param;
@@ -28,8 +28,25 @@ impl Engine {
         self.control.config.bool(param::CLUSTER_ENABLED)
     }
 
-    /// Begins to be a node: as the file says, or as a new node where there is none. `local` are the machine's
-    /// addresses. To be called before the first request, and before the data are loaded.
+    /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the
+    /// machine's addresses. To be called before the first request, and before the data are loaded.
+    ///
+    /// # Errors
+    /// The line of the file that cannot be read, and why.
+    pub fn start_cluster(
+        &mut self,
+        file: Option<&[u8]>,
+        local: &[IpAddr],
+        process: &mut dyn Process,
+    ) -> Result<(), StartRefused> {
+        let settings = Arc::new(settings::of(&self.control.config, BusDebug::default()));
+        let (now, seed) = (process.now(), self.rng.next_u64());
+        self.become_node(Cluster::start(now, settings, seed, file, local)?, process);
+        Ok(())
+    }
+
+    /// As [`Engine::start_cluster`], from what a file would say: for tests.
+    #[doc(hidden)]
     pub fn begin_cluster(
         &mut self,
         saved: Option<&SavedCluster>,
@@ -42,6 +59,10 @@ impl Engine {
             Some(saved) => Cluster::load(now, settings, seed, saved, local),
             None => Cluster::new(now, settings, seed),
         };
+        self.become_node(machine, process);
+    }
+
+    fn become_node(&mut self, machine: Cluster, process: &mut dyn Process) {
         self.control.cluster = Some(Box::new(ClusterMode::new(machine)));
         self.control.epoch.advance();
         self.take_cluster_outputs(process);

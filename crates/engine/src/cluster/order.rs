@@ -47,7 +47,7 @@ pub enum BusOrder {
         /// What the file makes durable.
         generation: Generation,
         /// The text of the file.
-        file: Arc<str>,
+        file: Arc<[u8]>,
     },
     /// End the process with status 1: `nodes.conf` cannot be written.
     End,
