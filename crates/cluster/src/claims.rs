@@ -4,7 +4,7 @@ use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::NodeIx;
-use crate::output::{ClusterOutput, Synchronisation};
+use crate::output::{ClusterOutput, LostSlots, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::send;
 use crate::slots::{HashSlot, SlotSet};
@@ -40,19 +40,25 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
             gone.insert(slot);
         }
     }
-    empty(m, gone, "I have keys for slots that are assigned to another node. Deleting keys in the slots");
+    empty(m, gone, LostSlots::FoundAtStart);
 }
 
 /// Deletes the keys of slots.
-fn empty(m: &mut ClusterMachine, slots: SlotSet, why: &str) {
+fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     if slots.is_empty() {
         return;
     }
     for slot in slots.iter() {
         m.keys.strays.remove(slot);
     }
-    log!(m, Notice, "{why}: {} slot(s)", slots.len());
-    m.out.push_back(ClusterOutput::EmptySlots(Box::new(slots)));
+    let text = match why {
+        LostSlots::TakenOver => "Deleting keys in dirty slots",
+        LostSlots::FoundAtStart => {
+            "I have keys for slots that are assigned to another node. Deleting keys in the slots"
+        }
+    };
+    log!(m, Notice, "{text}: {} slot(s)", slots.len());
+    m.out.push_back(ClusterOutput::EmptySlots { slots: Box::new(slots), why });
 }
 
 /// What a claim has changed.
@@ -241,7 +247,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     let mine = m.table.primary_of(my_ix);
     let dirty = std::mem::replace(&mut m.keys.dirty, SlotSet::EMPTY);
     if (lost == 0 && !gave_up) || m.table.node(mine).slot_count > 0 {
-        return empty(m, dirty, "Deleting keys in dirty slots");
+        return empty(m, dirty, LostSlots::TakenOver);
     }
     if same_shard || m.settings.allow_replica_migration {
         log!(
@@ -261,7 +267,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
             m.name(sender),
             m.table.node(sender).shown_shard()
         );
-        empty(m, dirty, "Deleting keys in dirty slots");
+        empty(m, dirty, LostSlots::TakenOver);
     }
 }
 

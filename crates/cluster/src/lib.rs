@@ -59,8 +59,8 @@ pub use input::{
 pub use link_key::LinkKey;
 pub use node::{FailOrigin, Initiator, Ms, NodeHealth, NodeStanding};
 pub use output::{
-    BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, MapNode, PublishScope,
-    RoleChange, SlotMap, Synchronisation, Ticket,
+    BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, LostSlots, MapNode,
+    PublishScope, RoleChange, SlotMap, Synchronisation, Ticket,
 };
 pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
 pub use settings::{BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, SaveBehavior, Switch};

@@ -66,8 +66,11 @@ pub enum ClusterOutput {
     Role(RoleChange),
     /// What the gate reads, whole.
     Slots(Arc<SlotMap>),
-    /// Delete the keys of slots that another node owns (E-15, R30).
-    EmptySlots(Box<SlotSet>),
+    /// Delete the keys of slots that another node owns.
+    EmptySlots {
+        slots: Box<SlotSet>,
+        why: LostSlots,
+    },
     /// End subscriptions to sharded channels of these slots (P-6).
     ChannelsGone(Box<SlotSet>),
     /// Hold client writes, expiry, eviction and traffic to replicas (M3).
@@ -85,6 +88,15 @@ pub enum ClusterOutput {
     Log(LogLevel, String),
     /// The process has to end (N-22).
     End(ExitReason),
+}
+
+/// How slots with keys came to be another node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostSlots {
+    /// The other node has taken them from this one (E-15).
+    TakenOver,
+    /// The data that were loaded at the start have keys of them (R30).
+    FoundAtStart,
 }
 
 /// Why the process has to end.

@@ -20,7 +20,7 @@ pub mod snapshot;
 pub mod spool;
 pub mod stream_spool;
 
-pub use free_name::{FreeName, keep_as_loaded, second_name};
+pub use free_name::{FreeName, keep_as_loaded, keep_data, second_name};
 pub use of_process::of_process;
 pub use real::Real;
 pub use replacement::Replacement;

@@ -137,7 +137,11 @@ impl Rig {
     /// A node of a cluster that this file describes, or a new one, with these directives on top of the
     /// defaults.
     pub fn node(saved: Option<&SavedCluster>, directives: &[(&str, &str)]) -> Rig {
-        let mut rig = Rig::with(&[&[("cluster-enabled", "yes")], directives].concat());
+        // Nodes with other directives have other ids.
+        let rng =
+            directives.iter().flat_map(|(_, value)| value.bytes()).fold(3, |sum, byte| sum + u64::from(byte));
+        let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng };
+        let mut rig = Rig::seeded(seeds, &[&[("cluster-enabled", "yes")], directives].concat());
         rig.engine.begin_cluster(saved, &[], &mut rig.process);
         rig.end_iteration();
         rig

@@ -75,7 +75,8 @@ fn cl_e15_e16_a_primary_follows_the_replica_that_took_over() {
         role_changes(&network, 0)[..],
         [RoleChange::ReplicaOf { synchronisation: Synchronisation::Partial, .. }]
     ));
-    let emptied = network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)));
+    let emptied =
+        network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots { .. }));
     assert!(!emptied, "E-15 (a): a replica's keys are its primary's to delete");
 }
 
@@ -166,7 +167,7 @@ fn cl_e10_e15_a_slot_taken_by_a_higher_epoch_is_emptied_here() {
     network.command(1, ClusterCommand::BumpEpoch);
     network.run(1_000);
     let emptied = network.peers[0].seen.iter().find_map(|output| match output {
-        ClusterOutput::EmptySlots(slots) => Some(slots.clone()),
+        ClusterOutput::EmptySlots { slots, .. } => Some(slots.clone()),
         _ => None,
     });
     assert_eq!(emptied.unwrap().iter().collect::<Vec<_>>(), [slot]);
@@ -207,7 +208,7 @@ fn cl_r30_keys_of_another_wait_for_its_own_claim() {
     network.step(0, &ClusterInput::KeysIn(&keys));
     network.run(1_000);
     let is_emptied = |network: &Network| {
-        network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)))
+        network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots { .. }))
     };
     assert!(!is_emptied(&network), "the owner has not spoken");
     let ip = network.peers[2].ip;

@@ -149,7 +149,8 @@ fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
     keys.insert(HashSlot::new(3).unwrap());
     network.step(0, &ClusterInput::KeysIn(&keys));
     network.run(1_000);
-    let emptied = network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots(_)));
+    let emptied =
+        network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots { .. }));
     assert!(!emptied, "S-34");
     let slots: Vec<HashSlot> = file.me.slots.iter().collect();
     assert_eq!(network.command(0, ClusterCommand::AddSlots { slots: &slots }), ClusterAnswer::Ok);

@@ -173,7 +173,7 @@ impl Engine {
                     self.control.epoch.advance();
                 }
             }
-            ClusterOutput::EmptySlots(slots) => self.empty_slots(&slots, process),
+            ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process.recent()),
             ClusterOutput::Unpause => {

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::exec::between_units::BetweenUnits;
 use crate::host::process::Process;
 use sluice_base::LogLevel;
-use sluice_cluster::{HashSlot, SlotSet};
+use sluice_cluster::{HashSlot, LostSlots, SlotSet};
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 use sluice_scripts::functions::Functions;
 
@@ -24,14 +24,53 @@ fn access(process: &mut dyn Process) -> Access {
 }
 
 impl Engine {
-    /// Has the keys of these slots deleted from now on.
-    pub(super) fn empty_slots(&mut self, slots: &SlotSet, process: &mut dyn Process) {
+    /// Has the keys of these slots deleted from now on. Ahead of the first deletion of keys that were loaded
+    /// at the start, the files that were loaded get a second name; where they do not, the keys stay, and
+    /// nobody is served them.
+    pub(super) fn empty_slots(&mut self, slots: &SlotSet, why: LostSlots, process: &mut dyn Process) {
+        if why == LostSlots::FoundAtStart && !self.keep_loaded_files(slots, process) {
+            return;
+        }
         let Some(mode) = &mut self.control.cluster else { return };
         for slot in slots.iter() {
             process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
             mode.emptying.insert(slot);
         }
         self.advance_emptying(process);
+    }
+
+    /// Keeps the files that were loaded at the start, once; whether they are kept.
+    fn keep_loaded_files(&mut self, slots: &SlotSet, process: &mut dyn Process) -> bool {
+        let Some(mode) = &mut self.control.cluster else { return false };
+        if mode.has_kept_files {
+            return true;
+        }
+        let ending = format!("before-slots-{}", process.now().unix_s());
+        let kept = process.keep_data_files(&self.control.config, &ending);
+        mode.has_kept_files = kept.is_ok();
+        let databases = 0..self.keyspace.databases();
+        let keys: usize = databases
+            .map(|number| {
+                let db = self.keyspace.db(number);
+                slots.iter().map(|slot| db.slot_len(slot.number())).sum::<usize>()
+            })
+            .sum();
+        let line = match &kept {
+            Ok(names) if names.is_empty() => {
+                format!("{keys} keys of {} slots of other nodes are deleted", slots.len())
+            }
+            Ok(names) => format!(
+                "{keys} keys of {} slots of other nodes are deleted; the data as they were loaded are kept as {}",
+                slots.len(),
+                names.join(", ")
+            ),
+            Err(reason) => format!(
+                "{keys} keys of {} slots of other nodes stay, because the files that were loaded cannot be kept: {reason}",
+                slots.len()
+            ),
+        };
+        process.log(LogLevel::Warning, &line);
+        kept.is_ok()
     }
 
     /// Deletes keys of foreign slots for about a millisecond, if there are any.

@@ -31,6 +31,8 @@ pub(crate) struct ClusterMode {
     pub(crate) last_ticket: u64,
     /// What the process is to do, in order.
     pub(crate) orders: VecDeque<BusOrder>,
+    /// The files that were loaded at the start have a second name.
+    pub(crate) has_kept_files: bool,
     /// Slots of other nodes whose keys are being deleted.
     pub(crate) emptying: SlotSet,
     /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
@@ -134,6 +136,7 @@ impl ClusterMode {
             waiting: BTreeMap::new(),
             last_ticket: 0,
             orders: VecDeque::new(),
+            has_kept_files: false,
             emptying: SlotSet::EMPTY,
             keys_to_check: true,
             next_tick_ns: 0,

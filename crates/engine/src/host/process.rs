@@ -94,6 +94,16 @@ pub trait SnapshotFiles {
     /// line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
+    /// Gives the files of the data, snapshot and append-only file, a second name each, which ends in `ending`:
+    /// what takes their place loses nothing. The names; none in a process without files.
+    ///
+    /// # Errors
+    /// Why a file has no second name, for the log.
+    fn keep_data_files(&mut self, config: &Config, ending: &str) -> Result<Vec<String>, String> {
+        let _ = (config, ending);
+        Ok(Vec::new())
+    }
+
     /// The snapshot file of this name in the working directory, not opened yet: another thread reads it.
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource>;
 }

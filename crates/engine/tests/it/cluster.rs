@@ -1,8 +1,8 @@
 //! A node of a cluster: CLUSTER's commands, their answers and when these come, and what every server answers.
 
 use sluice_cluster::{
-    ClusterEpoch, ClusterInput, HashSlot, NodeAddress, NodeId, NodeLabels, OwnLine, SavedCluster, SavedNode,
-    SavedRole, ShardId, SlotSet,
+    ClusterEpoch, ClusterInput, DialMoment, HashSlot, LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine,
+    SavedCluster, SavedNode, SavedRole, ShardId, SlotSet,
 };
 use sluice_engine::BusOrder;
 use sluice_testkit::Rig;
@@ -213,6 +213,127 @@ fn cb_k18_reset_forgets_the_others_and_the_slots() {
     rig.check("CLUSTER RESET HARD", "+OK");
     assert!(!rig.run("CLUSTER NODES").contains(ME));
     rig.check("CLUSTER SLOTS", "[]");
+}
+
+/// Nodes whose buses are joined: what one sends the other receives at once.
+struct Buses {
+    nodes: Vec<(u16, Rig)>,
+    /// Both ends of each connection: node and link.
+    joined: Vec<[(usize, LinkKey); 2]>,
+}
+
+impl Buses {
+    fn new(nodes: Vec<(u16, Rig)>) -> Buses {
+        Buses { nodes, joined: Vec::new() }
+    }
+
+    fn other_end(&self, end: (usize, LinkKey)) -> Option<(usize, LinkKey)> {
+        self.joined.iter().find_map(|ends| match ends {
+            [one, other] if *one == end => Some(*other),
+            [other, one] if *one == end => Some(*other),
+            _ => None,
+        })
+    }
+
+    /// Lets time pass, and all arrive that is sent meanwhile.
+    fn pass_ms(&mut self, ms: u64) {
+        for _ in 0..ms / 100 {
+            for at in 0..self.nodes.len() {
+                self.nodes[at].1.pass_ms(100);
+                self.nodes[at].1.cron();
+                self.nodes[at].1.end_iteration();
+            }
+            while (0..self.nodes.len()).any(|at| self.carry_out(at)) {}
+        }
+    }
+
+    /// Does what a node asks for; whether that was anything.
+    fn carry_out(&mut self, at: usize) -> bool {
+        let orders = std::mem::take(&mut self.nodes[at].1.orders);
+        let any = !orders.is_empty();
+        for order in orders {
+            match order {
+                BusOrder::Dial { link, port, .. } => self.dial(at, link, port),
+                BusOrder::Send { link, message, lane } => {
+                    let sent = ClusterInput::Sent { link, lane, bytes: message.len() };
+                    self.nodes[at].1.step_cluster(&sent);
+                    if let Some((to, link)) = self.other_end((at, link)) {
+                        let input = ClusterInput::ReceivedMessage { link, bytes: &message };
+                        self.nodes[to].1.step_cluster(&input);
+                    }
+                }
+                BusOrder::Close { link } => {
+                    if let Some((to, link)) = self.other_end((at, link)) {
+                        self.nodes[to].1.step_cluster(&ClusterInput::Closed { link });
+                    }
+                    self.joined.retain(|ends| !ends.contains(&(at, link)));
+                }
+                BusOrder::Resolve { .. } | BusOrder::Persist { .. } | BusOrder::End => {
+                    panic!("not asked for here: {order:?}")
+                }
+            }
+        }
+        any
+    }
+
+    fn dial(&mut self, at: usize, link: LinkKey, port: u16) {
+        let Some(to) = self.nodes.iter().position(|(own, _)| own + 10_000 == port) else {
+            let moment = DialMoment::Later;
+            return self.nodes[at].1.step_cluster(&ClusterInput::DialFailed { link, moment });
+        };
+        let ip = "10.0.0.1".parse().unwrap();
+        let rig = &mut self.nodes[to].1;
+        let accepted = rig.engine.accept_bus_link(ip, ip, &mut rig.process).expect("there is room");
+        self.joined.push([(at, link), (to, accepted)]);
+        self.nodes[at].1.step_cluster(&ClusterInput::Connected { link });
+    }
+}
+
+fn node_at(port: u16) -> (u16, Rig) {
+    (port, Rig::node(None, &[("port", &port.to_string()), ("cluster-announce-ip", "10.0.0.1")]))
+}
+
+#[test]
+fn cl_g12_two_nodes_meet_and_serve_once_all_slots_have_an_owner() {
+    let mut buses = Buses::new(vec![node_at(7000), node_at(7001)]);
+    buses.nodes[0].1.check("CLUSTER ADDSLOTSRANGE 0 8191", "+OK");
+    buses.nodes[1].1.check("CLUSTER ADDSLOTSRANGE 8192 16383", "+OK");
+    buses.nodes[1].1.check("CLUSTER SET-CONFIG-EPOCH 2", "+OK");
+    buses.nodes[0].1.check("CLUSTER MEET 10.0.0.1 7001", "+OK");
+    buses.pass_ms(5_000);
+    for (port, rig) in &mut buses.nodes {
+        let info = rig.run("CLUSTER INFO");
+        assert!(
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2"),
+            "{port}: {info}"
+        );
+        let nodes = rig.run("CLUSTER NODES");
+        assert!(nodes.contains(" connected 0-8191\\n") && nodes.contains(" connected 8192-16383"), "{nodes}");
+        assert_eq!(rig.run("CLUSTER LINKS").matches("direction").count(), 2);
+    }
+}
+
+#[test]
+fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
+    let directives = [("port", "7000"), ("cluster-enabled", "yes"), ("cluster-announce-ip", "10.0.0.1")];
+    let mut rig = Rig::with(&directives);
+    rig.check("DEBUG POPULATE 300", "+OK");
+    rig.engine.begin_cluster(Some(&two_shards()), &[], &mut rig.process);
+    let mut buses = Buses::new(vec![(7000, rig)]);
+    buses.pass_ms(5_000);
+    buses.nodes[0].1.check("DBSIZE", ":300");
+    // The owner comes: the node whose file names these two.
+    let (me, replica) = (two_shards().me, two_shards().others.remove(1));
+    let saved = SavedCluster { me: two_shards().others.remove(0), others: vec![me, replica], ..two_shards() };
+    let other = Rig::node(Some(&saved), &[("port", "7001"), ("cluster-announce-ip", "10.0.0.1")]);
+    buses.nodes.push((7001, other));
+    buses.pass_ms(5_000);
+    let rig = &mut buses.nodes[0].1;
+    let kept: usize =
+        (0..300).filter(|n| sluice_base::key_slot(format!("key:{n}").as_bytes()) < 8192).count();
+    rig.check("DBSIZE", &format!(":{kept}"));
+    let line = format!("{} keys of ", 300 - kept);
+    assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(&line)), "{:?}", rig.process.log);
 }
 
 #[test]

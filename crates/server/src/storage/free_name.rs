@@ -4,6 +4,7 @@ use super::Storage;
 use super::replacement::folder_of;
 use crate::os::plain_error;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Names to be tried: that of a file with an ending, or the ending alone where the two are too long together.
@@ -82,6 +83,34 @@ pub fn keep_as_loaded(storage: &dyn Storage, file: &Path) -> Result<Option<Strin
     Ok(Some(second.file_name().unwrap_or_default().display().to_string()))
 }
 
+/// Gives the snapshot, and the files in the folder of an append-only file whose names begin with its name,
+/// second names that end in `ending`, durably. Those names; files that are not there are left out. Cost: a
+/// link for each file, however large.
+pub fn keep_data(
+    storage: &dyn Storage,
+    snapshot: &Path,
+    (folder, log): (&Path, &[u8]),
+    ending: &str,
+) -> io::Result<Vec<String>> {
+    let mut files = vec![snapshot.to_owned()];
+    if storage.is_there(folder)? {
+        let names = storage.list(folder)?;
+        files.extend(
+            names.iter().filter(|name| name.as_bytes().starts_with(log)).map(|name| folder.join(name)),
+        );
+    }
+    let mut kept = Vec::new();
+    for file in files {
+        if storage.is_there(&file)? {
+            let second = FreeName::beside(&file, ending).find(storage)?;
+            storage.link(&file, &second)?;
+            storage.sync_folder(folder_of(&file))?;
+            kept.push(second.display().to_string());
+        }
+    }
+    Ok(kept)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +129,28 @@ mod tests {
         let beneath = file.join("incr");
         let error = FreeName::beside(&beneath, "cut-7").find(&Real).expect_err("no folder");
         assert_eq!(error.kind(), ErrorKind::NotADirectory);
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    #[test]
+    fn the_data_have_second_names_that_survive_what_takes_their_place() {
+        let folder = std::env::temp_dir().join(format!("sluice-keep-data-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let log = folder.join("log");
+        std::fs::create_dir_all(&log).expect("a temporary folder");
+        let snapshot = folder.join("dump.rdb");
+        for (file, text) in [("a.aof.1.base.rdb", "base"), ("a.aof.1.incr.aof", "incr"), ("other", "other")] {
+            std::fs::write(log.join(file), text).expect("writable");
+        }
+        let keep = || keep_data(&Real, &snapshot, (&log, b"a.aof"), "before-slots-7").expect("kept").len();
+        assert_eq!(keep(), 2, "there is no snapshot");
+        std::fs::write(&snapshot, "one").expect("writable");
+        assert_eq!(keep(), 5, "those of before are files of the log, too");
+        std::fs::remove_file(&snapshot).expect("there");
+        std::fs::write(&snapshot, "two").expect("writable");
+        assert_eq!(std::fs::read(folder.join("dump.rdb.before-slots-7")).expect("there"), b"one");
+        let incr = std::fs::read(log.join("a.aof.1.incr.aof.before-slots-7")).expect("there");
+        assert_eq!(incr, b"incr");
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 

@@ -1,9 +1,11 @@
 //! Snapshots as the engine asks for them, and what replicas take of them.
 
 use crate::host::Host;
+use crate::os::plain_error;
 use crate::storage;
 use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle, WriterResources};
 use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
+use sluice_config::{Config, param};
 use sluice_engine::SnapshotFiles;
 use sluice_engine::{Background, BackgroundFile, SaveError, SnapshotSink};
 use sluice_evloop::Waker;
@@ -11,6 +13,7 @@ use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is
 /// begun.
@@ -85,6 +88,13 @@ impl SnapshotFiles for Host {
         let waker = self.waker_for_background()?;
         let path = storage::snapshot::scratch_path(self.snapshots.count());
         Ok(Box::new(storage::stream_spool::begin(&self.storage, path, replicas, waker)?))
+    }
+
+    fn keep_data_files(&mut self, config: &Config, ending: &str) -> Result<Vec<String>, String> {
+        let path = |directive| Path::new(OsStr::from_bytes(config.bytes(directive))).to_owned();
+        let (folder, log) = (path(param::APPENDDIRNAME), config.bytes(param::APPENDFILENAME));
+        storage::keep_data(self.storage.as_ref(), &path(param::DBFILENAME), (&folder, log), ending)
+            .map_err(|error| plain_error(&error))
     }
 
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
