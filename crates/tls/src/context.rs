@@ -75,6 +75,8 @@ pub struct Context(Arc<Built>);
 
 struct Built {
     server: Arc<ServerConfig>,
+    /// For other nodes of the cluster, which show certificates; none without a CA certificate.
+    nodes: Option<Arc<ServerConfig>>,
     client: Option<Arc<ClientConfig>>,
     facts: Facts,
 }
@@ -110,9 +112,11 @@ impl Context {
             facts.client = Some(client_facts);
         }
         let parts = ConfigParts { provider, versions, authorities, options, now };
+        let has_authority = !parts.authorities.is_empty();
+        let nodes = has_authority.then(|| parts.nodes(Arc::clone(&pair))).transpose()?;
         let server = parts.server(pair)?;
-        let client = if parts.authorities.is_empty() { None } else { Some(parts.client(client_pair)?) };
-        Ok(Context(Arc::new(Built { server, client, facts })))
+        let client = has_authority.then(|| parts.client(client_pair)).transpose()?;
+        Ok(Context(Arc::new(Built { server, nodes, client, facts })))
     }
 
     /// Serial numbers and dates of the files.
@@ -126,6 +130,15 @@ impl Context {
     /// None today that [`Context::build`] does not give.
     pub fn accept(&self) -> Result<Session, SessionError> {
         Session::accept(Arc::clone(&self.0.server))
+    }
+
+    /// A session for a connection that another node of the cluster has made: a certificate is demanded,
+    /// whatever `tls-auth-clients` says, and no session is resumed.
+    ///
+    /// # Errors
+    /// [`SessionError::NoAuthority`] where there is no CA certificate.
+    pub fn accept_node(&self) -> Result<Session, SessionError> {
+        Session::accept(Arc::clone(self.0.nodes.as_ref().ok_or(SessionError::NoAuthority)?))
     }
 
     /// A session for a connection of ours to a server: [`Session::start`] gives its first bytes.
@@ -278,8 +291,31 @@ struct ConfigParts<'a> {
 
 impl ConfigParts<'_> {
     fn server(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, BuildError> {
+        let mut config = self.server_that_asks(self.options.client_auth, pair)?;
+        if self.options.session_caching {
+            let (size, timeout_s) = (self.options.session_cache_size, self.options.session_timeout_s);
+            config.session_storage = Arc::new(Cache::new(size, timeout_s, self.now));
+            config.ticketer = Arc::new(Tickets::new(self.provider.secure_random, timeout_s, self.now));
+        } else {
+            resume_nothing(&mut config);
+        }
+        Ok(Arc::new(config))
+    }
+
+    fn nodes(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, BuildError> {
+        let mut config = self.server_that_asks(ClientAuth::Required, pair)?;
+        // A ticket that a client was given without a certificate opens nothing here.
+        resume_nothing(&mut config);
+        Ok(Arc::new(config))
+    }
+
+    fn server_that_asks(
+        &self,
+        client_auth: ClientAuth,
+        pair: Arc<CertifiedKey>,
+    ) -> Result<ServerConfig, BuildError> {
         let authorities = Arc::clone(&self.authorities);
-        let verifier = match self.options.client_auth {
+        let verifier = match client_auth {
             ClientAuth::Required => Arc::new(ClientVerifier { authorities, is_required: true }),
             ClientAuth::Optional => Arc::new(ClientVerifier { authorities, is_required: false }),
             ClientAuth::Off => WebPkiClientVerifier::no_client_auth(),
@@ -293,15 +329,7 @@ impl ConfigParts<'_> {
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
         config.enable_secret_extraction = true;
         config.ignore_client_order = self.options.prefer_server_ciphers;
-        if self.options.session_caching {
-            let (size, timeout_s) = (self.options.session_cache_size, self.options.session_timeout_s);
-            config.session_storage = Arc::new(Cache::new(size, timeout_s, self.now));
-            config.ticketer = Arc::new(Tickets::new(self.provider.secure_random, timeout_s, self.now));
-        } else {
-            config.session_storage = Arc::new(NoServerSessionStorage {});
-            config.send_tls13_tickets = 0;
-        }
-        Ok(Arc::new(config))
+        Ok(config)
     }
 
     fn client(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ClientConfig>, BuildError> {
@@ -320,6 +348,11 @@ impl ConfigParts<'_> {
         config.enable_secret_extraction = true;
         Ok(Arc::new(config))
     }
+}
+
+fn resume_nothing(config: &mut ServerConfig) {
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
 }
 
 /// Words that rustls refuses together.
