@@ -48,9 +48,6 @@ fn prose(param: &Param) -> String {
     }
     match param.honoured {
         Honoured::Yes => {}
-        Honoured::NotYet(feature) if param.refused.is_some() => {
-            text += &format!(" (Any other value is refused; waits for {feature}.)");
-        }
         Honoured::NotYet(feature) => text += &format!(" (Without effect yet; waits for {feature}.)"),
         Honoured::Ignored(why) => text += &format!(" (Without effect: {why}.)"),
     }

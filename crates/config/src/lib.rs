@@ -13,8 +13,7 @@
 //!    outside.
 //!
 //! Where it deliberately differs from the reference: memory sizes and counts that overflow are refused
-//! instead of wrapping around; a value that has no meaning here and whose absence would be dangerous
-//! (`Param::refused`) is refused; `save` lines after an `include` still add up; a line break at the end of a
+//! instead of wrapping around; `save` lines after an `include` still add up; a line break at the end of a
 //! file is not one more empty line in a rewrite; `repl-backlog-size` has its least value in files too;
 //! addresses are quoted in a rewrite where they need it.
 //!

@@ -47,6 +47,7 @@ pub fn parse_file(
     let lines_before = text.split(|byte| *byte == b'\n').count();
     let _stopped =
         load.text(text, source, 0).and_then(|()| load.lines(options, COMMAND_LINE, 0, lines_before));
+    load.contradictions();
     match load.errors.pop() {
         Some(error) => Err(error),
         None => Ok(load.config),
@@ -62,6 +63,7 @@ pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut dyn Loader) -> (Config,
             break;
         }
     }
+    load.contradictions();
     (load.config, load.errors)
 }
 
@@ -139,6 +141,17 @@ impl<'a> Load<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Notes what is wrong with lines together that are in order one by one.
+    fn contradictions(&mut self) {
+        if self.errors.len() < self.errors_max
+            && self.config.bool(param::CLUSTER_ENABLED)
+            && self.config.replica_of().is_some()
+        {
+            let reason = "replicaof directive not allowed in cluster mode";
+            self.errors.push(self.config.cannot_apply(param::REPLICAOF, reason));
+        }
     }
 
     fn line(&mut self, line: &[u8], depth: usize, location: &dyn Fn() -> Location) -> Result<(), Failed> {

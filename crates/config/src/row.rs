@@ -20,8 +20,6 @@ pub struct Param {
     pub doc: &'static str,
     /// Whether setting it has an effect yet.
     pub honoured: Honoured,
-    /// Any value but the default is refused with this reason: where pretending would be worse than failing.
-    pub refused: Option<&'static str>,
 }
 
 /// Whether a parameter does something in this server.
@@ -321,7 +319,6 @@ impl Param {
             section: Section::General,
             doc: "",
             honoured: Honoured::Yes,
-            refused: None,
         }
     }
 
@@ -388,11 +385,6 @@ impl Param {
 
     pub(crate) const fn ignored(mut self, why: &'static str) -> Param {
         self.honoured = Honoured::Ignored(why);
-        self
-    }
-
-    pub(crate) const fn refused(mut self, reason: &'static str) -> Param {
-        self.refused = Some(reason);
         self
     }
 

@@ -26,7 +26,6 @@ const CRASH: &str = "settings of panics and crash reports";
 const MPTCP: &str = "multipath TCP";
 
 // Refused rather than ignored, where serving without the feature would be dangerous.
-const NO_CLUSTER: &str = "cluster mode is not supported by this version";
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const OLD_DATA_LAZY: &str = "the old data are always freed in the background";
@@ -382,19 +381,19 @@ params! {
             "What to do when a command from the primary or the append-only file fails: ignore, panic, panic-on-replicas.";
     }
     Cluster {
-        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable().later(CLUSTER),
+        CLUSTER_ENABLED: Bool = boolean("cluster-enabled", false).immutable(),
             "Be a node of a cluster.";
-        CLUSTER_CONFIG_FILE: Text = text("cluster-config-file", "nodes.conf").immutable().checked(check::cluster_config_file).later(CLUSTER),
+        CLUSTER_CONFIG_FILE: Text = text("cluster-config-file", "nodes.conf").immutable().checked(check::cluster_config_file),
             "File in which the node keeps what it knows of the cluster; not for editing.";
-        CLUSTER_CONFIG_SAVE_BEHAVIOR: Choice<ClusterSaveBehavior> = one_of::<ClusterSaveBehavior>("cluster-config-save-behavior", ClusterSaveBehavior::Sync as u8).later(CLUSTER),
+        CLUSTER_CONFIG_SAVE_BEHAVIOR: Choice<ClusterSaveBehavior> = one_of::<ClusterSaveBehavior>("cluster-config-save-behavior", ClusterSaveBehavior::Sync as u8),
             "What to do when that file cannot be written: end the process (sync) or go on (best-effort).";
-        CLUSTER_NODE_TIMEOUT: Int = number("cluster-node-timeout", 15000, 0, LONG).later(CLUSTER),
+        CLUSTER_NODE_TIMEOUT: Int = number("cluster-node-timeout", 15000, 0, LONG),
             "Milliseconds of silence after which a node counts as failing.";
-        CLUSTER_PORT: Int = number("cluster-port", 0, 0, 65535).immutable().later(CLUSTER),
+        CLUSTER_PORT: Int = number("cluster-port", 0, 0, 65535).immutable(),
             "Port of the cluster bus; 0 is the client port plus 10000.";
         CLUSTER_DATABASES: Int = number("cluster-databases", 1, 1, INT).immutable().later(CLUSTER),
             "Number of databases in cluster mode.";
-        CLUSTER_REQUIRE_FULL_COVERAGE: Bool = boolean("cluster-require-full-coverage", true).later(CLUSTER),
+        CLUSTER_REQUIRE_FULL_COVERAGE: Bool = boolean("cluster-require-full-coverage", true),
             "Stop answering when some slot has no node.";
         CLUSTER_ALLOW_READS_WHEN_DOWN: Bool = boolean("cluster-allow-reads-when-down", false).later(CLUSTER),
             "Answer reads of our own slots although the cluster is down.";
@@ -402,37 +401,37 @@ params! {
             "Deliver sharded messages although the cluster is down.";
         CLUSTER_REPLICA_VALIDITY_FACTOR: Int = number("cluster-replica-validity-factor", 10, 0, INT).alias("cluster-slave-validity-factor").later(CLUSTER),
             "Node timeouts without its primary after which a replica is too old to take over; 0 is never.";
-        CLUSTER_REPLICA_NO_FAILOVER: Bool = boolean("cluster-replica-no-failover", false).alias("cluster-slave-no-failover").later(CLUSTER),
+        CLUSTER_REPLICA_NO_FAILOVER: Bool = boolean("cluster-replica-no-failover", false).alias("cluster-slave-no-failover"),
             "Do not take over by ourselves.";
-        CLUSTER_MANUAL_FAILOVER_TIMEOUT: Int = number("cluster-manual-failover-timeout", 5000, 1, INT).later(CLUSTER),
+        CLUSTER_MANUAL_FAILOVER_TIMEOUT: Int = number("cluster-manual-failover-timeout", 5000, 1, INT),
             "Milliseconds that a failover by command may take.";
         CLUSTER_MIGRATION_BARRIER: Int = number("cluster-migration-barrier", 1, 0, INT).later(CLUSTER),
             "Replicas that a primary keeps before one may move to a primary without any.";
-        CLUSTER_ALLOW_REPLICA_MIGRATION: Bool = boolean("cluster-allow-replica-migration", true).later(CLUSTER),
+        CLUSTER_ALLOW_REPLICA_MIGRATION: Bool = boolean("cluster-allow-replica-migration", true),
             "Let replicas move to primaries that have none.";
-        CLUSTER_BLACKLIST_TTL: Int = number("cluster-blacklist-ttl", 60, 0, LONG).later(CLUSTER),
+        CLUSTER_BLACKLIST_TTL: Int = number("cluster-blacklist-ttl", 60, 0, LONG),
             "Seconds for which a forgotten node is not let in again.";
-        CLUSTER_LINK_SENDBUF_LIMIT: Int = bytes("cluster-link-sendbuf-limit", 0, 0, ULONG).later(CLUSTER),
+        CLUSTER_LINK_SENDBUF_LIMIT: Int = bytes("cluster-link-sendbuf-limit", 0, 0, ULONG),
             "Bytes that may wait on one link of the bus; 0 is no limit.";
-        CLUSTER_ANNOUNCE_IP: Text = optional("cluster-announce-ip").checked(check::announced_ip).later(CLUSTER),
+        CLUSTER_ANNOUNCE_IP: Text = optional("cluster-announce-ip").checked(check::announced_ip),
             "Address that the node reports instead of the one that others see.";
-        CLUSTER_ANNOUNCE_CLIENT_IPV4: Text = optional("cluster-announce-client-ipv4").checked(check::ipv4).later(CLUSTER),
+        CLUSTER_ANNOUNCE_CLIENT_IPV4: Text = optional("cluster-announce-client-ipv4").checked(check::ipv4),
             "IPv4 address that clients are told.";
-        CLUSTER_ANNOUNCE_CLIENT_IPV6: Text = optional("cluster-announce-client-ipv6").checked(check::ipv6).later(CLUSTER),
+        CLUSTER_ANNOUNCE_CLIENT_IPV6: Text = optional("cluster-announce-client-ipv6").checked(check::ipv6),
             "IPv6 address that clients are told.";
-        CLUSTER_ANNOUNCE_HOSTNAME: Text = optional("cluster-announce-hostname").checked(check::hostname).later(CLUSTER),
+        CLUSTER_ANNOUNCE_HOSTNAME: Text = optional("cluster-announce-hostname").checked(check::hostname),
             "Host name that the node reports.";
-        CLUSTER_ANNOUNCE_HUMAN_NODENAME: Text = optional("cluster-announce-human-nodename").checked(check::nodename).later(CLUSTER),
+        CLUSTER_ANNOUNCE_HUMAN_NODENAME: Text = optional("cluster-announce-human-nodename").checked(check::nodename),
             "Name of the node in logs.";
-        CLUSTER_ANNOUNCE_PORT: Int = number("cluster-announce-port", 0, 0, 65535).later(CLUSTER),
+        CLUSTER_ANNOUNCE_PORT: Int = number("cluster-announce-port", 0, 0, 65535),
             "Client port that the node reports; 0 is its own.";
-        CLUSTER_ANNOUNCE_TLS_PORT: Int = number("cluster-announce-tls-port", 0, 0, 65535).later(CLUSTER),
+        CLUSTER_ANNOUNCE_TLS_PORT: Int = number("cluster-announce-tls-port", 0, 0, 65535),
             "TLS port that the node reports; 0 is its own.";
-        CLUSTER_ANNOUNCE_BUS_PORT: Int = number("cluster-announce-bus-port", 0, 0, 65535).later(CLUSTER),
+        CLUSTER_ANNOUNCE_BUS_PORT: Int = number("cluster-announce-bus-port", 0, 0, 65535),
             "Port of the bus that the node reports; 0 is its own.";
-        CLUSTER_ANNOUNCE_CLIENT_PORT: Int = number("cluster-announce-client-port", 0, 0, 65535).later(CLUSTER),
+        CLUSTER_ANNOUNCE_CLIENT_PORT: Int = number("cluster-announce-client-port", 0, 0, 65535),
             "Port that clients are told; 0 is the reported one.";
-        CLUSTER_ANNOUNCE_CLIENT_TLS_PORT: Int = number("cluster-announce-client-tls-port", 0, 0, 65535).later(CLUSTER),
+        CLUSTER_ANNOUNCE_CLIENT_TLS_PORT: Int = number("cluster-announce-client-tls-port", 0, 0, 65535),
             "TLS port that clients are told; 0 is the reported one.";
         CLUSTER_PREFERRED_ENDPOINT_TYPE: Choice<EndpointType> = one_of::<EndpointType>("cluster-preferred-endpoint-type", EndpointType::Ip as u8).later(CLUSTER),
             "What redirections name: ip, hostname or unknown-endpoint.";
@@ -606,9 +605,9 @@ params! {
             "Bytes loaded until INFO shows them, 256 KiB at most. Clients are served all the time.";
         AOF_DISABLE_AUTO_GC: Bool = boolean("aof-disable-auto-gc", false).hidden(),
             "Keep append-only files that a rewrite has made superfluous.";
-        CLUSTER_PING_INTERVAL: Int = number("cluster-ping-interval", 0, 0, LONG).hidden().later(CLUSTER),
+        CLUSTER_PING_INTERVAL: Int = number("cluster-ping-interval", 0, 0, LONG).hidden(),
             "Milliseconds between pings on the bus; 0 follows the node timeout.";
-        CLUSTER_MESSAGE_GOSSIP_PERC: Int = number("cluster-message-gossip-perc", 10, 1, 100).hidden().later(CLUSTER),
+        CLUSTER_MESSAGE_GOSSIP_PERC: Int = number("cluster-message-gossip-perc", 10, 1, 100).hidden(),
             "Percent of the known nodes that one message tells about.";
     }
 }

@@ -175,11 +175,7 @@ pub(crate) enum Onto {
 impl Param {
     /// The value that `words` mean, given that the parameter holds `old`; the error is the reason to show.
     pub(crate) fn parse(&self, words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
-        let value = self.kind.parse(words, old, onto)?;
-        match self.refused {
-            Some(reason) if value != self.kind.default_value() => Err(reason.into()),
-            _ => Ok(value),
-        }
+        self.kind.parse(words, old, onto)
     }
 }
 

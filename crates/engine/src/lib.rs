@@ -24,6 +24,7 @@ mod users;
 mod waiting;
 
 pub use crate::cluster::order::BusOrder;
+pub use crate::cluster::settings::bus_port;
 pub use crate::host::process::AofBacklog;
 pub use crate::persistence::loading::LoadJob;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};

@@ -9,6 +9,7 @@
 
 mod aof;
 mod batches;
+mod bus;
 mod main_channel;
 mod main_thread;
 mod moves;
@@ -18,6 +19,7 @@ mod shutdown;
 mod timing;
 
 use crate::aof::Folder;
+use crate::bus::Bus;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
 use crate::connection::transport::Transport;
@@ -31,13 +33,14 @@ use crate::loader;
 use crate::metrics::message::MetricsSettings;
 use crate::metrics::{MetricsEndpoint, is_guarded};
 use crate::migrate::{MigrationSource, Migrator};
-use crate::net::handshakes::{Begin, HandshakeOutcome, Handshakes};
+use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole, Handshakes};
 use crate::net::{Endpoint, Stream, tls};
 use crate::os::plain_error;
 use crate::replica::PrimaryConnections;
 use crate::signals::{self, Signals};
 use crate::slow_reads::SlowReads;
 use crate::test_switches;
+use crate::threads::Thread;
 use crate::users::loads::UserLoads;
 use batches::Batches;
 use save_pace::SavePace;
@@ -76,6 +79,8 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("close", Server::close),
     ("write", Server::write),
     ("close who failed", Server::close),
+    // Behind the end of the engine's iteration, in which the cron of a cluster's node runs.
+    ("drive the bus", Server::drive_bus),
     ("flush to I/O threads", Server::flush),
     ("save", Server::save),
     ("sample", Server::sample),
@@ -98,6 +103,8 @@ pub struct Server {
     user_loads: UserLoads,
     /// Connections that are no clients yet.
     handshakes: Handshakes<Newcomer>,
+    /// Connections with the other nodes of a cluster.
+    bus: Bus,
     /// Who wants to know numbers over HTTP.
     metrics: MetricsEndpoint,
     /// More of them may be over than the last iteration took up.
@@ -181,7 +188,8 @@ impl Server {
             slow_reads,
             migrator,
             user_loads,
-            handshakes: Handshakes::new(),
+            handshakes: Handshakes::on(Thread::TlsHandshake),
+            bus: Bus::new(),
             metrics: MetricsEndpoint::default(),
             more_handshakes: false,
             timing: Timing::default(),
@@ -233,7 +241,8 @@ impl Server {
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending()
-            || self.more_handshakes;
+            || self.more_handshakes
+            || self.bus.has_more_to_send();
         if more_to_do {
             return Deadline::PAST;
         }
@@ -242,6 +251,7 @@ impl Server {
             .next_unit_ns()
             .min(self.timing.next_cron_ns)
             .min(self.save.next_ns())
+            .min(self.engine.cluster_deadline_ns())
             .min(self.engine.next_expiry_ns());
         Deadline::at_ns(next_ns.min(self.link_deadline_ns()))
     }
@@ -264,6 +274,7 @@ impl Server {
             ("spare_query_buffers", sockets.spare.footprint()),
             ("requests", sockets.requests.footprint() + lists),
             ("event_loop", sockets.event_loop.footprint()),
+            ("bus", self.bus.footprint()),
             ("batches", self.batches.footprint()),
             ("io_threads", io_threads),
             ("stream_buffer", self.stream_buffer_footprint()),
@@ -296,10 +307,10 @@ impl Server {
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
         event_loop.gather(GatherMode::Unwanted);
         self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
-        if let Some(wanted) = self.host.settings.listening.take_change() {
+        if let Some(wanted) = self.host.settings.take_listeners() {
             self.listeners.replace(event_loop, wanted);
         }
-        self.listeners.tune(config.int(param::TCP_KEEPALIVE));
+        self.listeners.tune(config);
         if std::mem::take(&mut self.host.settings.metrics_changed) {
             self.configure_metrics();
         }
@@ -318,6 +329,7 @@ impl Server {
                 }
                 Some(Endpoint::PrimaryLink { channel, attempt }) => self.link_event(channel, attempt, event),
                 Some(Endpoint::Signal) => self.take_signal(),
+                Some(Endpoint::BusLink(place)) => self.bus_event(place, event),
                 None => {}
             }
         }
@@ -344,6 +356,9 @@ impl Server {
 
     fn accept(&mut self, slot: u32, generation: u32, stream: Stream) {
         let Some(listener) = self.listeners.get(slot, generation) else { return };
+        if listener.is_of_bus() {
+            return self.accept_on_bus(stream);
+        }
         let accepted = listen::inspect(&stream, &listener.kind);
         if self.host.log.wants(LogLevel::Verbose) {
             self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));
@@ -364,7 +379,7 @@ impl Server {
             return self.engine.count_rejected();
         };
         let field = tls::name_field(self.engine.config());
-        let begin = Begin { stream, context, field, origin: newcomer };
+        let begin = Begin { stream, context, role: HandshakeRole::Server, field, origin: newcomer };
         if let Err(error) = self.handshakes.begin(begin, self.sockets.event_loop.waker()) {
             let text =
                 format!("Accepting client connection: no thread for handshakes: {}", plain_error(&error));
@@ -590,6 +605,7 @@ impl Server {
         self.host.incoming.load = None;
         match ended {
             LoadEnded::Start(Ok(())) => {
+                self.open_bus();
                 if self.serve_loaded().is_err() {
                     self.end_without_data();
                 }

@@ -36,11 +36,33 @@ pub enum ListenerKind {
         word: String,
         /// The port.
         port: u16,
-        /// Whether clients speak TLS there.
-        tls: bool,
+        /// What is spoken there.
+        speech: Speech,
     },
     /// A path, as the configuration writes it.
     Unix(String),
+}
+
+/// What is spoken on the connections of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speech {
+    /// What clients speak, in plain text; also HTTP of the metrics endpoint.
+    Plain,
+    /// What clients speak, by TLS.
+    Tls,
+    /// The messages of a cluster's nodes, by TLS or not as `tls-cluster` says when a connection comes.
+    Bus,
+}
+
+impl Speech {
+    /// The name in errors.
+    fn name(self) -> &'static str {
+        match self {
+            Speech::Plain => "tcp",
+            Speech::Tls => "tls",
+            Speech::Bus => "cluster",
+        }
+    }
 }
 
 /// A socket that could not be opened.
@@ -105,6 +127,11 @@ impl Listening {
     /// The sockets of the metrics endpoint: none yet.
     pub fn of_metrics() -> Listening {
         Listening { wanted: wanted_metrics, ..Listening::default() }
+    }
+
+    /// The sockets of the cluster's bus: none yet.
+    pub fn of_bus() -> Listening {
+        Listening { wanted: wanted_bus, ..Listening::default() }
     }
 
     /// [`Listening::listen_tcp`] at the start, where a server that has crashed may hold its ports for some
@@ -177,8 +204,7 @@ impl Listening {
                     if !is_tolerable(&error, word) {
                         drop(next);
                         self.active.iter().for_each(|l| drop(relisten(l, backlog)));
-                        let kind = if bind.tls { "tls" } else { "tcp" };
-                        return Err(ListenError { text, port: format!("{port} ({kind})") });
+                        return Err(ListenError { text, port: format!("{port} ({})", bind.speech.name()) });
                     }
                 }
             }
@@ -233,21 +259,21 @@ impl Listening {
 
     /// INFO's `listenerN:` values, each with its N.
     pub fn info_lines(&self) -> Vec<(usize, String)> {
-        let tcp = |wanted: bool, name: &str| {
+        let tcp = |wanted: Speech| {
             let mut binds = String::new();
             let mut at = None;
             for listener in &self.active {
-                if let ListenerKind::Tcp { word, port, tls } = &listener.kind
-                    && *tls == wanted
+                if let ListenerKind::Tcp { word, port, speech } = &listener.kind
+                    && *speech == wanted
                 {
                     binds += &format!(",bind={word}");
                     at = Some(*port);
                 }
             }
-            at.map(|port| format!("name={name}{binds},port={port}"))
+            at.map(|port| format!("name={}{binds},port={port}", wanted.name()))
         };
         let unix = self.active.iter().find_map(Listener::path).map(|path| format!("name=unix,bind={path}"));
-        let lines = [tcp(false, "tcp"), unix, tcp(true, "tls")];
+        let lines = [tcp(Speech::Plain), unix, tcp(Speech::Tls)];
         lines.into_iter().enumerate().filter_map(|(number, line)| Some((number, line?))).collect()
     }
 }
@@ -257,7 +283,7 @@ impl Listening {
 struct TcpBind {
     word: String,
     port: u16,
-    tls: bool,
+    speech: Speech,
     /// The directive of the port.
     asked_by: ParamId,
 }
@@ -265,12 +291,12 @@ struct TcpBind {
 /// What `bind`, `port` and `tls-port` ask for.
 fn wanted_tcp(config: &Config) -> Vec<TcpBind> {
     let mut binds = Vec::new();
-    for (id, tls) in [(param::PORT, false), (param::TLS_PORT, true)] {
+    for (id, speech) in [(param::PORT, Speech::Plain), (param::TLS_PORT, Speech::Tls)] {
         let (port, asked_by) = (config.int(id) as u16, id.any());
         if port != 0 {
             let words =
                 config.list(param::BIND).iter().map(|word| String::from_utf8_lossy(word).into_owned());
-            binds.extend(words.map(|word| TcpBind { word, port, tls, asked_by }));
+            binds.extend(words.map(|word| TcpBind { word, port, speech, asked_by }));
         }
     }
     binds
@@ -284,10 +310,26 @@ fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     let bind = |word: &[u8]| TcpBind {
         word: String::from_utf8_lossy(word).into_owned(),
         port,
-        tls: false,
+        speech: Speech::Plain,
         asked_by,
     };
     words.map(|word| bind(word)).collect()
+}
+
+/// What a node of a cluster listens on for the others: its bus port at every address of `bind`. None where
+/// clients have no port that the bus port could be made of.
+fn wanted_bus(config: &Config) -> Vec<TcpBind> {
+    let Some(port) = bus_port(config).filter(|_| config.bool(param::CLUSTER_ENABLED)) else {
+        return Vec::new();
+    };
+    let words = config.list(param::BIND).iter().map(|word| String::from_utf8_lossy(word).into_owned());
+    let asked_by = param::CLUSTER_PORT.any();
+    words.map(|word| TcpBind { word, port, speech: Speech::Bus, asked_by }).collect()
+}
+
+/// The port of the bus, where there can be one.
+pub fn bus_port(config: &Config) -> Option<u16> {
+    u16::try_from(sluice_engine::bus_port(config)).ok().filter(|port| *port != 0)
 }
 
 /// Whether a word of `metrics-bind` means an address that only this machine reaches. A name that has no
@@ -303,13 +345,18 @@ impl Listener {
 
     fn is_tcp(&self, wanted: &TcpBind) -> bool {
         let plain = |word: &str| word.trim_start_matches('-').to_owned();
-        matches!(&self.kind, ListenerKind::Tcp { word, port, tls }
-            if *port == wanted.port && *tls == wanted.tls && plain(word) == plain(&wanted.word))
+        matches!(&self.kind, ListenerKind::Tcp { word, port, speech }
+            if *port == wanted.port && *speech == wanted.speech && plain(word) == plain(&wanted.word))
     }
 
     /// Whether clients speak TLS there.
     pub fn is_tls(&self) -> bool {
-        matches!(self.kind, ListenerKind::Tcp { tls: true, .. })
+        matches!(self.kind, ListenerKind::Tcp { speech: Speech::Tls, .. })
+    }
+
+    /// Whether the nodes of a cluster connect there.
+    pub fn is_of_bus(&self) -> bool {
+        matches!(self.kind, ListenerKind::Tcp { speech: Speech::Bus, .. })
     }
 
     /// The address as the configuration writes it.
@@ -359,10 +406,12 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
 }
 
 fn open_tcp(bind: &TcpBind, config: &Config) -> std::io::Result<Listener> {
-    let TcpBind { word, port, tls, .. } = bind.clone();
+    let TcpBind { word, port, speech, .. } = bind.clone();
     let socket = bind_tcp(address(&word)?, port, config)?;
+    // Before it listens: the first connection may come at once.
+    options::tune_listener(&socket, keepalive_s(speech, config));
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
-    Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, tls } })
+    Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, speech } })
 }
 
 /// The address that a word of `bind` means.
@@ -385,8 +434,6 @@ fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Sock
     if let mark @ 1.. = config.int(param::SOCKET_MARK_ID) as u32 {
         socket.set_mark(mark)?;
     }
-    // Before it listens: the first connection may come at once.
-    options::tune_listener(&socket, config.int(param::TCP_KEEPALIVE));
     socket.bind(&SocketAddr::new(address, port).into())?;
     Ok(socket)
 }
@@ -550,12 +597,23 @@ pub fn inspect(stream: &Stream, kind: &ListenerKind) -> Accepted {
 }
 
 /// Sets on a TCP listener what its connections shall have; see [`options::tune_listener`].
-pub fn tune(listener: &Listener, keepalive_s: i64) {
-    if matches!(listener.kind, ListenerKind::Unix(_)) {
-        return;
+pub fn tune(listener: &Listener, config: &Config) {
+    if let ListenerKind::Tcp { speech, .. } = listener.kind {
+        options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s(speech, config));
     }
-    options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s);
 }
+
+/// Seconds of silence until the other end of a connection is probed. A node is probed within twice the time
+/// after which others suspect it.
+fn keepalive_s(speech: Speech, config: &Config) -> i64 {
+    match speech {
+        Speech::Plain | Speech::Tls => config.int(param::TCP_KEEPALIVE),
+        Speech::Bus => (config.int(param::CLUSTER_NODE_TIMEOUT) / 1_000).clamp(1, KEEPALIVE_MAX_S / 2) * 2,
+    }
+}
+
+/// Seconds that the kernel takes.
+const KEEPALIVE_MAX_S: i64 = 32_766;
 
 /// The error that a refused connection receives; `None` for a connection that is accepted. `unguarded`: the
 /// default user has no password.

@@ -10,5 +10,5 @@ mod stream;
 pub mod tls;
 
 pub use codec::{Codec, PeerSide, TlsCodec};
-pub use endpoint::{Endpoint, LinkChannel};
+pub use endpoint::{BusPlace, Endpoint, LinkChannel};
 pub use stream::{BlockingStream, ConnectPlan, Ends, Stream, StreamRemote, send_now};

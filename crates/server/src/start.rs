@@ -3,6 +3,7 @@
 
 use crate::allocator::Allocator;
 use crate::aof;
+use crate::bus::start::NodeStart;
 use crate::check_move::{self, MovePlan};
 use crate::cli::{self, Task};
 use crate::host::Host;
@@ -253,6 +254,7 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
     let users = users_of(&mut host, &mut config, user_lines)?;
     host.apply_tls(&config)
         .map_err(|_| fail(&mut host, "Failed to configure TLS. Check logs for more info.".to_owned()))?;
+    let node = NodeStart::prepare(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     listen_everywhere(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     host.apply_metrics(&config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
@@ -277,14 +279,28 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
     }
     let mut engine = Engine::new(config, seeds, &mut host);
     engine.install_users(users);
+    if let Some(node) = &node {
+        node.begin(&mut engine, &mut host).map_err(|text| fail(&mut host, text))?;
+    }
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
     let Ok(begun) = begin_load(&mut engine, &mut host) else {
         host.note(LogLevel::Warning, loader::NOT_LOADED);
         return Ok(1);
     };
+    let writer = node.map(|node| {
+        let waits = engine.is_cluster_primary() && matches!(begun, Begun::UnderWay(_));
+        let writer = node.file.write_with(host.storage.clone(), opened.event_loop.waker());
+        writer.map(|writer| (writer, waits))
+    });
+    let writer = writer.transpose();
+    let writer = writer
+        .map_err(|error| fail(&mut host, format!("starting the thread of the cluster's file: {error}")))?;
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
+    if let Some((writer, waits)) = writer {
+        server.join_cluster(writer, waits);
+    }
     match begun {
         Begun::UnderWay(folder) => server.open_when_loaded(folder),
         Begun::Done(folder) => {
@@ -449,6 +465,7 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     let mut warnings = Vec::new();
     let tcp = host.settings.listening.listen_tcp_at_start(config, &mut |text| warnings.push(text));
     let unix = host.settings.listening.listen_unix(config);
+    let bus = host.settings.bus.listen_tcp_at_start(config, &mut |text| warnings.push(text));
     let nowhere = host.settings.listening.active().is_empty();
     for text in warnings {
         host.note(LogLevel::Warning, &text);
@@ -466,6 +483,7 @@ fn listen_everywhere(host: &mut Host, config: &Config) -> Result<(), String> {
     }
     tcp.map_err(|error| format!("Failed listening on port {}, aborting.", error.port()))?;
     unix.map_err(|error| format!("Failed {error}"))?;
+    bus.map_err(|error| format!("Failed listening on port {}, aborting.", error.port()))?;
     if nowhere { Err("Configured to not listen anywhere, exiting.".to_owned()) } else { Ok(()) }
 }
 
@@ -507,6 +525,7 @@ fn log_persistence(host: &mut Host, config: &Config) {
 
 fn log_mode(host: &mut Host, config: &Config) {
     let (version, pid) = (cli::VERSION, std::process::id());
+    let mode = if config.bool(param::CLUSTER_ENABLED) { "cluster" } else { "standalone" };
     let port = match config.int(param::PORT) {
         0 => config.int(param::TLS_PORT),
         port => port,
@@ -519,7 +538,7 @@ fn log_mode(host: &mut Host, config: &Config) {
         );
         host.log.raw(banner.as_bytes());
     } else {
-        host.note(LogLevel::Notice, &format!("Running mode=standalone, port={port}."));
+        host.note(LogLevel::Notice, &format!("Running mode={mode}, port={port}."));
     }
 }
 
@@ -528,13 +547,19 @@ pub fn announce(host: &mut Host, config: &Config) {
     let listeners = host.settings.listening.active().to_vec();
     for listener in &listeners {
         let address = match &listener.kind {
-            listen::ListenerKind::Tcp { word, port, tls } => {
-                let what = if *tls { " (TLS)" } else { "" };
+            listen::ListenerKind::Tcp { word, port, .. } => {
+                let what = if listener.is_tls() { " (TLS)" } else { "" };
                 format!("{} port {port}{what}", word.trim_start_matches('-'))
             }
             listen::ListenerKind::Unix(path) => format!("unix socket {path}"),
         };
         host.note(LogLevel::Notice, &format!("listening on {address}"));
+    }
+    let bus: Vec<&str> = host.settings.bus.active().iter().filter_map(listen::Listener::word).collect();
+    if !bus.is_empty() {
+        let port = sluice_engine::bus_port(config);
+        let text = format!("listening for the cluster bus on {} port {port}", bus.join(" ").replace('-', ""));
+        host.note(LogLevel::Notice, &text);
     }
     note_metrics(host, config);
     if listeners.iter().any(|l| l.word().is_some() && !l.is_tls()) {

@@ -36,6 +36,11 @@ pub enum Thread<'a> {
     AofSync,
     /// Puts the base that a rewrite has made in force. Refused: the thread of the file does it.
     AofBase,
+    /// Does the handshakes of connections of the cluster's bus. Refused: the connection is closed, and the log
+    /// says so.
+    BusHandshake,
+    /// Writes `nodes.conf`. Refused: the server does not start.
+    ClusterFile,
     /// Makes a connection to a primary. Refused: the attempt of the link fails.
     Connect,
     /// Receives a snapshot of the primary into a file. Refused: the synchronisation fails.
@@ -59,6 +64,8 @@ pub enum Thread<'a> {
     Metrics,
     /// Does a MIGRATE. Refused: the client is told that the target cannot be reached.
     Migrate,
+    /// Looks names of nodes up. Refused: the name has no address.
+    Resolve,
     /// Produces replies of slow reads, by its number from 1. Refused: the main thread produces them, and the
     /// log says so.
     SlowRead(usize),
@@ -87,6 +94,8 @@ impl Thread<'_> {
             Thread::Aof => "aof".into(),
             Thread::AofSync => "aof-sync".into(),
             Thread::AofBase => "aof-base".into(),
+            Thread::BusHandshake => "bus-handshake".into(),
+            Thread::ClusterFile => "cluster-file".into(),
             Thread::Connect => "repl_connect".into(),
             Thread::Download { .. } => "bio_rdb_save".into(),
             Thread::Io(number) => format!("io_thd_{number}").into(),
@@ -94,6 +103,7 @@ impl Thread<'_> {
             Thread::Load { .. } => "load".into(),
             Thread::Metrics => "metrics".into(),
             Thread::Migrate => "migrate".into(),
+            Thread::Resolve => "resolve".into(),
             Thread::SlowRead(number) => format!("slow_read_{number}").into(),
             Thread::Snapshot => "snapshot".into(),
             Thread::SnapshotLoad => "snapshot-load".into(),
@@ -113,10 +123,13 @@ impl Thread<'_> {
             Thread::Aof
             | Thread::AofSync
             | Thread::AofBase
+            | Thread::BusHandshake
+            | Thread::ClusterFile
             | Thread::Connect
             | Thread::Io(_)
             | Thread::Metrics
             | Thread::Migrate
+            | Thread::Resolve
             | Thread::SlowRead(_)
             | Thread::Snapshot
             | Thread::SnapshotLoad
@@ -227,6 +240,8 @@ mod tests {
             Thread::Aof,
             Thread::AofSync,
             Thread::AofBase,
+            Thread::BusHandshake,
+            Thread::ClusterFile,
             Thread::Connect,
             Thread::Download { bio },
             Thread::Io(999),
@@ -234,6 +249,7 @@ mod tests {
             Thread::Load { bio },
             Thread::Metrics,
             Thread::Migrate,
+            Thread::Resolve,
             Thread::SlowRead(999),
             Thread::Snapshot,
             Thread::SnapshotLoad,

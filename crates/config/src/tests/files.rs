@@ -183,15 +183,22 @@ fn bad_lines_have_the_reasons_of_the_reference() {
 
 #[test]
 fn what_is_missing_here_is_refused_by_name() {
-    for (text, word) in [
-        ("cluster-enabled yes", "cluster"),
-        ("loadmodule x.so", "Modules"),
-        ("module.param 1", "Modules"),
-        ("sentinel", "Sentinel"),
-    ] {
+    for (text, word) in
+        [("loadmodule x.so", "Modules"), ("module.param 1", "Modules"), ("sentinel", "Sentinel")]
+    {
         assert!(refusal(text).contains(word), "{text:?}: {}", refusal(text));
     }
-    loaded("cluster-enabled no\nactivedefrag yes\ntls-port 0\naclfile ''\nreplicaof no one\nappendonly yes");
+    loaded("cluster-enabled yes\nactivedefrag yes\ntls-port 0\naclfile ''\nreplicaof no one\nappendonly yes");
+}
+
+#[test]
+fn a_node_of_a_cluster_is_no_replica_by_its_configuration() {
+    let reason = "replicaof directive not allowed in cluster mode";
+    for text in ["cluster-enabled yes\nreplicaof h 1\n", "replicaof h 1\ncluster-enabled yes\n"] {
+        assert!(refusal(text).contains(reason), "{text:?}: {}", refusal(text));
+    }
+    loaded("replicaof h 1\ncluster-enabled yes\nreplicaof no one\n");
+    loaded("replicaof h 1\ncluster-enabled yes\ncluster-enabled no\n");
 }
 
 #[test]
@@ -396,12 +403,15 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
     // By the name that stands in the file, and with its line.
     let sentence = "is set but has no effect yet: it waits for cluster mode";
-    assert_eq!(said("Cluster-Slave-No-Failover yes\n"), format!("'cluster-slave-no-failover' {sentence}"));
     assert_eq!(
-        said("cluster-slave-no-failover no\ncluster-replica-no-failover yes\n"),
-        format!("'cluster-replica-no-failover' {sentence}")
+        said("Cluster-Slave-Validity-Factor 3\n"),
+        format!("'cluster-slave-validity-factor' {sentence}")
     );
-    let config = loaded("port 1\ncluster-slave-no-failover yes\n");
+    assert_eq!(
+        said("cluster-slave-validity-factor 10\ncluster-replica-validity-factor 3\n"),
+        format!("'cluster-replica-validity-factor' {sentence}")
+    );
+    let config = loaded("port 1\ncluster-slave-validity-factor 3\n");
     let (id, _) = config.without_effect().next().expect("it has none");
     assert!(config.cannot_apply(id, "why").to_string().contains(":2"), "{}", config.cannot_apply(id, "why"));
 }

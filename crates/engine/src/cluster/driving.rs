@@ -45,6 +45,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether this server is a node of a cluster and follows no other.
+    pub fn is_cluster_primary(&self) -> bool {
+        self.control.cluster.as_ref().is_some_and(|mode| mode.map.my_primary.is_none())
+    }
+
     /// As [`Engine::start_cluster`], from what a file would say: for tests.
     #[doc(hidden)]
     pub fn begin_cluster(
@@ -66,11 +71,6 @@ impl Engine {
         self.control.cluster = Some(Box::new(ClusterMode::new(machine)));
         self.control.epoch.advance();
         self.take_cluster_outputs(process);
-    }
-
-    /// The port on which the bus listens.
-    pub fn bus_port(&self) -> i64 {
-        settings::bus_port(&self.control.config)
     }
 
     /// Has the machine know of a connection to the bus port. `None`: it is to be closed.

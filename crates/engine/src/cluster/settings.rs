@@ -39,7 +39,7 @@ pub(crate) fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
 }
 
 /// The port on which the bus listens: `cluster-port`, else the port of clients plus 10000.
-pub(crate) fn bus_port(config: &Config) -> i64 {
+pub fn bus_port(config: &Config) -> i64 {
     let base = match config.bool(param::TLS_CLUSTER) {
         true => config.int(param::TLS_PORT),
         false => config.int(param::PORT),

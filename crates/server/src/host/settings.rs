@@ -2,7 +2,7 @@
 
 mod steps;
 
-use crate::listen::Listening;
+use crate::listen::{Listener, Listening};
 use crate::net::tls::TlsState;
 use crate::oom_score::OomScore;
 use crate::title::Title;
@@ -16,6 +16,8 @@ pub struct HostSettings {
     pub tls: TlsState,
     /// The listening sockets.
     pub listening: Listening,
+    /// The listening sockets of the cluster's bus.
+    pub bus: Listening,
     /// The listening sockets of the metrics endpoint.
     pub metrics: Listening,
     /// How the endpoint is to be served has changed.
@@ -40,6 +42,7 @@ impl HostSettings {
             config_file: None,
             tls: TlsState::default(),
             listening: Listening::default(),
+            bus: Listening::of_bus(),
             metrics: Listening::of_metrics(),
             metrics_changed: false,
             changed: false,
@@ -48,5 +51,11 @@ impl HostSettings {
             title: None,
             supervisor_deaf: None,
         }
+    }
+
+    /// The sockets that the main thread listens on, if they changed since the last call.
+    pub fn take_listeners(&mut self) -> Option<Vec<Listener>> {
+        let changed = [self.listening.take_change(), self.bus.take_change()];
+        changed.iter().any(Option::is_some).then(|| [self.listening.active(), self.bus.active()].concat())
     }
 }

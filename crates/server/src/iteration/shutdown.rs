@@ -33,6 +33,7 @@ impl Server {
             status = status.max(1);
         }
         supervisor::report_state(self.engine.config(), "STOPPING=1\n", &mut self.host);
+        self.end_bus();
         self.listeners.close(&mut self.sockets.event_loop);
         // Connections that arrive from now on stay with the main thread.
         self.io_threads.pool.set_active(0);

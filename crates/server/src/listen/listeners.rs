@@ -2,6 +2,7 @@
 
 use super::{Listener, tune};
 use crate::net::Endpoint;
+use sluice_config::Config;
 use sluice_evloop::{AnyLoop, Source};
 use socket2::SockRef;
 use std::net::Shutdown;
@@ -59,8 +60,8 @@ impl Listeners {
     }
 
     /// Sets on every listener what its connections are to have.
-    pub fn tune(&self, keepalive_s: i64) {
-        self.iter().for_each(|listener| tune(listener, keepalive_s));
+    pub fn tune(&self, config: &Config) {
+        self.iter().for_each(|listener| tune(listener, config));
     }
 
     /// Accepts nothing more.

@@ -113,9 +113,9 @@ fn a_port_in_use_is_an_error_and_port_zero_is_silence() {
 #[test]
 fn keepalive_is_set_as_the_configuration_says() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let kind = ListenerKind::Tcp { word: "127.0.0.1".into(), port: 1, tls: false };
+    let kind = ListenerKind::Tcp { word: "127.0.0.1".into(), port: 1, speech: Speech::Plain };
     let own = OwnedFd::from(server.try_clone().expect("cloned"));
-    tune(&Listener { socket: Arc::new(own), kind: kind.clone() }, 300);
+    tune(&Listener { socket: Arc::new(own), kind: kind.clone() }, &config("tcp-keepalive 300"));
     let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
     let socket = server.accept().expect("accepted").0;
     let accepted = inspect(&Stream::from(socket.try_clone().expect("cloned")), &kind);

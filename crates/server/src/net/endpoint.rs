@@ -38,6 +38,17 @@ pub enum Endpoint {
     },
     /// The socket that signals write to.
     Signal,
+    /// A connection of the cluster's bus.
+    BusLink(BusPlace),
+}
+
+/// The place of a connection among those of the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusPlace {
+    /// Its slot.
+    pub slot: u32,
+    /// How often the slot was given away before.
+    pub generation: u32,
 }
 
 /// A connection of the link to the primary.
@@ -57,6 +68,7 @@ impl Endpoint {
     const LISTENER: u8 = 1;
     const PRIMARY_LINK: u8 = 2;
     const SIGNAL: u8 = 3;
+    const BUS_LINK: u8 = 4;
 
     /// The token for it.
     pub fn token(self) -> Token {
@@ -68,6 +80,7 @@ impl Endpoint {
                 (Self::PRIMARY_LINK, 1, attempt)
             }
             Endpoint::Signal => (Self::SIGNAL, 0, 0),
+            Endpoint::BusLink(place) => (Self::BUS_LINK, place.slot, place.generation),
         };
         debug_assert!(index <= INDEX_MAX, "an index has 24 bits");
         Token(u64::from(kind) << 56 | u64::from(index & INDEX_MAX) << 32 | u64::from(generation))
@@ -103,6 +116,7 @@ impl Endpoint {
                 Some(Endpoint::PrimaryLink { channel: LinkChannel::Snapshot, attempt: generation })
             }
             (Self::SIGNAL, 0) => Some(Endpoint::Signal),
+            (Self::BUS_LINK, slot) => Some(Endpoint::BusLink(BusPlace { slot, generation })),
             _ => None,
         }
     }
@@ -125,6 +139,7 @@ mod tests {
             for generation in [0, 1, 0x00ff_ffff, 0x0100_0000, u32::MAX] {
                 all.push(Endpoint::Client(key(number, generation)));
                 all.push(Endpoint::Listener { slot: number, generation });
+                all.push(Endpoint::BusLink(BusPlace { slot: number, generation }));
             }
         }
         for channel in [LinkChannel::Main, LinkChannel::Snapshot] {
@@ -143,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_token_that_was_never_made_names_nothing() {
-        for token in [4 << 56, 2 << 56 | 2 << 32, 3 << 56 | 1 << 32, u64::MAX] {
+        for token in [5 << 56, 2 << 56 | 2 << 32, 3 << 56 | 1 << 32, u64::MAX] {
             assert_eq!(Endpoint::of(Token(token)), None);
         }
     }

@@ -1,4 +1,4 @@
-//! TLS handshakes of clients: a thread of their own does them, since a signature takes up to a millisecond.
+//! TLS handshakes of clients, and of the links of a cluster's bus: a thread of their own does them, since a signature takes up to a millisecond.
 //!
 //! ```text
 //!  accepted ──Begin──► the thread's event loop: bytes ⇄ session ──established──► detached ──Established──► a client's connection
@@ -26,12 +26,25 @@ use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A connection that was accepted and speaks TLS.
+/// This server's part in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeRole {
+    /// The other end is a client, which has connected.
+    Server,
+    /// The other end is a node of the cluster, which has connected.
+    Node,
+    /// This server has connected.
+    Dialler,
+}
+
+/// A connection that speaks TLS.
 pub struct Begin<T> {
     /// The socket.
     pub stream: Stream,
     /// By which it is served.
     pub context: Context,
+    /// Who does which part.
+    pub role: HandshakeRole,
     /// Which name of a client's certificate is asked for, if any.
     pub field: Option<NameField>,
     /// What the main thread knows of it, which comes back.
@@ -63,6 +76,8 @@ pub enum HandshakeOutcome<T> {
 
 /// The handshakes under way, as the main thread sees them.
 pub struct Handshakes<T> {
+    /// Which thread does them.
+    row: Thread<'static>,
     thread: Option<HandshakeLink<T>>,
     in_progress: usize,
     /// A second of the monotonic clock, and how many failures were told in it.
@@ -75,9 +90,9 @@ struct HandshakeLink<T> {
 }
 
 impl<T: Send + 'static> Handshakes<T> {
-    /// None, and no thread yet: the first one starts it.
-    pub fn new() -> Handshakes<T> {
-        Handshakes { thread: None, in_progress: 0, told: (0, 0) }
+    /// None, and no thread yet: the first one starts this one.
+    pub fn on(row: Thread<'static>) -> Handshakes<T> {
+        Handshakes { row, thread: None, in_progress: 0, told: (0, 0) }
     }
 
     /// How many there are: connections that are no clients yet.
@@ -101,7 +116,7 @@ impl<T: Send + 'static> Handshakes<T> {
     pub fn begin(&mut self, begin: Begin<T>, main: Waker) -> io::Result<()> {
         let running = match &mut self.thread {
             Some(running) => running,
-            none => none.insert(start(main)?),
+            none => none.insert(start(self.row, main)?),
         };
         // Whether the kernel had to be asked to wake the thread is of no interest.
         let _ = running.sender.send(begin);
@@ -130,10 +145,10 @@ impl<T: Send + 'static> Handshakes<T> {
     }
 }
 
-fn start<T: Send + 'static>(main: Waker) -> io::Result<HandshakeLink<T>> {
+fn start<T: Send + 'static>(row: Thread<'_>, main: Waker) -> io::Result<HandshakeLink<T>> {
     let (reports, outcomes) = mpsc::channel();
     // It ends with the process. The first connection of TLS waits for its start, once.
-    let sender = threads::start_with_loop(Thread::TlsHandshake, move |event_loop, inbox| {
+    let sender = threads::start_with_loop(row, move |event_loop, inbox| {
         let thread = HandshakeThread {
             event_loop,
             clock: Clock::system(),
@@ -178,9 +193,9 @@ struct PendingHandshake<T> {
     /// What waits behind the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Whether the client has sent anything yet.
+    /// Whether the peer has sent anything yet, or does not speak first.
     has_begun: bool,
-    /// The client has said, behind its first requests, that nothing more comes.
+    /// The peer has said, behind its first requests, that nothing more comes.
     peer_has_ended: bool,
     /// Decoded bytes of the client's first requests.
     plain: Vec<u8>,
@@ -226,8 +241,17 @@ impl<T> HandshakeThread<T> {
     }
 
     fn begin(&mut self, begin: Begin<T>, now_ns: u64) {
-        let Begin { stream, context, field, origin } = begin;
-        let session = match context.accept() {
+        let Begin { stream, context, role, field, origin } = begin;
+        let mut first = Buffers::default();
+        let begun = match role {
+            HandshakeRole::Server => context.accept(),
+            HandshakeRole::Node => context.accept_node(),
+            HandshakeRole::Dialler => context.connect().and_then(|mut session| {
+                session.start(&mut first)?;
+                Ok(session)
+            }),
+        };
+        let session = match begun {
             Ok(session) => session,
             Err(error) => return self.report(HandshakeOutcome::Failed { reason: error.to_string(), origin }),
         };
@@ -245,14 +269,16 @@ impl<T> HandshakeThread<T> {
             session,
             field,
             origin,
-            waiting: Vec::new(),
+            waiting: first.answer,
             is_sending: false,
-            has_begun: false,
+            // Whoever was connected to may answer with an alert.
+            has_begun: role == HandshakeRole::Dialler,
             peer_has_ended: false,
             plain: Vec::new(),
             stage: HandshakeStage::Shaking,
         });
         self.deadlines.push_back((now_ns + HANDSHAKE_MAX.as_nanos() as u64, key));
+        self.go_on(key);
     }
 
     fn handshake(&mut self, key: SessionKey) -> Option<&mut PendingHandshake<T>> {
@@ -405,7 +431,7 @@ const HANDSHAKE: u8 = 0x16;
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Failures that the log tells of in a second.
 const TOLD_MAX: u32 = 10;
-const CLOSED: &str = "the client closed the connection during the handshake";
+const CLOSED: &str = "the other end closed the connection during the handshake";
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 //! ```text
 //!  accepted ─┐            ┌─ attach ──► the event loop (`Transport`, a link's `Source`) ── Detached ─┐
 //!            ├─► Stream ──┤                                                                          ├─► Stream
-//!  connect ──┘            └─ block ───► BlockingStream, on a thread ────────── release ──────────────┘
+//!  connect ──┤            └─ block ───► BlockingStream, on a thread ────────── release ──────────────┘
+//!  dial ─────┘   (attached before there is a connection, and watched until there is)
 //! ```
 //!
 //! Invariants: (1) a stream has one holder, by value; what is sent to another thread is gone here; (2) a
@@ -20,6 +21,7 @@
 //! the kernel has the bytes.
 
 use super::{Codec, Endpoint, PeerSide, TlsCodec};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use sluice_clock::{Clock, System};
@@ -119,11 +121,34 @@ impl Stream {
         Err(last)
     }
 
-    fn connect_to(address: SocketAddr, plan: &ConnectPlan) -> io::Result<Stream> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        if let Ok(source) = plan.source.parse::<IpAddr>() {
-            socket.bind(&SocketAddr::new(source, 0).into())?;
+    /// Begins a connection, and does not wait: the socket is writable when there is one or none
+    /// ([`Stream::dialled`]). `source` is the address that it is made from; empty: any.
+    ///
+    /// # Errors
+    /// What the system says at once.
+    pub fn dial(address: SocketAddr, source: &str) -> io::Result<Stream> {
+        let socket = socket_for(address, source)?;
+        socket.set_nonblocking(true)?;
+        // Ahead of the connection: the first message leaves when it is made.
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&address.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
+            Err(error) => return Err(error),
         }
+        Ok(Stream { socket: OwnedFd::from(socket).into(), codec: None })
+    }
+
+    /// What became of [`Stream::dial`], of a socket that is writable.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn dialled(socket: BorrowedFd<'_>) -> io::Result<()> {
+        SockRef::from(&socket).take_error()?.map_or(Ok(()), Err)
+    }
+
+    fn connect_to(address: SocketAddr, plan: &ConnectPlan) -> io::Result<Stream> {
+        let socket = socket_for(address, &plan.source)?;
         socket.connect_timeout(&address.into(), plan.timeout)?;
         socket.set_tcp_nodelay(true)?;
         socket.set_nonblocking(true)?;
@@ -223,6 +248,15 @@ impl Stream {
     pub fn keep_alive(&mut self) {
         keep_alive(self.socket.as_fd(), self.codec.as_deref_mut());
     }
+}
+
+/// A socket that has this address at its own end; a word that is no address means any.
+fn socket_for(address: SocketAddr, source: &str) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if let Ok(source) = source.parse::<IpAddr>() {
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    Ok(socket)
 }
 
 /// A connection that one thread reads and writes, and waits for. Dropped, it is closed, once a

@@ -95,7 +95,7 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
             facts.calls = Ok(vec![
                 calls("json.get", 5, 0),
                 calls("get", 9, 0),
-                calls("cluster|slots", 3, 3),
+                calls("vsim", 3, 3),
                 calls("vadd", 80, 1),
                 calls("never.called", 0, 0),
             ]);
@@ -103,7 +103,7 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
         &[
             "missing commands: VADD is not here (calls: 80",
             "missing commands: JSON.GET is not here (calls: 5",
-            "look commands: CLUSTER|SLOTS is not here; all calls have failed",
+            "look commands: VSIM is not here; all calls have failed",
         ],
     );
     let many = (0..50).map(|number| calls(&format!("m.{number}"), 1, 0)).collect();
@@ -117,7 +117,6 @@ fn directives_are_refused_without_effect_or_unknown() {
     check(
         |facts| {
             facts.settings = Ok(vec![
-                setting("cluster-enabled", "yes"),
                 setting("maxmemory-policy", "allkeys-lrm"),
                 setting("mptcp", "yes"),
                 setting("cluster-node-timeout", "5000"),
@@ -134,7 +133,6 @@ fn directives_are_refused_without_effect_or_unknown() {
             ]);
         },
         &[
-            "missing directives: cluster-enabled yes is refused",
             "missing directives: maxmemory-policy allkeys-lrm is refused",
             "look directives: 'mptcp' is set but has no effect yet",
             "look directives: not known here: dynamic-hz, brand-new",

@@ -78,6 +78,7 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     let begin = Begin {
         stream: Stream::accepted(accepted.into()),
         context: context.clone(),
+        role: HandshakeRole::Server,
         field: None,
         origin: (),
     };

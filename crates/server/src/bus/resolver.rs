@@ -1,0 +1,83 @@
+//! Names of nodes, looked up on a thread: a name server that does not answer has nobody wait but other names.
+
+use crate::threads::Thread;
+use sluice_cluster::NodeId;
+use sluice_evloop::Waker;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// See the module. The first name starts the thread.
+#[derive(Default)]
+pub struct Resolver {
+    thread: Option<ResolverLink>,
+    /// Nodes whose names are being looked up: each once at a time, so that the queue is bounded.
+    under_way: Vec<NodeId>,
+}
+
+struct ResolverLink {
+    questions: Sender<(NodeId, Arc<str>)>,
+    answers: Receiver<HostAddresses>,
+}
+
+/// What came of a name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HostAddresses {
+    /// The node that has announced the name.
+    pub node: NodeId,
+    /// The addresses of the name; none where it has none, or the name server does not answer.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Resolver {
+    /// Begins; `waker` is used at the end. A node of which a name is under way is not asked about again.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn ask(&mut self, node: NodeId, host: Arc<str>, waker: Waker) -> io::Result<()> {
+        if self.under_way.contains(&node) {
+            return Ok(());
+        }
+        let thread = match &mut self.thread {
+            Some(thread) => thread,
+            none => none.insert(start(waker)?),
+        };
+        // The thread lives as long as this end.
+        if thread.questions.send((node, host)).is_ok() {
+            self.under_way.push(node);
+        }
+        Ok(())
+    }
+
+    /// The next one that is over. Cost: a comparison while none is under way.
+    pub fn take(&mut self) -> Option<HostAddresses> {
+        if self.under_way.is_empty() {
+            return None;
+        }
+        let answer = self.thread.as_ref()?.answers.try_recv().ok()?;
+        self.under_way.retain(|node| *node != answer.node);
+        Some(answer)
+    }
+}
+
+fn start(waker: Waker) -> io::Result<ResolverLink> {
+    let (questions, asked) = channel::<(NodeId, Arc<str>)>();
+    let (told, answers) = channel();
+    Thread::Resolve.start(move || {
+        for (node, host) in asked {
+            let found = (&*host, 0).to_socket_addrs();
+            let mut addresses: Vec<IpAddr> =
+                found.map_or_else(|_| Vec::new(), |found| found.map(|a| a.ip()).collect());
+            addresses.truncate(ADDRESSES_MAX);
+            if told.send(HostAddresses { node, addresses }).is_err() {
+                return;
+            }
+            waker.wake();
+        }
+    })?;
+    Ok(ResolverLink { questions, answers })
+}
+
+/// Addresses of a name that are of interest.
+const ADDRESSES_MAX: usize = 64;

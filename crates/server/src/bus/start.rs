@@ -1,0 +1,66 @@
+//! What a node of a cluster does ahead of everything else: its file is claimed and read, and its port judged.
+
+use super::node_file::NodeFile;
+use crate::host::Host;
+use crate::listen;
+use nix::ifaddrs::getifaddrs;
+use sluice_base::LogLevel;
+use sluice_config::{Config, param};
+use sluice_engine::Engine;
+use std::net::IpAddr;
+
+/// A node that is about to begin.
+pub struct NodeStart {
+    /// Its file.
+    pub file: NodeFile,
+    /// The text of the file; none for a new node.
+    text: Option<Vec<u8>>,
+}
+
+impl NodeStart {
+    /// Claims and reads the file, and judges the port, where this server is to be a node.
+    ///
+    /// # Errors
+    /// Why the server does not start: text for the log.
+    pub fn prepare(host: &mut Host, config: &Config) -> Result<Option<NodeStart>, String> {
+        if !config.bool(param::CLUSTER_ENABLED) {
+            return Ok(None);
+        }
+        let storage = host.storage.clone();
+        let mut said = Vec::new();
+        let claimed = NodeFile::claim(storage.as_ref(), config, &mut |text| said.push(text));
+        said.iter().for_each(|text| host.note(LogLevel::Warning, text));
+        let file = claimed?;
+        let text = file.read(storage.as_ref())?;
+        if listen::bus_port(config).is_none() {
+            return Err(PORT_TOO_HIGH.to_owned());
+        }
+        if config.list(param::BIND).is_empty() {
+            return Err("No bind address is configured, but it is required for the Cluster bus.".to_owned());
+        }
+        Ok(Some(NodeStart { file, text }))
+    }
+
+    /// The engine is a node from now on.
+    ///
+    /// # Errors
+    /// The file does not say which node this is: text for the log.
+    pub fn begin(&self, engine: &mut Engine, host: &mut Host) -> Result<(), String> {
+        let started = engine.start_cluster(self.text.as_deref(), &own_addresses(), host);
+        started.map_err(|refused| refused.to_string())
+    }
+}
+
+/// The addresses of this machine; none where the system does not say.
+fn own_addresses() -> Vec<IpAddr> {
+    let address = |storage: nix::sys::socket::SockaddrStorage| {
+        let v4 = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+        v4.or_else(|| storage.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+    };
+    let Ok(interfaces) = getifaddrs() else { return Vec::new() };
+    interfaces.filter_map(|interface| address(interface.address?)).collect()
+}
+
+/// The reference's text, which harnesses look for.
+const PORT_TOO_HIGH: &str = "Sluice port number too high. Cluster communication port is 10,000 port numbers higher than your \
+                             Sluice port. Your Sluice port number must be 55535 or less.";

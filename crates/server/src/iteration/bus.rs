@@ -1,0 +1,412 @@
+//! The bus, driven: what the engine orders is done, what comes of it and what comes from other nodes is told
+//! to the engine.
+
+use super::Server;
+use crate::bus::lanes::LaneBytes;
+use crate::bus::links::{BusConnection, LinkPhase};
+use crate::bus::node_file::FileWriter;
+use crate::bus::{BusPeer, HANDSHAKES_MAX, HeldDial};
+use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole};
+use crate::net::{BusPlace, Codec, Endpoint, Ends, PeerSide, Stream, send_now};
+use crate::os::plain_error;
+use sluice_base::LogLevel;
+use sluice_cluster::{BusLane, ClusterInput, DialMoment, LinkKey};
+use sluice_config::param;
+use sluice_engine::BusOrder;
+use sluice_evloop::{Event, Interest, Received, SendBuf, Sending, Sent};
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes that one write of a link carries, at most.
+const WRITE_BYTES: usize = 64 * 1024;
+/// Bytes of answers of TLS that wait for a write, at most: nobody has reason for more.
+const ANSWERS_MAX: usize = 64 * 1024;
+
+impl Server {
+    /// From now on this server is a node that writes its file so. `waits`: it connects to nobody before its
+    /// data are loaded.
+    pub fn join_cluster(&mut self, file: FileWriter, waits: bool) {
+        self.bus.file = Some(file);
+        self.bus.held = waits.then(Vec::new);
+    }
+
+    /// Does what the engine has ordered, until there is no order left.
+    pub(super) fn drive_bus(&mut self) {
+        if !self.bus.is_on() {
+            return;
+        }
+        self.take_bus_handshakes();
+        self.take_node_file();
+        while let Some(found) = self.bus.resolver.take() {
+            self.step(&ClusterInput::Resolved { node: found.node, addresses: &found.addresses });
+        }
+        loop {
+            let mut was_ordered = false;
+            while let Some(order) = self.engine.next_bus_order() {
+                was_ordered = true;
+                self.carry_out_order(order);
+            }
+            if !was_ordered {
+                return self.send_on_bus();
+            }
+        }
+    }
+
+    fn step(&mut self, input: &ClusterInput<'_>) {
+        self.engine.step_cluster(input, &mut self.host);
+    }
+
+    fn carry_out_order(&mut self, order: BusOrder) {
+        match order {
+            BusOrder::Dial { link, ip, port } => {
+                let place = self.bus.links.insert(BusConnection::new(link));
+                match &mut self.bus.held {
+                    Some(held) => held.push(HeldDial { place, ip, port }),
+                    None => self.dial_on_bus(place, &ip, port),
+                }
+            }
+            BusOrder::Close { link } => {
+                if let Some(place) = self.bus.links.place_of(link) {
+                    self.drop_link(place);
+                }
+            }
+            BusOrder::Resolve { node, host } => {
+                let asked = self.bus.resolver.ask(node, host, self.sockets.event_loop.waker());
+                if let Err(error) = asked {
+                    self.host
+                        .note(LogLevel::Warning, &format!("No thread for names: {}", plain_error(&error)));
+                    self.step(&ClusterInput::Resolved { node, addresses: &[] });
+                }
+            }
+            BusOrder::Send { link, message, lane } => {
+                let Some(place) = self.bus.links.place_of(link) else { return };
+                if let Some(connection) = self.bus.links.get_mut(place) {
+                    connection.lanes.push(message, lane);
+                    self.bus.note_ready(place);
+                }
+            }
+            BusOrder::Persist { generation, file } => {
+                if let Some(writer) = &mut self.bus.file {
+                    writer.write(generation, file);
+                }
+            }
+            BusOrder::End => self.ending = Some(1),
+        }
+    }
+
+    /// Tells what came of writes of `nodes.conf`.
+    fn take_node_file(&mut self) {
+        while let Some(report) = self.bus.file.as_mut().and_then(FileWriter::take) {
+            let generation = report.generation;
+            match report.result {
+                Ok(()) => self.step(&ClusterInput::Saved { generation }),
+                Err(reason) => {
+                    self.host.note(LogLevel::Warning, &reason);
+                    self.step(&ClusterInput::SaveFailed { generation });
+                }
+            }
+        }
+    }
+
+    /// The data are loaded: nodes are connected to, and may connect.
+    pub(super) fn open_bus(&mut self) {
+        for HeldDial { place, ip, port } in self.bus.held.take().into_iter().flatten() {
+            self.dial_on_bus(place, &ip, port);
+        }
+    }
+
+    fn dial_on_bus(&mut self, place: BusPlace, ip: &str, port: u16) {
+        let Some(connection) = self.bus.links.get_mut(place) else { return };
+        let source = self.engine.config().str(param::BIND_SOURCE_ADDR);
+        let dialled = ip.parse::<IpAddr>().map_err(|error| error.to_string()).and_then(|ip| {
+            Stream::dial(SocketAddr::new(ip, port), &source).map_err(|error| plain_error(&error))
+        });
+        match dialled {
+            Ok(stream) => {
+                let event_loop = &mut self.sockets.event_loop;
+                (connection.source, _) = stream.attach(event_loop, Endpoint::BusLink(place));
+                connection.phase = LinkPhase::Dialling;
+                event_loop.watch(connection.source, Interest::WRITABLE);
+            }
+            Err(reason) => {
+                let text = format!("Cannot connect to the cluster bus of {ip}:{port}: {reason}");
+                self.host.note(LogLevel::Debug, &text);
+                if let Some(link) = self.drop_link(place) {
+                    self.step(&ClusterInput::DialFailed { link, moment: DialMoment::AtOnce });
+                }
+            }
+        }
+    }
+
+    /// Takes an event of a connection of the bus.
+    #[cold]
+    pub(super) fn bus_event(&mut self, place: BusPlace, event: Event) {
+        match event {
+            Event::Received { received: Received::Data(chunk), .. } => {
+                self.received_on_bus(place, &chunk);
+                self.sockets.event_loop.give_back(chunk);
+            }
+            Event::Received { received: Received::Eof, .. } => self.end_link_of_bus(place, ""),
+            Event::Received { received: Received::Failed(error), .. } => {
+                self.end_link_of_bus(place, &plain_error(&error));
+            }
+            Event::Sent { sent, .. } => {
+                let in_flight = self.bus.links.get_mut(place).and_then(|link| link.in_flight.take());
+                self.bus.note_ready(place);
+                self.sent_on_bus(place, in_flight.unwrap_or_default(), sent);
+            }
+            Event::Ready { .. } => self.dialled_on_bus(place),
+            Event::Detached { fd, .. } => self.begin_dialled_handshake(place, Stream::detached(fd)),
+            _ => {}
+        }
+    }
+
+    /// Bytes go to the engine as they come.
+    fn received_on_bus(&mut self, place: BusPlace, chunk: &[u8]) {
+        let Some(link) = self.bus.links.get_mut(place) else { return };
+        let key = link.key;
+        let Some(codec) = &mut link.codec else {
+            return self.step(&ClusterInput::ReceivedMessage { link: key, bytes: chunk });
+        };
+        let mut buffers = self.sockets.spare.decoded();
+        let decoded = codec.decode(chunk, &mut buffers);
+        link.answers.extend_from_slice(&buffers.answer);
+        let is_flooded = link.answers.len() > ANSWERS_MAX;
+        if !buffers.answer.is_empty() {
+            self.bus.note_ready(place);
+        }
+        if !buffers.plain.is_empty() {
+            self.step(&ClusterInput::ReceivedMessage { link: key, bytes: &buffers.plain });
+        }
+        self.sockets.spare.keep_decoded(buffers);
+        match decoded {
+            Ok(PeerSide::Open) if !is_flooded => {}
+            Ok(_) => self.end_link_of_bus(place, ""),
+            Err(reason) => {
+                self.send_answers_now(place);
+                self.end_link_of_bus(place, &reason);
+            }
+        }
+    }
+
+    /// The alert that says why a connection of TLS ends, where there is room for it.
+    fn send_answers_now(&mut self, place: BusPlace) {
+        if let Some(link) = self.bus.links.get_mut(place)
+            && link.in_flight.is_none()
+            && let Some(socket) = self.sockets.event_loop.fd(link.source)
+        {
+            send_now(socket, &link.answers);
+        }
+    }
+
+    /// A connection has ended: the engine is told.
+    fn end_link_of_bus(&mut self, place: BusPlace, reason: &str) {
+        let Some(key) = self.drop_link(place) else { return };
+        if !reason.is_empty() {
+            self.host.note(LogLevel::Debug, &format!("A link of the cluster bus has ended: {reason}"));
+        }
+        self.step(&ClusterInput::Closed { link: key });
+    }
+
+    /// Closes a connection, of which the engine knows already.
+    fn drop_link(&mut self, place: BusPlace) -> Option<LinkKey> {
+        let link = self.bus.links.remove(place)?;
+        match link.phase {
+            LinkPhase::Dialling | LinkPhase::Open => self.sockets.event_loop.close(link.source),
+            // The socket comes, finds that the place is gone, and is closed then.
+            LinkPhase::Held | LinkPhase::Leaving | LinkPhase::Shaking => {}
+        }
+        Some(link.key)
+    }
+
+    /// The kernel has made a connection, or has not.
+    fn dialled_on_bus(&mut self, place: BusPlace) {
+        let Some(link) = self.bus.links.get_mut(place) else { return };
+        let (source, key) = (link.source, link.key);
+        if link.phase != LinkPhase::Dialling {
+            return;
+        }
+        let Some(socket) = self.sockets.event_loop.fd(source) else { return };
+        if let Err(error) = Stream::dialled(socket) {
+            let peer = Ends::of(socket).peer.map_or_else(String::new, |peer| format!(" of {peer}"));
+            let text = format!("Cannot connect to the cluster bus{peer}: {}", plain_error(&error));
+            self.host.note(LogLevel::Debug, &text);
+            self.drop_link(place);
+            return self.step(&ClusterInput::DialFailed { link: key, moment: DialMoment::Later });
+        }
+        if self.engine.config().bool(param::TLS_CLUSTER) {
+            link.phase = LinkPhase::Leaving;
+            return self.sockets.event_loop.detach(source);
+        }
+        link.phase = LinkPhase::Open;
+        self.sockets.event_loop.recv_start(source);
+        self.bus.note_ready(place);
+        self.step(&ClusterInput::Connected { link: key });
+    }
+
+    /// A dialled connection has left the event loop: TLS begins, on the thread of handshakes.
+    fn begin_dialled_handshake(&mut self, place: BusPlace, stream: Stream) {
+        let Some(link) = self.bus.links.get_mut(place) else { return };
+        link.phase = LinkPhase::Shaking;
+        if let Err(reason) = self.begin_bus_handshake(stream, HandshakeRole::Dialler, BusPeer::Dialled(place))
+        {
+            self.fail_handshake(BusPeer::Dialled(place), &reason);
+        }
+    }
+
+    fn begin_bus_handshake(
+        &mut self,
+        stream: Stream,
+        role: HandshakeRole,
+        origin: BusPeer,
+    ) -> Result<(), String> {
+        if self.bus.handshakes.in_progress() >= HANDSHAKES_MAX {
+            return Err("too many handshakes are under way".to_owned());
+        }
+        let context = self.host.settings.tls.context().cloned().ok_or("TLS is not configured")?;
+        let begin = Begin { stream, context, role, field: None, origin };
+        let begun = self.bus.handshakes.begin(begin, self.sockets.event_loop.waker());
+        begun.map_err(|error| format!("no thread for handshakes: {}", plain_error(&error)))
+    }
+
+    /// Takes in a connection to the bus port.
+    #[cold]
+    pub(super) fn accept_on_bus(&mut self, stream: Stream) {
+        if !self.bus.is_on() {
+            return;
+        }
+        if !self.engine.config().bool(param::TLS_CLUSTER) {
+            return self.admit_to_bus(stream, &[]);
+        }
+        if let Err(reason) = self.begin_bus_handshake(stream, HandshakeRole::Node, BusPeer::Accepted) {
+            self.fail_handshake(BusPeer::Accepted, &reason);
+        }
+    }
+
+    /// Makes a connection a link, unless the engine has too many. `plain` has come already.
+    fn admit_to_bus(&mut self, stream: Stream, plain: &[u8]) {
+        let Ends { peer: Some(peer), own: Some(own) } = stream.ends() else { return };
+        let (peer, own) = (peer.ip().to_canonical(), own.ip().to_canonical());
+        let Some(key) = self.engine.accept_bus_link(peer, own, &mut self.host) else { return };
+        let place = self.bus.links.insert(BusConnection::new(key));
+        self.attach_to_bus(place, stream);
+        if !plain.is_empty() {
+            self.step(&ClusterInput::ReceivedMessage { link: key, bytes: plain });
+        }
+    }
+
+    /// Messages flow on a connection from now on.
+    fn attach_to_bus(&mut self, place: BusPlace, stream: Stream) {
+        let event_loop = &mut self.sockets.event_loop;
+        let (source, codec) = stream.attach(event_loop, Endpoint::BusLink(place));
+        event_loop.recv_start(source);
+        if let Some(link) = self.bus.links.get_mut(place) {
+            (link.source, link.codec, link.phase) = (source, codec, LinkPhase::Open);
+        }
+    }
+
+    /// Takes up connections whose handshake is over.
+    fn take_bus_handshakes(&mut self) {
+        while let Some(outcome) = self.bus.handshakes.take() {
+            match outcome {
+                HandshakeOutcome::Established { stream, plain, origin: BusPeer::Accepted, .. } => {
+                    self.admit_to_bus(stream, &plain);
+                }
+                HandshakeOutcome::Established { stream, plain, origin: BusPeer::Dialled(place), .. } => {
+                    let Some(key) = self.bus.links.get_mut(place).map(|link| link.key) else { continue };
+                    self.attach_to_bus(place, stream);
+                    self.bus.note_ready(place);
+                    self.step(&ClusterInput::Connected { link: key });
+                    if !plain.is_empty() {
+                        self.step(&ClusterInput::ReceivedMessage { link: key, bytes: &plain });
+                    }
+                }
+                HandshakeOutcome::Failed { reason, origin } => self.fail_handshake(origin, &reason),
+            }
+        }
+    }
+
+    #[cold]
+    fn fail_handshake(&mut self, origin: BusPeer, reason: &str) {
+        match origin {
+            BusPeer::Accepted => {
+                let text = format!("Error accepting cluster node connection: {reason}");
+                self.host.note(LogLevel::Verbose, &text);
+            }
+            BusPeer::Dialled(place) => {
+                let Some(key) = self.drop_link(place) else { return };
+                self.host.note(LogLevel::Verbose, &format!("Error connecting to a cluster node: {reason}"));
+                self.step(&ClusterInput::DialFailed { link: key, moment: DialMoment::Later });
+            }
+        }
+    }
+
+    /// Gives each link that has something to send one write. What is left has its turn in the next iteration.
+    fn send_on_bus(&mut self) {
+        for place in self.bus.take_ready() {
+            self.write_on_bus(place);
+        }
+    }
+
+    fn write_on_bus(&mut self, place: BusPlace) {
+        let Some(link) = self.bus.links.get_mut(place) else { return };
+        if link.phase != LinkPhase::Open || link.in_flight.is_some() {
+            return;
+        }
+        let mut plain = std::mem::take(&mut self.bus.spare);
+        let taken = link.lanes.take(WRITE_BYTES, &mut plain);
+        let head = match &mut link.codec {
+            None => Ok(plain),
+            Some(codec) => encode(codec.as_mut(), plain, std::mem::take(&mut link.answers)),
+        };
+        let head = match head {
+            Ok(head) if head.is_empty() => return self.bus.spare = head,
+            Ok(head) => head,
+            Err(reason) => return self.end_link_of_bus(place, &reason),
+        };
+        match self.sockets.event_loop.send(link.source, SendBuf { head, shared: Vec::new() }) {
+            Sending::InFlight => link.in_flight = Some(taken),
+            Sending::Done(sent) => {
+                if !link.lanes.is_empty() {
+                    self.bus.note_ready(place);
+                }
+                self.sent_on_bus(place, taken, sent);
+            }
+        }
+    }
+
+    /// A write is over.
+    fn sent_on_bus(&mut self, place: BusPlace, bytes: LaneBytes, sent: Sent) {
+        let Some(key) = self.bus.links.get_mut(place).map(|link| link.key) else { return };
+        if let Some(error) = sent.error {
+            return self.end_link_of_bus(place, &plain_error(&error));
+        }
+        let mut buffer = sent.buf.head;
+        if self.bus.spare.capacity() == 0 && buffer.capacity() <= 2 * WRITE_BYTES {
+            buffer.clear();
+            self.bus.spare = buffer;
+        }
+        for (lane, bytes) in [(BusLane::Control, bytes.control), (BusLane::Publish, bytes.publish)] {
+            if bytes > 0 {
+                self.step(&ClusterInput::Sent { link: key, lane, bytes });
+            }
+        }
+    }
+
+    /// The server ends: the file is whole then, and another process may have it.
+    pub(super) fn end_bus(&mut self) {
+        if let Some(file) = &mut self.bus.file {
+            if file.is_busy() {
+                self.host.note(LogLevel::Notice, "Saving the cluster configuration file before exiting.");
+            }
+            file.end();
+        }
+    }
+}
+
+/// Encodes messages behind what TLS has to answer.
+fn encode(codec: &mut dyn Codec, plain: Vec<u8>, mut out: Vec<u8>) -> Result<Vec<u8>, String> {
+    if !plain.is_empty() {
+        codec.encode(&[&plain], &mut out)?;
+    }
+    Ok(out)
+}
