@@ -2,6 +2,7 @@
 
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
+use crate::open_slots::OpenSlotList;
 use crate::output::{BusLane, Generation, PublishScope, Ticket};
 use crate::settings::ClusterSettings;
 use crate::slots::{HashSlot, SlotSet};
@@ -37,6 +38,8 @@ pub enum ClusterInput<'a> {
     Offset(u64),
     /// The slots that have keys, when the data of the start are loaded.
     KeysIn(&'a SlotSet),
+    /// The open slots of this replica's primary, as a full synchronisation has brought them.
+    OpenSlots(&'a OpenSlotList),
     /// A command of a client.
     Command { ticket: Ticket, client: &'a str, command: ClusterCommand<'a> },
     /// The directives in force.

@@ -32,6 +32,7 @@ mod manual;
 mod map;
 mod meet;
 mod node;
+mod open_slots;
 mod output;
 mod receive;
 mod roles;
@@ -58,6 +59,7 @@ pub use input::{
 };
 pub use link_key::LinkKey;
 pub use node::{FailOrigin, Initiator, Ms, NodeHealth, NodeStanding};
+pub use open_slots::OpenSlotList;
 pub use output::{
     BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, LostSlots, MapNode,
     PublishScope, RoleChange, SlotMap, Synchronisation, Ticket,
@@ -273,6 +275,7 @@ impl Cluster {
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
             ClusterInput::Offset(offset) => m.table.me_mut().offset = offset,
             ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
+            ClusterInput::OpenSlots(open) => saved::reopen(m, open),
             ClusterInput::Command { ticket, client, ref command } => {
                 commands::execute(m, ticket, client, command)
             }

@@ -10,6 +10,7 @@ use crate::addresses;
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::machine::{ClusterMachine, Epochs, StepTime, Sureness, VoteRight, log};
 use crate::node::{ClusterNode, FailOrigin, NodeHealth, NodeIx, NodeRole, NodeStanding};
+use crate::open_slots::OpenSlotList;
 use crate::roles;
 use crate::send;
 use crate::settings::ClusterSettings;
@@ -221,6 +222,25 @@ fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
                 m.table.bind(slot, ix);
             }
         }
+    }
+}
+
+/// The open slots of my primary take the place of those that are known (O-11).
+pub(crate) fn reopen(m: &mut ClusterMachine, open: &OpenSlotList) {
+    if !m.table.me().is_replica() {
+        return;
+    }
+    let mut list = |slots: &[(HashSlot, NodeId)]| {
+        slots
+            .iter()
+            .filter_map(|(slot, id)| Some((*slot, named(m, *id)?)))
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (migrating, importing) = (list(&open.migrating), list(&open.importing));
+    if m.table.migrating != migrating || m.table.importing != importing {
+        (m.table.migrating, m.table.importing) = (migrating, importing);
+        m.reconsider();
+        m.save();
     }
 }
 

@@ -485,7 +485,9 @@ impl LoadTarget<'_> {
             }
             // Facts about the writer.
             b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
-            b"redis-bits" | b"aof-base" | b"aof-preamble" => {}
+            b"cluster-slot-states" => self.state.brought.slot_states = Some(value.to_vec()),
+            // Sizes of slots to come, a hint.
+            b"redis-bits" | b"aof-base" | b"aof-preamble" | b"slot-info" => {}
             b"repl-stream-db" => {
                 let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
                 self.state.brought.history.note_db(db);

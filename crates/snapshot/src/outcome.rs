@@ -38,4 +38,6 @@ pub struct LoadResult {
     pub libraries: Libraries,
     /// Where the data stand in a history of replication.
     pub history: LoadedHistory,
+    /// The field `cluster-slot-states`, which primaries of clusters write for their replicas.
+    pub slot_states: Option<Vec<u8>>,
 }

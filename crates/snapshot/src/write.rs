@@ -23,6 +23,8 @@ pub struct RdbAux<'a> {
     pub is_aof_base: bool,
     /// The point of the stream it stands at, when it is for a replica.
     pub stream: Option<StreamPosition<'a>>,
+    /// Open slots of a primary of a cluster, when it is for a replica.
+    pub slot_states: Option<&'a str>,
 }
 
 /// The file's options as the configuration has them, for a reader of that version.
@@ -250,6 +252,9 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, libraries: &[Arc<[u8]>]
         writer.aux("repl-stream-db", Text::Int(point.db as i64));
         writer.aux("repl-id", Text::Bytes(point.replid.as_bytes()));
         writer.aux("repl-offset", Text::Int(point.offset as i64));
+    }
+    if let Some(states) = about.slot_states {
+        writer.aux("cluster-slot-states", Text::Bytes(states.as_bytes()));
     }
     writer.aux("aof-base", Text::Int(i64::from(about.is_aof_base)));
     for code in libraries {

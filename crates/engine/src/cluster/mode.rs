@@ -9,7 +9,8 @@ use crate::cluster::settings;
 use crate::control::Control;
 use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
-    BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId, SlotMap, SlotSet, Ticket,
+    BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId, OpenSlotList, SlotMap,
+    SlotSet, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -39,6 +40,8 @@ pub(crate) struct ClusterMode {
     pub(crate) keys_to_check: bool,
     /// When the machine's cron is due next, monotonic ns.
     pub(crate) next_tick_ns: u64,
+    /// The open slots as a full synchronisation carries them; none where no slot is open.
+    pub(crate) open_slots: Option<String>,
     /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
     pub(crate) replies: BTreeMap<KeptReply, Bytes>,
     /// Switches of DEBUG.
@@ -140,6 +143,7 @@ impl ClusterMode {
             emptying: SlotSet::EMPTY,
             keys_to_check: true,
             next_tick_ns: 0,
+            open_slots: None,
             replies: BTreeMap::new(),
             debug: BusDebug::default(),
         }
@@ -148,6 +152,7 @@ impl ClusterMode {
     /// Takes up a new map.
     pub(crate) fn set_map(&mut self, map: Arc<SlotMap>) {
         self.served = ServedSlots::of(&map);
+        self.open_slots = OpenSlotList::of(&map).to_text();
         self.map = map;
         self.replies.clear();
     }

@@ -229,7 +229,8 @@ impl Engine {
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
         let point = StreamPosition { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
         let used_memory = process.used_memory(&self.keyspace);
-        RdbAux { now: process.recent(), used_memory, stream: Some(point), is_aof_base: false }
+        let slot_states = self.control.cluster.as_ref().and_then(|mode| mode.open_slots.as_deref());
+        RdbAux { now: process.recent(), used_memory, stream: Some(point), slot_states, is_aof_base: false }
     }
 
     /// A snapshot cannot be begun: replicas that asked for it are told so, and closed.

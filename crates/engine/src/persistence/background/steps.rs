@@ -40,6 +40,7 @@ impl Engine {
             now: process.now(),
             used_memory: process.used_memory(&self.keyspace),
             stream: control.replication.stream.point(),
+            slot_states: None,
             is_aof_base: target.is_aof_base,
         };
         let sizes = self.database_sizes();

@@ -58,6 +58,7 @@ fn save_as(
         now: process.now(),
         used_memory: process.used_memory(keyspace),
         stream: control.replication.stream.point(),
+        slot_states: None,
         is_aof_base: false,
     };
     let name = control.config.bytes(param::DBFILENAME).to_vec();

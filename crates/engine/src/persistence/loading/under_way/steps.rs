@@ -10,6 +10,7 @@ use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::persistence::loading::under_way::{LoadEnded, LoadUnderWay, LoadedFrom};
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_cluster::{ClusterInput, OpenSlotList};
 use sluice_config::param;
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_snapshot::{Duplicates, LoadOutcome, NotLoaded};
@@ -95,7 +96,13 @@ impl Engine {
         self.commit_unasked(now);
     }
 
-    fn end_load(&mut self, load: LoadUnderWay, outcome: LoadOutcome, process: &mut dyn Process) -> LoadEnded {
+    fn end_load(
+        &mut self,
+        load: LoadUnderWay,
+        mut outcome: LoadOutcome,
+        process: &mut dyn Process,
+    ) -> LoadEnded {
+        let open_slots = take_open_slots(&mut outcome, process);
         self.notice();
         let now = process.now();
         let mut data = self.keyspace.dataset(access_between_units(now), &mut self.effects);
@@ -113,6 +120,9 @@ impl Engine {
             LoadPurpose::Sync => {
                 if loaded.is_ok() || load.has_freed {
                     self.leave_history(process);
+                }
+                if loaded.is_ok() {
+                    self.step_cluster(&ClusterInput::OpenSlots(&open_slots), process);
                 }
                 if loaded.is_err() {
                     self.begin_aof_again();
@@ -145,6 +155,18 @@ impl Engine {
             }
         }
     }
+}
+
+/// The open slots that a file of a primary of a cluster has brought. A text of another form fails the load.
+fn take_open_slots(outcome: &mut LoadOutcome, process: &mut dyn Process) -> OpenSlotList {
+    let Ok(brought) = &mut outcome.result else { return OpenSlotList::default() };
+    let Some(text) = brought.slot_states.take() else { return OpenSlotList::default() };
+    OpenSlotList::parse(&text).unwrap_or_else(|| {
+        let line = "The field cluster-slot-states of the snapshot cannot be read: nothing of it is loaded";
+        process.log(LogLevel::Warning, line);
+        outcome.result = Err(NotLoaded::Failed);
+        OpenSlotList::default()
+    })
 }
 
 /// How databases are exchanged that no command asked for.
