@@ -48,6 +48,7 @@ pub(crate) fn replay(
         counts: control.persistence.last_load,
         libraries: control.libraries(),
         history,
+        slot_states: None,
     })
 }
 
