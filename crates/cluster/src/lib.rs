@@ -213,6 +213,17 @@ impl Cluster {
         answer
     }
 
+    /// Whether a SETSLOT could be executed now. Other commands are not asked.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn check(&self, command: &ClusterCommand<'_>) -> Result<(), String> {
+        match command {
+            ClusterCommand::SetSlot(command) => setslot::check(&self.machine, command),
+            _ => Ok(()),
+        }
+    }
+
     /// The id of this node's shard.
     pub fn shard_id(&self) -> ShardId {
         self.machine.table.me().shown_shard()

@@ -15,19 +15,71 @@ use crate::slots::{HashSlot, SlotSet};
 /// The error for the client. Nothing has changed then.
 pub(crate) fn execute(m: &mut ClusterMachine, command: &SetSlot<'_>) -> Result<ClusterAnswer, String> {
     let slot = command.slot;
-    match command.action {
-        SlotAction::Migrating(node) => migrate(m, slot, node)?,
-        SlotAction::Importing(node) => import(m, slot, node)?,
-        SlotAction::Stable => {
+    match checked(m, command)? {
+        Checked::Migrating(to) => {
+            log!(m, Notice, "Migrating slot {} to node {}", slot.number(), m.name(to));
+            m.table.migrating.insert(slot, to);
+        }
+        Checked::Importing(from) => {
+            log!(m, Notice, "Importing slot {} from node {}", slot.number(), m.name(from));
+            m.table.importing.insert(slot, from);
+        }
+        Checked::Stable => {
             log!(m, Notice, "Marking slot {} stable", slot.number());
             m.table.importing.remove(&slot);
             m.table.migrating.remove(&slot);
         }
-        SlotAction::Node(node) => assign(m, slot, node, command.keys)?,
+        Checked::Node(owner) => assign(m, slot, owner, command.keys),
     }
     m.reconsider();
     m.save();
     Ok(ClusterAnswer::Ok)
+}
+
+/// Whether the command could be executed now.
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn check(m: &ClusterMachine, command: &SetSlot<'_>) -> Result<(), String> {
+    checked(m, command).map(drop)
+}
+
+/// A command whose conditions are met.
+enum Checked {
+    Migrating(NodeIx),
+    Importing(NodeIx),
+    Stable,
+    Node(NodeIx),
+}
+
+fn checked(m: &ClusterMachine, command: &SetSlot<'_>) -> Result<Checked, String> {
+    let (slot, my_ix) = (command.slot, m.table.my_ix());
+    let owner = m.table.owner(slot);
+    match command.action {
+        SlotAction::Migrating(node) => {
+            if m.table.me().is_primary() && owner != Some(my_ix) {
+                return Err(format!("ERR I'm not the owner of hash slot {}", slot.number()));
+            }
+            other_end(m, node).map(Checked::Migrating)
+        }
+        SlotAction::Importing(node) => {
+            if owner == Some(my_ix) {
+                return Err(format!("ERR I'm already the owner of hash slot {}", slot.number()));
+            }
+            other_end(m, node).map(Checked::Importing)
+        }
+        SlotAction::Stable => Ok(Checked::Stable),
+        SlotAction::Node(node) => {
+            let ix = primary(m, crate::commands::known(m, node)?)?;
+            if owner == Some(my_ix) && ix != my_ix && command.keys == HasKeys::Yes {
+                return Err(format!(
+                    "ERR Can't assign hashslot {} to a different node while I still hold keys for this hash slot.",
+                    slot.number()
+                ));
+            }
+            Ok(Checked::Node(ix))
+        }
+    }
 }
 
 /// The other end of an open slot.
@@ -47,39 +99,10 @@ fn primary(m: &ClusterMachine, ix: NodeIx) -> Result<NodeIx, String> {
     }
 }
 
-fn migrate(m: &mut ClusterMachine, slot: HashSlot, node: &[u8]) -> Result<(), String> {
-    let my_ix = m.table.my_ix();
-    if m.table.me().is_primary() && m.table.owner(slot) != Some(my_ix) {
-        return Err(format!("ERR I'm not the owner of hash slot {}", slot.number()));
-    }
-    let to = other_end(m, node)?;
-    log!(m, Notice, "Migrating slot {} to node {}", slot.number(), m.name(to));
-    m.table.migrating.insert(slot, to);
-    Ok(())
-}
-
-fn import(m: &mut ClusterMachine, slot: HashSlot, node: &[u8]) -> Result<(), String> {
-    if m.table.owner(slot) == Some(m.table.my_ix()) {
-        return Err(format!("ERR I'm already the owner of hash slot {}", slot.number()));
-    }
-    let from = other_end(m, node)?;
-    log!(m, Notice, "Importing slot {} from node {}", slot.number(), m.name(from));
-    m.table.importing.insert(slot, from);
-    Ok(())
-}
-
 /// SETSLOT NODE (O-5).
-fn assign(m: &mut ClusterMachine, slot: HashSlot, node: &[u8], keys: HasKeys) -> Result<(), String> {
-    let ix = crate::commands::known(m, node)?;
-    let ix = primary(m, ix)?;
+fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
     let my_ix = m.table.my_ix();
     let owner = m.table.owner(slot);
-    if owner == Some(my_ix) && ix != my_ix && keys == HasKeys::Yes {
-        return Err(format!(
-            "ERR Can't assign hashslot {} to a different node while I still hold keys for this hash slot.",
-            slot.number()
-        ));
-    }
     let shard = m.table.node(ix).shown_shard();
     log!(m, Notice, "Assigning slot {} to node {} in shard {shard}", slot.number(), m.name(ix));
     if keys == HasKeys::No {
@@ -103,7 +126,6 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, node: &[u8], keys: HasKeys) ->
         }
         m.announce();
     }
-    Ok(())
 }
 
 /// The last slot of this node's shard has gone to `winner`.

@@ -34,6 +34,15 @@ pub enum WaitFor {
     Cluster(u64),
     /// A value of a type under one of its keys.
     Keys(BlockOn),
+    /// The replicas, which are told of a command before this server executes the command: then it is run again.
+    ReplicasFirst {
+        /// How many replicas have to acknowledge.
+        count: i64,
+        /// Of what offset. A handler says 0: `Engine::park` knows it when the command stands in the stream.
+        offset: u64,
+        /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+        deadline_ms: u64,
+    },
     /// Acknowledgements of replicas.
     Replicas {
         /// How many.
@@ -91,6 +100,7 @@ impl WaitFor {
             | WaitFor::SlowRead { .. }
             | WaitFor::Keys(_)
             | WaitFor::Replicas { .. }
+            | WaitFor::ReplicasFirst { .. }
             | WaitFor::Shutdown => true,
         }
     }
@@ -110,9 +120,9 @@ impl WaitFor {
             | WaitFor::Reply
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => 0,
-            WaitFor::Keys(BlockOn { deadline_ms, .. }) | WaitFor::Replicas { deadline_ms, .. } => {
-                *deadline_ms
-            }
+            WaitFor::Keys(BlockOn { deadline_ms, .. })
+            | WaitFor::Replicas { deadline_ms, .. }
+            | WaitFor::ReplicasFirst { deadline_ms, .. } => *deadline_ms,
         }
     }
 }

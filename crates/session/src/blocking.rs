@@ -193,7 +193,9 @@ impl Blocking {
             | WaitFor::Unit
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => {}
-            WaitFor::Replicas { .. } => drop(self.replicas.insert(waiting.order, client)),
+            WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. } => {
+                drop(self.replicas.insert(waiting.order, client));
+            }
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {
@@ -247,7 +249,9 @@ impl Blocking {
             | WaitFor::Unit
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => {}
-            WaitFor::Replicas { .. } => drop(self.replicas.remove(&waiting.order)),
+            WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. } => {
+                drop(self.replicas.remove(&waiting.order));
+            }
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);
                 for key in waiting.keys(on) {

@@ -185,6 +185,8 @@ pub struct ClusterCtx<'a> {
     pub offset: u64,
     /// Whether this server follows a primary.
     pub is_replica: bool,
+    /// Replicas that are online.
+    pub replicas: i64,
     /// What the command leaves to be told.
     pub effects: &'a mut Effects,
     /// The data, for numbers of keys.

@@ -10,6 +10,7 @@ use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
 use crate::host::process::Process;
 use crate::persistence::loading::aof::replay::replay;
+use crate::replication::acks::counted_replicas;
 use crate::users::rights;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -145,6 +146,7 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
+        let replicas = counted_replicas(&self.control, &self.sessions).count() as i64;
         let Engine { control, keyspace, effects, .. } = self;
         let Control { cluster, config, replication, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
@@ -158,6 +160,7 @@ impl Engine {
             config,
             offset: replication.stream.offset,
             is_replica: replication.replica.is_some(),
+            replicas,
             effects,
             keyspace,
             reply: Reply::new(&mut outbox, session.caller.proto),

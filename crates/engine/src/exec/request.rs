@@ -275,6 +275,7 @@ impl Engine {
             | WaitFor::Turn
             | WaitFor::Unit
             | WaitFor::Replicas { .. }
+            | WaitFor::ReplicasFirst { .. }
             | WaitFor::Load
             | WaitFor::Users
             | WaitFor::UserLoads

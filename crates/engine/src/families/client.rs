@@ -143,7 +143,8 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         let waiting = other.waiting.as_mut()?;
         // What a pause keeps back, a load or a slow read is not blocked, and one request to end a wait is
         // enough.
-        let is_blocked = matches!(waiting.on, WaitFor::Keys(_) | WaitFor::Replicas { .. });
+        let is_blocked =
+            matches!(waiting.on, WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. });
         let can_end = is_blocked && waiting.unblock.is_none();
         can_end.then(|| {
             waiting.unblock = Some(how);

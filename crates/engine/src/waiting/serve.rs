@@ -36,16 +36,19 @@ impl Engine {
         session: &mut Session,
         mut request: OwnedRequests,
         prepared: Prepared,
-        on: WaitFor,
+        mut on: WaitFor,
     ) {
         for (index, bytes) in std::mem::take(&mut self.control.clients.blocking.replaced_args) {
             request.replace_arg(0, index, &bytes);
+        }
+        if let WaitFor::ReplicasFirst { offset, .. } = &mut on {
+            *offset = self.control.replication.stream.offset;
         }
         let order = self.control.clients.blocking.next_order();
         let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
         self.control.clients.blocking.add(session.key, &waiting);
         session.waiting = Some(waiting);
-        if matches!(on, WaitFor::Replicas { .. }) {
+        if matches!(on, WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. }) {
             self.control.replication.ask_replicas = true;
         }
     }
@@ -137,7 +140,7 @@ impl Engine {
             let request = request.at(0);
             let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
             let args = Args::new(&request, &prepared, &hashing);
-            session.is_rerun = matches!(on, WaitFor::Keys(_));
+            session.is_rerun = matches!(on, WaitFor::Keys(_) | WaitFor::ReplicasFirst { .. });
             session.was_postponed = matches!(on, WaitFor::Pause);
             let next = self.process_again(&mut session, &prepared, args, request, &mut now, process);
             (session.is_rerun, session.was_postponed) = (false, false);
@@ -196,6 +199,11 @@ impl Engine {
                         });
                     }
                 }
+                Some(WaitFor::ReplicasFirst { count, offset, .. }) => {
+                    if self.replicas_at(offset) >= count {
+                        self.run_waiting(client, process);
+                    }
+                }
                 Some(
                     WaitFor::Keys(_)
                     | WaitFor::Pause
@@ -248,6 +256,11 @@ impl Engine {
                 self.end_wait(client, process, |reply| reply.int(acknowledged));
             }
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
+            Some(WaitFor::ReplicasFirst { .. }) => {
+                let error = CmdError::text("NOREPLICAS Not enough good replicas to write.");
+                self.stats.count_error(&error.wire());
+                self.end_wait(client, process, |reply| reply.error(&error.wire()));
+            }
             // These end by themselves.
             Some(
                 WaitFor::Pause

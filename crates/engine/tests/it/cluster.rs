@@ -205,6 +205,34 @@ fn cb_o5_a_slot_is_given_away_when_its_keys_are_gone() {
 }
 
 #[test]
+fn cb_o3_replicas_have_an_open_slot_before_their_primary() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    let replica = rig.replica();
+    rig.fed(replica);
+    let operator = rig.connect();
+    let line = format!("CLUSTER SETSLOT 100 MIGRATING {OTHER}");
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    rig.argv_unread(operator, &words);
+    assert_eq!(rig.output(operator), b"");
+    assert!(!rig.run("CLUSTER NODES").contains("[100"), "no replica has it");
+    let told = rig.fed(replica);
+    assert!(told.starts_with(&line), "{told}");
+    let offset = rig.run("INFO replication");
+    let offset = offset.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap().to_owned();
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
+    rig.end_iteration();
+    assert_eq!(rig.output(operator), b"+OK\r\n");
+    assert!(rig.run("CLUSTER NODES").contains("[100->-"), "executed once");
+    assert_eq!(rig.fed(replica), "", "told once");
+    // Nobody acknowledges.
+    rig.argv_unread(operator, &[b"CLUSTER", b"SETSLOT", b"100", b"STABLE", b"TIMEOUT", b"500"]);
+    rig.pass_ms(600);
+    rig.cron();
+    assert_eq!(rig.output(operator), b"-NOREPLICAS Not enough good replicas to write.\r\n");
+    assert!(rig.run("CLUSTER NODES").contains("[100->-"));
+}
+
+#[test]
 fn cb_k18_reset_forgets_the_others_and_the_slots() {
     let mut rig = Rig::node(Some(&two_shards()), &[]);
     rig.check("CLUSTER RESET", "+OK");

@@ -198,6 +198,7 @@ const fn tested_by(on: &WaitFor) -> &'static str {
         | WaitFor::Reply
         | WaitFor::Migration(_)
         | WaitFor::Cluster(_)
+        | WaitFor::ReplicasFirst { .. }
         | WaitFor::Replicas { .. } => "nothing is looked at again",
     }
 }

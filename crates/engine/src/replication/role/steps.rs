@@ -136,7 +136,15 @@ impl Engine {
     pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
         let is_blocked = |session: &Session| {
             let on = session.waiting.as_ref().map(|waiting| waiting.on);
-            matches!(on, Some(WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::Migration(_)))
+            matches!(
+                on,
+                Some(
+                    WaitFor::Keys(_)
+                        | WaitFor::Replicas { .. }
+                        | WaitFor::ReplicasFirst { .. }
+                        | WaitFor::Migration(_)
+                )
+            )
         };
         let blocked: Vec<SessionKey> =
             self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
