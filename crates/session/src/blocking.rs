@@ -194,7 +194,7 @@ impl Blocking {
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => {}
             WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. } => {
-                drop(self.replicas.insert(waiting.order, client));
+                self.replicas.insert(waiting.order, client);
             }
             WaitFor::Keys(on) => {
                 self.until_gone += usize::from(on.ends_without_key);
@@ -250,7 +250,7 @@ impl Blocking {
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => {}
             WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. } => {
-                drop(self.replicas.remove(&waiting.order));
+                self.replicas.remove(&waiting.order);
             }
             WaitFor::Keys(on) => {
                 self.until_gone -= usize::from(on.ends_without_key);

@@ -576,8 +576,8 @@ pub(super) fn latencystats(view: &View<'_>, out: &mut dyn Sink) {
     }
 }
 
-pub(super) fn cluster(_: &View<'_>, out: &mut dyn Sink) {
-    out.add(field::CLUSTER_ENABLED, 0);
+pub(super) fn cluster(view: &View<'_>, out: &mut dyn Sink) {
+    out.add(field::CLUSTER_ENABLED, u64::from(view.control.cluster.is_some()));
 }
 
 pub(super) fn scripting_engines(view: &View<'_>, out: &mut dyn Sink) {
