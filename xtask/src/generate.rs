@@ -33,7 +33,7 @@ pub(crate) fn generate(arguments: &[String]) -> Result<()> {
 }
 
 fn with_directives(page: &str) -> Result<String> {
-    between(page, [BEGIN, END], &[refused(), waiting(), never()].concat())
+    between(page, [BEGIN, END], &[waiting(), never()].concat())
 }
 
 fn with_names(page: &str) -> Result<String> {
@@ -54,16 +54,10 @@ fn chapter(heading: &str, columns: &str, rows: &[(&str, &str)]) -> String {
     format!("\n### {heading}\n\n| directive | {columns} |\n|---|---|\n{rows}")
 }
 
-/// What ends the start, and CONFIG SET, with an error.
-fn refused() -> String {
-    let rows: Vec<_> = PARAMS.iter().filter_map(|param| Some((param.name, param.refused?))).collect();
-    chapter("Refused: any value but the default ends the start", "the error", &rows)
-}
-
-/// What takes effect with a later feature, a chapter for each; refused ones are not repeated.
+/// What takes effect with a later feature, a chapter for each.
 fn waiting() -> String {
     let mut features: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
-    for param in PARAMS.iter().filter(|param| param.refused.is_none()) {
+    for param in &PARAMS {
         let Honoured::NotYet(feature) = param.honoured else { continue };
         // What follows a semicolon is a remark.
         let feature = feature.split(';').next().unwrap_or(feature);

@@ -14,8 +14,4 @@
 
 mod driving;
 mod emptying;
-pub(crate) mod endpoint;
 mod messages;
-pub(crate) mod mode;
-pub(crate) mod order;
-pub(crate) mod settings;

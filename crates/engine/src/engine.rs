@@ -2,24 +2,24 @@
 //! [`Engine::cron`], connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions
 //! by [`Engine::take_actions`].
 
-use crate::control::Control;
-use crate::exec::ctx::Handler;
 use crate::exec::declared::{DeclaredKeysCheck, RightsProbes};
 use crate::exec::gate::Gate;
 use crate::exec::open_unit::OpenUnit;
-use crate::host::action::Action;
-use crate::host::process::Process;
-use crate::observe::info::ClientMemoryPass;
-use crate::observe::page::PageWatch;
-use crate::persistence::background::Job;
-use crate::replication::role::ReplicaRole;
-use crate::upkeep::evict::Eviction;
-use crate::upkeep::expire::ActiveExpiry;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_base::{HashSeed, Now, Rng, hex};
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
+use sluice_control::Control;
+use sluice_control::action::Action;
+use sluice_control::ctx::Handler;
+use sluice_control::observe::info::ClientMemoryPass;
+use sluice_control::observe::page::PageWatch;
+use sluice_control::persistence::background::Job;
+use sluice_control::process::Process;
+use sluice_control::replication::role::ReplicaRole;
+use sluice_control::upkeep::evict::Eviction;
+use sluice_control::upkeep::expire::ActiveExpiry;
 use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
 use sluice_numbers::progress::ProgressClock;
 use sluice_numbers::stats::Stats;
@@ -192,7 +192,7 @@ impl Engine {
             preparing: Preparing {
                 preparer: Preparer::new(keyspace.hasher(), &control.renames),
                 batch: None,
-                handlers: crate::exec::routes::handlers(),
+                handlers: sluice_control::routes::handlers(),
             },
             keyspace,
             sessions: Sessions::default(),

@@ -5,13 +5,11 @@
 //! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then each client
 //!    is served that waited for a key which the unit has filled.
 //!
-//! Batches are in `exec/batch.rs`, one request's way in `exec/request.rs`, the contexts of handlers in
-//! `exec/ctx.rs`, and what joins the two in `exec/dispatch.rs`.
+//! Batches are in `exec/batch.rs`, one request's way in `exec/request.rs`, the contexts of handlers in the
+//! crate `control` (`ctx.rs`), and what joins the two in `exec/dispatch.rs`.
 
 pub(crate) mod batch;
-pub(crate) mod between_units;
 pub(crate) mod commit;
-pub(crate) mod ctx;
 pub(crate) mod declared;
 mod dispatch;
 pub(crate) mod finish;
@@ -19,8 +17,6 @@ pub(crate) mod gate;
 pub(crate) mod open_unit;
 pub(crate) mod replay;
 pub(crate) mod request;
-pub(crate) mod routes;
 pub(crate) mod standing;
 mod transaction;
 pub(crate) mod unit;
-pub(crate) mod unknown;

@@ -3,11 +3,14 @@
 pub(crate) mod hot_keys {
     mod steps;
 }
-pub(crate) mod info;
+pub(crate) mod info {
+    mod steps;
+}
 pub(crate) mod logging;
 pub(crate) mod memory_parts;
-pub(crate) mod page;
+pub(crate) mod page {
+    mod steps;
+}
 pub(crate) mod progress {
     mod steps;
-    pub(crate) mod under_way;
 }

@@ -2,5 +2,9 @@
 
 pub(crate) mod compaction;
 pub(crate) mod cron;
-pub(crate) mod evict;
-pub(crate) mod expire;
+pub(crate) mod evict {
+    mod steps;
+}
+pub(crate) mod expire {
+    mod steps;
+}

@@ -91,7 +91,7 @@ impl Warm {
         self.rig.engine.sent(
             self.client,
             outbox.len(),
-            sluice_engine::ProcessClock::now(&mut self.rig.process),
+            sluice_control::process::ProcessClock::now(&mut self.rig.process),
         );
         self.rig.engine.recycle(outbox);
     }

@@ -6,7 +6,7 @@
 //!       └──── positions, news, a wake-up ──────┘
 //! ```
 //!
-//! The engine says what is appended (`engine/persistence/aof.rs`); nothing here knows a command.
+//! The engine says what is appended (`control/persistence/aof.rs`); nothing here knows a command.
 
 mod appender;
 mod base_thread;
@@ -28,7 +28,8 @@ pub use shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
 pub use thread::{AofEnding, Worker};
 
 use crate::threads::Thread;
-use sluice_engine::{AofBacklog, Engine};
+use sluice_control::process::AofBacklog;
+use sluice_engine::Engine;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -35,7 +35,7 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
-use sluice_engine::{Process, ProcessClock};
+use sluice_control::process::{Process, ProcessClock};
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::{Counts, CpuTimes, Facts, ProcessNumbers, SyncFacts};

@@ -329,7 +329,7 @@ fn wanted_bus(config: &Config) -> Vec<TcpBind> {
 
 /// The port of the bus, where there can be one.
 pub fn bus_port(config: &Config) -> Option<u16> {
-    u16::try_from(sluice_engine::bus_port(config)).ok().filter(|port| *port != 0)
+    u16::try_from(sluice_control::cluster::settings::bus_port(config)).ok().filter(|port| *port != 0)
 }
 
 /// Whether a word of `metrics-bind` means an address that only this machine reaches. A name that has no

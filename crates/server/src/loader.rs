@@ -3,7 +3,7 @@
 use crate::threads::{Refused, Thread};
 use sluice_base::Now;
 use sluice_clock::Clock;
-use sluice_engine::LoadJob;
+use sluice_control::persistence::loading::LoadJob;
 use sluice_evloop::Waker;
 use sluice_snapshot::LoadThread;
 use std::time::Duration;

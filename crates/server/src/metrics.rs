@@ -5,7 +5,7 @@
 //!  main thread                                the thread (metrics/thread.rs)
 //!   ◄─────── PageAsk, wanted, wake ─────────── a request, and the sample is older than a second; or a point of
 //!   at the end of an iteration: a sample       the history is due (metrics/samples.rs)
-//!   ──────────────────── Sample ─────────────► text (engine/observe/info/text.rs), JSON (engine/observe/page),
+//!   ──────────────────── Sample ─────────────► text (numbers/info/text.rs), JSON (numbers/page/json.rs),
 //!                                              replies (metrics/http.rs), the page (metrics/page.rs)
 //!   ──────────────────── Settings ───────────► listeners, token, TLS: at a start and by CONFIG SET
 //! ```

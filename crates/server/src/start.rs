@@ -557,7 +557,7 @@ pub fn announce(host: &mut Host, config: &Config) {
     }
     let bus: Vec<&str> = host.settings.bus.active().iter().filter_map(listen::Listener::word).collect();
     if !bus.is_empty() {
-        let port = sluice_engine::bus_port(config);
+        let port = sluice_control::cluster::settings::bus_port(config);
         let text = format!("listening for the cluster bus on {} port {port}", bus.join(" ").replace('-', ""));
         host.note(LogLevel::Notice, &text);
     }

@@ -9,7 +9,7 @@
 //! been written in part.
 
 use sluice_base::Rng;
-use sluice_engine::{AofFiles, AofPart, AofSource};
+use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_snapshot::SnapshotSource;
 use sluice_testkit::Snapshots;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -7,10 +7,13 @@ use sluice_base::LogLevel;
 use sluice_base::{Now, Rng};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
-use sluice_engine::{
-    AofBacklog, AofFiles, AofIncrement, Background, BackgroundFile, Engine, Process, SaveError, SnapshotSink,
+use sluice_control::process::{
+    AofBacklog, AofFiles, AofIncrement, Background, BackgroundFile, Process, SaveError, SnapshotSink,
 };
-use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
+use sluice_control::process::{
+    AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile,
+};
+use sluice_engine::Engine;
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::{AofFacts, Counts, Facts};
 use sluice_replication::{SnapshotPieces, StreamSpool};

@@ -14,7 +14,7 @@
 
 use sluice_base::Rng;
 use sluice_base::SessionKey;
-use sluice_engine::ProcessClock;
+use sluice_control::process::ProcessClock;
 use sluice_testkit::Rig;
 use std::hint::black_box;
 use std::time::Duration;

@@ -4,11 +4,13 @@ use sluice_base::LogLevel;
 use sluice_base::{Bytes, Now};
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId};
-use sluice_engine::{
+use sluice_control::process::{
     AofBacklog, AofFiles, AofIncrement, AofPart, AofSource, Background, BackgroundFile, Process, SaveError,
     SnapshotSink,
 };
-use sluice_engine::{AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile};
+use sluice_control::process::{
+    AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile,
+};
 use sluice_keyspace::{Captured, Keyspace};
 use sluice_numbers::facts::{AofFacts, Counts, Facts, SyncFacts};
 use sluice_numbers::progress::LongWork;

@@ -20,9 +20,9 @@ const OTHER_WORDS: &[(&str, &str)] = &[
 /// What the crate does itself: it guards CONFIG SET.
 const OWN: &[&str] = &["enable-protected-configs"];
 
-/// Every parameter without a mark (`later`, `ignored`, `refused`) must be named in code of the product.
+/// Every parameter without a mark (`later`, `ignored`) must be named in code of the product.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let claims = PARAMS.iter().filter(|param| param.honoured == Honoured::Yes && param.refused.is_none());
+    let claims = PARAMS.iter().filter(|param| param.honoured == Honoured::Yes);
     let names = claims.map(|param| param.name).filter(|name| !OWN.contains(name));
     let unread = names.filter(|name| !is_read(sources, &word_for(name)));
     let what =

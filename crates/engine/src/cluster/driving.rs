@@ -1,13 +1,6 @@
 //! How the machine is stepped, and its outputs are carried out.
 
-use crate::cluster::mode::ClusterMode;
-use crate::cluster::order::BusOrder;
-use crate::cluster::settings;
-use crate::control::Pause;
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::Process;
-use crate::replication::role::RoleWanted;
 use sluice_base::Now;
 use sluice_cluster::{
     BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HashSlot, LinkKey, RoleChange,
@@ -15,6 +8,13 @@ use sluice_cluster::{
 };
 use sluice_commands::WaitFor;
 use sluice_config::param;
+use sluice_control::Pause;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::cluster::mode::ClusterMode;
+use sluice_control::cluster::order::BusOrder;
+use sluice_control::cluster::settings;
+use sluice_control::process::Process;
+use sluice_control::replication::role::RoleWanted;
 use sluice_replication::Primary;
 use std::net::IpAddr;
 use std::sync::Arc;

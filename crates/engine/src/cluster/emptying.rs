@@ -5,10 +5,10 @@
 //! append-only file are told, as are clients that watch or cache the key; no notification is published.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::Process;
 use sluice_base::LogLevel;
 use sluice_cluster::{HashSlot, LostSlots, SlotSet};
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 use sluice_scripts::functions::Functions;
 

@@ -1,10 +1,10 @@
 //! Messages between subscribers of different nodes, and subscriptions of slots that leave.
 
 use crate::engine::Engine;
-use crate::host::process::Process;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::Bytes;
 use sluice_cluster::{PublishScope, SlotSet};
+use sluice_control::process::Process;
 use sluice_resp::Protocol;
 use sluice_subscriptions::registry::TopicKind;
 

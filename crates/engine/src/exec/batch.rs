@@ -5,10 +5,10 @@
 
 use crate::engine::Engine;
 use crate::exec::request::Next;
-use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
+use sluice_control::process::Process;
 use sluice_resp::{AuthState, OwnedRequests, Request, Requests};
 use sluice_session::{Closing, Session};
 
@@ -28,7 +28,8 @@ pub struct Submitted {
 pub enum Flow {
     /// The session goes on with its next request.
     Continue,
-    /// Its last request waits, kept in the session: the engine will ask for [`crate::Action::Resume`].
+    /// Its last request waits, kept in the session: the engine will ask for
+    /// [`Action::Resume`](sluice_control::action::Action::Resume).
     Waiting,
     /// It ends: read nothing more.
     Closing,

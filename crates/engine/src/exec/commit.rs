@@ -5,14 +5,14 @@
 //! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
 //! and costs no indirect call.
 
-use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
-use crate::host::action::Action;
-use crate::persistence::aof::hash_of;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
 use sluice_commands::Args;
+use sluice_control::action::Action;
+use sluice_control::persistence::aof::hash_of;
+use sluice_control::{Control, PersistenceState, ReplicationState};
 use sluice_keyspace::{
     Access, AccessUpdate, Classes, Db, DbChange, Effects, Event, ExpiryMode, KeyRef, Keyspace, ModifiedKey,
     Propagation,

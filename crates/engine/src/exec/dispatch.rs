@@ -1,21 +1,21 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
-use super::ctx::{
-    ClusterCtx, DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
-    TransactionCtx, UsersCtx,
-};
-use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
-use crate::host::process::Process;
 use crate::persistence::loading::aof::replay::replay;
-use crate::replication::acks::counted_replicas;
-use crate::users::rights;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
+use sluice_control::ctx::{
+    ClusterCtx, DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
+    TransactionCtx, UsersCtx,
+};
+use sluice_control::process::Process;
+use sluice_control::replication::acks::counted_replicas;
+use sluice_control::users::rights;
+use sluice_control::{ClientRelations, Control, ReplicationState};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_resp::{Outbox, Reply};
 use sluice_session::Session;
@@ -266,7 +266,7 @@ impl Engine {
         let Engine { keyspace, control, sessions, stats, .. } = self;
         let mut outbox = std::mem::take(&mut session.outbox);
         let reply = Reply::new(&mut outbox, session.caller.proto);
-        let (now, process) = (unit.now, Observed(process));
+        let (now, process) = (unit.now, Observed::new(process));
         let mut ctx =
             ReportCtx { now, session, sessions, control, stats, keyspace, job, scripts, process, reply };
         let result = run(&mut ctx, args);
@@ -346,7 +346,11 @@ impl Engine {
         self.break_off_save(process);
         if !self.control.config.save_points().is_empty() {
             // That it failed is in the log; the changes are counted on.
-            let _ = crate::persistence::saving::in_place::save(&self.keyspace, &mut self.control, process);
+            let _ = sluice_control::persistence::saving::in_place::save(
+                &self.keyspace,
+                &mut self.control,
+                process,
+            );
         }
     }
 

@@ -9,11 +9,11 @@
 
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
-use crate::host::process::Process;
 use crate::observe::logging::Loggable;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_commands::{Args, Limits, ReplyMode};
+use sluice_control::process::Process;
 use sluice_resp::Mark;
 use sluice_session::Session;
 

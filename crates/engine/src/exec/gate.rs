@@ -14,9 +14,9 @@ mod checks;
 pub(crate) use self::check::{Asked, CallRights, NotPermitted, Permit, Rejection, Verdict, flags_of_call};
 use self::check::{Asker, Check};
 use self::checks::{CHECKS, shows_data};
-use crate::control::Control;
 use crate::exec::standing::Standing;
 use sluice_command::Spec;
+use sluice_control::Control;
 use sluice_session::Session;
 
 /// The bit of the check `rights` in a session's mask: the session's user may not run everything.

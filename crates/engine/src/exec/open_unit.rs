@@ -2,9 +2,9 @@
 //! up its slice, and goes on in a later iteration.
 //!
 //! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing
-//! of [`BetweenUnits`](crate::exec::between_units::BetweenUnits) happens; (2) the unit owns what it has done,
-//! and commits that as one at its end; (3) a unit that has begun is finished whatever becomes of its client:
-//! only the reply is lost.
+//! of [`BetweenUnits`](sluice_control::between_units::BetweenUnits) happens; (2) the unit owns what it has
+//! done, and commits that as one at its end; (3) a unit that has begun is finished whatever becomes of its
+//! client: only the reply is lost.
 
 mod steps;
 

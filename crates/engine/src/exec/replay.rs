@@ -6,13 +6,9 @@
 //! alive; (3) a transaction runs when its EXEC is there, and not at all without: the file ends within it, or
 //! DISCARD has ended it; (4) memory beside the keyspace: one piece of the file, one record, one transaction.
 
-use super::ctx::Handler;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::standing::Standing;
-use crate::exec::unknown::{unknown_command, unknown_subcommand};
-use crate::host::process::{AofPart, Process, ProcessClock};
-use crate::persistence::loading::aof::AofEnd;
 use crate::persistence::loading::aof::replay::ReplayProcess;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -22,6 +18,10 @@ use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, DataHandler, Hashing, PreparedBatch, Preparer};
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
+use sluice_control::ctx::Handler;
+use sluice_control::persistence::loading::aof::AofEnd;
+use sluice_control::process::{AofPart, Process, ProcessClock};
+use sluice_control::unknown::{unknown_command, unknown_subcommand};
 use sluice_persist::aof::{LogError, LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_resp::Request;

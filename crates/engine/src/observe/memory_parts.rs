@@ -6,10 +6,10 @@
 
 use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
-use crate::replication::failover::Failover;
-use crate::replication::role::ReplicaRole;
 use sluice_base::heap;
 use sluice_commands::PreparedBatch;
+use sluice_control::replication::failover::Failover;
+use sluice_control::replication::role::ReplicaRole;
 use sluice_replication::UnitCommands;
 use sluice_resp::Outbox;
 use sluice_scripts::state::RunBuffers;

@@ -6,13 +6,13 @@
 //! until the reply stands before it. A receiver whose unread output reaches its limit receives nothing more
 //! and is closed.
 
-use crate::control::{ClientRelations, Control, PersistenceState};
 use crate::engine::Engine;
-use crate::host::process::Process;
 use crate::session::output_limit::is_over_limit;
 use sluice_base::SessionKey;
 use sluice_base::{Bytes, Now, num};
 use sluice_commands::{Args, Limits, Notify};
+use sluice_control::process::Process;
+use sluice_control::{ClientRelations, Control, PersistenceState};
 use sluice_keyspace::Event;
 use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_session::{Closing, Session, Sessions};

@@ -17,17 +17,17 @@
 //! know the length when the snapshot is whole; where whoever makes it waits for all replicas, the latter is
 //! closed at once, as neither would ever go on.
 
-use crate::control::{ClientRelations, Control, ReplicationState};
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{Process, SaveError};
-use crate::persistence::background::JobState;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::StreamPosition;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::background::JobState;
+use sluice_control::process::{Process, SaveError};
+use sluice_control::{ClientRelations, Control, ReplicationState};
 use sluice_persist::rdb::{Version, WriteOptions};
 use sluice_replication::ReplicationStream;
 use sluice_replication::SnapshotPieces;

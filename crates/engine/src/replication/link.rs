@@ -1,19 +1,20 @@
 //! The link to the primary in the engine: what a step of its machine can see, and what of its wishes the
 //! engine does itself.
 //!
-//! The machine belongs to the role ([`ReplicaRole`](crate::replication::role::ReplicaRole)): who is followed,
-//! how far the link is and whether a file is committed is asked of the machine, and noted nowhere else. What
-//! it wants done waits in order in `ReplicationState::link_outputs`. The engine does what concerns data,
-//! history and clients; what concerns connections is for the process, which
+//! The machine belongs to the role
+//! ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)): who is followed, how far the link is
+//! and whether a file is committed is asked of the machine, and noted nowhere else. What it wants done
+//! waits in order in `ReplicationState::link_outputs`. The engine does what concerns data, history and
+//! clients; what concerns connections is for the process, which
 //! [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
-use crate::control::Control;
 use crate::engine::Engine;
-use crate::host::process::Process;
-use crate::replication::role::{LinkCounts, SyncSource};
 use sluice_base::version::COMPATIBLE;
 use sluice_config::choice::DisklessLoad;
 use sluice_config::param;
+use sluice_control::Control;
+use sluice_control::process::Process;
+use sluice_control::replication::role::{LinkCounts, SyncSource};
 use sluice_replication::{
     Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
 };

@@ -6,16 +6,16 @@
 //! with PSYNC. What waits behind a snapshot does not count: beyond the backlog it goes to disk
 //! (`repl_stream/spooled.rs`).
 
-use crate::control::{Control, ReplicationState};
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{Process, SaveError};
-use crate::replication::acks::online_replicas;
 use crate::session::output_limit::exceeds;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{Now, hex};
 use sluice_config::param;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::{Process, SaveError};
+use sluice_control::replication::acks::online_replicas;
+use sluice_control::{Control, ReplicationState};
 use sluice_replication::Backlog;
 use sluice_session::replica_feed::StreamTaken;
 use sluice_session::{Closing, NOT_ACKED, ReplicaState, Session};

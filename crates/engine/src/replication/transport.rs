@@ -7,10 +7,10 @@
 //! that was given up is ignored (D-1).
 
 use crate::engine::Engine;
-use crate::host::process::Process;
-use crate::replication::role::SyncSource;
 use sluice_base::LogLevel;
 use sluice_config::choice::DisklessLoad;
+use sluice_control::process::Process;
+use sluice_control::replication::role::SyncSource;
 use sluice_replication::{HistoryPoint, Input, LinkOutput, Primary, SyncFailure};
 use sluice_snapshot::{NotLoaded, SnapshotSource};
 

@@ -1,16 +1,16 @@
-//! FCALL, FCALL_RO, FUNCTION: what runs them. Their routes are in `families/functions.rs`.
+//! FCALL, FCALL_RO, FUNCTION: what runs them. Their routes are `control/families/functions.rs`.
 
 use crate::engine::Engine;
-use crate::exec::ctx::ScriptCommand;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_config::Config;
 use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
+use sluice_control::action::Action;
+use sluice_control::ctx::ScriptCommand;
+use sluice_control::process::Process;
 use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
 use sluice_resp::Reply;

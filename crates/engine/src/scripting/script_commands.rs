@@ -1,15 +1,15 @@
-//! EVAL and its relatives, SCRIPT: what runs them. Their routes are in `families/scripts.rs`.
+//! EVAL and its relatives, SCRIPT: what runs them. Their routes are `control/families/scripts.rs`.
 
 use crate::engine::Engine;
-use crate::exec::ctx::ScriptCommand;
 use crate::exec::unit::Unit;
-use crate::exec::unknown::wrong_form;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
+use sluice_control::action::Action;
+use sluice_control::ctx::ScriptCommand;
+use sluice_control::process::Process;
+use sluice_control::unknown::wrong_form;
 use sluice_resp::Reply;
 use sluice_scripts::run::{EvalKind, NO_SCRIPT};
 use sluice_scripts::state::{EarlyEnd, machine_limits};

@@ -4,11 +4,11 @@
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
 use crate::engine::Engine;
-use crate::host::process::Process;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Limits, OutputLimit};
+use sluice_control::process::Process;
 use sluice_session::{Caller, ClientKind, Closing, Session};
 
 impl Engine {

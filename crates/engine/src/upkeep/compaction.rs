@@ -6,9 +6,9 @@
 //! lie in the allocator's memory and are not moved.
 
 use crate::engine::Engine;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_config::{Config, param};
+use sluice_control::action::Action;
+use sluice_control::process::Process;
 
 impl Engine {
     /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do,

@@ -1,10 +1,10 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
 use crate::engine::Engine;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::LogLevel;
 use sluice_config::param;
+use sluice_control::action::Action;
+use sluice_control::process::Process;
 use sluice_session::{ClientKind, Closing};
 
 impl Engine {

@@ -1,18 +1,18 @@
 //! What follows for clients when users change, and for the log when something is refused.
 
-use crate::control::ClientRelations;
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
 use crate::exec::gate::{self, Gate};
-use crate::families::users::put_in_force;
-use crate::host::process::Process;
-use crate::users::load::{EndedLoad, JudgedUsers};
-use crate::users::refusals::{LoggedRefusal, line_of};
-use crate::users::rights;
 use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_command::Spec;
 use sluice_commands::Args;
+use sluice_control::ClientRelations;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::families::users::put_in_force;
+use sluice_control::process::Process;
+use sluice_control::users::load::{EndedLoad, JudgedUsers};
+use sluice_control::users::refusals::{LoggedRefusal, line_of};
+use sluice_control::users::rights;
 use sluice_session::identity::{Identity, is_open};
 use sluice_session::line::LineSources;
 use sluice_session::{Closing, Session};
@@ -105,7 +105,7 @@ impl Engine {
     pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let ClientRelations { users: state, watching, tracking, .. } = &mut self.control.clients;
-        let named = names.iter().find_map(|name| state.users.get(name).filter(|user| user.is_enabled()));
+        let named = names.iter().find_map(|name| state.users().get(name).filter(|user| user.is_enabled()));
         if let Some(user) = named {
             let user = Arc::clone(user);
             let name = String::from_utf8_lossy(user.name()).into_owned();
@@ -127,7 +127,7 @@ impl Engine {
     /// To be called behind whatever may have changed users, so that between two commands no session has a
     /// stale user. Cost: a look at each session, where users have changed; else one branch.
     pub(crate) fn apply_users(&mut self, own: Option<&mut Session>) {
-        if self.control.clients.users.has_changed {
+        if self.control.clients.users.has_changed() {
             self.notify_sessions(own);
         }
     }
@@ -135,13 +135,12 @@ impl Engine {
     #[cold]
     fn notify_sessions(&mut self, own: Option<&mut Session>) {
         let ClientRelations { users: state, pubsub, to_close, .. } = &mut self.control.clients;
-        let revoked = std::mem::take(&mut state.revoked);
-        state.has_changed = false;
+        let revoked = state.take_revoked();
         for session in self.sessions.iter_mut() {
             if !session.caller.user().is_stale() {
                 continue;
             }
-            if tell(session, &state.users, &revoked, pubsub, &self.gate) == Told::Ends {
+            if tell(session, state.users(), &revoked, pubsub, &self.gate) == Told::Ends {
                 if session.caller.closing != Closing::Now {
                     session.caller.closing = Closing::Now;
                     to_close.push(session.key);
@@ -151,11 +150,11 @@ impl Engine {
         }
         if let Some(own) = own
             && own.caller.user().is_stale()
-            && tell(own, &state.users, &revoked, pubsub, &self.gate) == Told::Ends
+            && tell(own, state.users(), &revoked, pubsub, &self.gate) == Told::Ends
         {
             own.caller.closing = Closing::AfterReply;
         }
-        if is_open(state.users.default_user()) != self.control.limits.default_user_is_open {
+        if is_open(state.users().default_user()) != self.control.limits.default_user_is_open {
             self.control.apply_limits();
         }
     }

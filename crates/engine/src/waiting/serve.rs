@@ -1,17 +1,17 @@
 //! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
 use crate::exec::unit::Unit;
-use crate::host::action::Action;
-use crate::host::process::Process;
-use crate::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, BlockOn, CmdError, Hashing, Prepared, WaitFor};
+use sluice_control::action::Action;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::Process;
+use sluice_control::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use sluice_keyspace::Key;
 use sluice_resp::{Mark, OwnedRequests, Reply};
 use sluice_session::blocking::{ReadyWork, Unblock, Waiting};
@@ -226,12 +226,12 @@ impl Engine {
 
     /// How many replicas have acknowledged an offset.
     pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
-        crate::replication::acks::replicas_at(&self.control, &self.sessions, offset)
+        sluice_control::replication::acks::replicas_at(&self.control, &self.sessions, offset)
     }
 
     /// How many replicas have said that what stands before an offset is on their disks.
     fn aof_replicas_at(&self, offset: u64) -> i64 {
-        crate::replication::acks::aof_replicas_at(&self.control, &self.sessions, offset)
+        sluice_control::replication::acks::aof_replicas_at(&self.control, &self.sessions, offset)
     }
 
     /// Ends the waits whose time is over; returns the milliseconds until the next one.

@@ -1,7 +1,8 @@
 //! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
 
 use sluice_base::SessionKey;
-use sluice_engine::{Action, AofBacklog, AofIncrement};
+use sluice_control::action::Action;
+use sluice_control::process::{AofBacklog, AofIncrement};
 use sluice_numbers::facts::AofFacts;
 use sluice_session::Closing;
 use sluice_testkit::Rig;

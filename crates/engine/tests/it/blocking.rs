@@ -197,7 +197,7 @@ fn what_follows_a_wait_in_a_pipeline_waits_too() {
     assert_eq!(render(&rig.bytes(b, b"PING\r\nBLPOP l 0\r\n")), "+PONG");
     rig.check("RPUSH l v", ":1");
     let resumed = rig.actions.iter().any(|action| match action {
-        sluice_engine::Action::Resume(keys) => keys.contains(&b),
+        sluice_control::action::Action::Resume(keys) => keys.contains(&b),
         _ => false,
     });
     assert!(resumed);

@@ -1,7 +1,7 @@
 //! Behaviour of the CLIENT container.
 
 use sluice_base::SessionKey;
-use sluice_engine::Action;
+use sluice_control::action::Action;
 use sluice_testkit::{Rig, check, render};
 
 #[test]

@@ -4,7 +4,7 @@ use sluice_cluster::{
     ClusterEpoch, ClusterInput, DialMoment, HashSlot, LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine,
     SavedCluster, SavedNode, SavedRole, ShardId, SlotSet,
 };
-use sluice_engine::BusOrder;
+use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::Rig;
 
 const ME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";

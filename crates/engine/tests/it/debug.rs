@@ -1,6 +1,7 @@
 //! Behaviour of DEBUG.
 
-use sluice_engine::{Action, Crash, DeclaredKeysCheck};
+use sluice_control::action::{Action, Crash};
+use sluice_engine::DeclaredKeysCheck;
 use sluice_testkit::{Rig, check};
 
 /// The canary of the check that commands meet the keys that they declare: the weights of SORT are exempt, and

@@ -1,7 +1,7 @@
 //! Loading an append-only file: at the start, and by DEBUG LOADAOF. The load is run where the test wants it.
 
-use sluice_engine::AppendOnlyFile;
-use sluice_engine::LoadEnded;
+use sluice_control::persistence::loading::LoadEnded;
+use sluice_control::process::AppendOnlyFile;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_snapshot::NotLoaded;
 use sluice_testkit::Rig;

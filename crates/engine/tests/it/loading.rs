@@ -1,6 +1,7 @@
 //! What clients see while the data are loaded, and the hand-over. The load is run where the test wants it.
 
-use sluice_engine::{Action, LoadEnded};
+use sluice_control::action::Action;
+use sluice_control::persistence::loading::LoadEnded;
 use sluice_snapshot::NotLoaded;
 use sluice_testkit::Rig;
 

@@ -103,7 +103,7 @@ trait Clock {
 
 impl Clock for Rig {
     fn engine_now(&mut self) -> sluice_base::Now {
-        sluice_engine::ProcessClock::now(&mut self.process)
+        sluice_control::process::ProcessClock::now(&mut self.process)
     }
 }
 

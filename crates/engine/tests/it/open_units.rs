@@ -3,7 +3,8 @@
 
 use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;
-use sluice_engine::{Ending, SyncSource};
+use sluice_control::persistence::saving::Ending;
+use sluice_control::replication::role::SyncSource;
 use sluice_testkit::Rig;
 
 /// Has the first client begin an EXEC that sets `a`, stands still for a second, and then sets `b`.

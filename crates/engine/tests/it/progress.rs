@@ -100,7 +100,9 @@ fn a_save_is_counted_in_keys_and_finishes_when_it_is_on_disk() {
     let captured = line(&mut rig, "saving");
     assert!(captured.starts_with("unit=keys,percent="), "{captured}");
     assert!(captured.contains(",total=2000,rate="), "{captured}");
-    while rig.engine.save_slice(1_000_000, &mut rig.process) == sluice_engine::Slice::More {}
+    while rig.engine.save_slice(1_000_000, &mut rig.process)
+        == sluice_control::persistence::background::Slice::More
+    {}
     tick(&mut rig, 100);
     tick(&mut rig, 3_000);
     assert_eq!(shown(&rig), [WorkKind::Saving]);

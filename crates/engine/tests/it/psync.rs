@@ -1,7 +1,7 @@
 //! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
 
 use sluice_base::SessionKey;
-use sluice_engine::Action;
+use sluice_control::action::Action;
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::Rig;
 
@@ -567,7 +567,7 @@ fn replicas_that_come_within_the_delay_share_a_snapshot() {
 }
 
 fn has_ended(rig: &Rig) -> bool {
-    rig.actions.iter().any(|action| matches!(action, sluice_engine::Action::Shutdown))
+    rig.actions.iter().any(|action| matches!(action, sluice_control::action::Action::Shutdown))
 }
 
 #[test]

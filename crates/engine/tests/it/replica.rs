@@ -2,8 +2,9 @@
 //! what is counted.
 
 use sluice_base::SessionKey;
-use sluice_engine::SnapshotFiles;
-use sluice_engine::{Ending, SyncSource};
+use sluice_control::persistence::saving::Ending;
+use sluice_control::process::SnapshotFiles;
+use sluice_control::replication::role::SyncSource;
 use sluice_replication::HistoryPoint;
 use sluice_replication::{Input, LinkOutput};
 use sluice_session::{ClientAddress, Medium};
@@ -187,7 +188,8 @@ fn the_end_of_the_server_waits_for_a_script_of_the_primary() {
     assert_eq!(rig.process.log.iter().filter(said).count(), 1, "{:?}", rig.process.log);
     let other = rig.connect();
     assert_eq!(rig.run_as(other, "SHUTDOWN NOSAVE FORCE NOW"), "");
-    let ends = |action: &sluice_engine::Action| matches!(action, sluice_engine::Action::Shutdown);
+    let ends =
+        |action: &sluice_control::action::Action| matches!(action, sluice_control::action::Action::Shutdown);
     assert!(rig.actions.iter().any(ends), "the client's word ends the server");
 }
 

@@ -1,6 +1,7 @@
 //! SAVE, LASTSAVE, DEBUG RELOAD, and the data at the end of the server. Files are in memory here.
 
-use sluice_engine::{Action, Ending};
+use sluice_control::action::Action;
+use sluice_control::persistence::saving::Ending;
 use sluice_persist::rdb::{Item, ReadOptions, Reader, Text, Usage, Version, WriteOptions, Writer};
 use sluice_testkit::Rig;
 

@@ -515,7 +515,7 @@ fn shutdown_nosave_waits_for_replicas_and_not_for_a_script_without_end() {
 }
 
 fn has_ended(rig: &Rig) -> bool {
-    rig.actions.iter().any(|action| matches!(action, sluice_engine::Action::Shutdown))
+    rig.actions.iter().any(|action| matches!(action, sluice_control::action::Action::Shutdown))
 }
 
 #[test]

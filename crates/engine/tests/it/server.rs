@@ -1,6 +1,6 @@
 //! Behaviour of the server commands that have no file of their own.
 
-use sluice_engine::Action;
+use sluice_control::action::Action;
 use sluice_testkit::{Rig, check};
 
 #[test]

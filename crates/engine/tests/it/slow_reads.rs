@@ -2,7 +2,7 @@
 
 use sluice_base::SessionKey;
 use sluice_commands::Progress;
-use sluice_engine::ProcessClock;
+use sluice_control::process::ProcessClock;
 use sluice_session::slow_reads::PieceRoom;
 use sluice_testkit::{Rig, render};
 
@@ -428,8 +428,8 @@ fn a_client_goes_on_behind_its_reply() {
     rig.actions.clear();
     assert!(rig.engine.session(client).unwrap().waiting.is_some(), "requests behind it stay where they are");
     rig.finish_read();
-    let resumed = |action: &sluice_engine::Action| match action {
-        sluice_engine::Action::Resume(keys) => keys.contains(&client),
+    let resumed = |action: &sluice_control::action::Action| match action {
+        sluice_control::action::Action::Resume(keys) => keys.contains(&client),
         _ => false,
     };
     assert!(rig.actions.iter().any(resumed));

@@ -4,7 +4,7 @@
 
 use sluice_base::SessionKey;
 use sluice_commands::{MigrationOutcome, WaitFor};
-use sluice_engine::AofBacklog;
+use sluice_control::process::AofBacklog;
 use sluice_testkit::{Rig, render};
 
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";

@@ -6,7 +6,7 @@
 use super::folder::Folder;
 use crate::os::plain_error;
 use crate::storage::{self, Storage, StorageFile, kept};
-use sluice_engine::{AofFiles, AofPart, AofSource};
+use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
 use sluice_snapshot::SnapshotSource;
 use std::io::ErrorKind;

@@ -9,7 +9,8 @@ use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
-use sluice_engine::{AofBacklog, AofFiles, AofIncrement, Engine, SaveError};
+use sluice_control::process::{AofBacklog, AofFiles, AofIncrement, SaveError};
+use sluice_engine::Engine;
 use sluice_persist::aof::BaseFormat;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -91,7 +92,7 @@ impl Host {
         })
     }
 
-    /// See [`sluice_engine::AppendOnlyFile::switch_increment`]. Errors: a line for the log.
+    /// See [`sluice_control::process::AppendOnlyFile::switch_increment`]. Errors: a line for the log.
     pub fn switch_increment_file(
         &mut self,
         increment: AofIncrement,
@@ -185,7 +186,7 @@ impl Host {
         }
     }
 
-    /// See [`sluice_engine::AppendOnlyFile::aof_files`].
+    /// See [`sluice_control::process::AppendOnlyFile::aof_files`].
     pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         if let Some(aof) = &self.aof.open {
             let (asker, answer) = sync_channel(1);

@@ -4,7 +4,7 @@
 use super::folder::NewBase;
 use super::shared::RewriteNumber;
 use crate::storage::background::{BackgroundSink, Pass};
-use sluice_engine::SaveError;
+use sluice_control::process::SaveError;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 

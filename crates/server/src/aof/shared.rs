@@ -12,7 +12,7 @@ use crate::test_switches;
 use sluice_base::LogLevel;
 use sluice_base::heap;
 use sluice_config::choice::AppendFsync;
-use sluice_engine::AofBacklog;
+use sluice_control::process::AofBacklog;
 use sluice_numbers::facts::AofFacts;
 use std::collections::VecDeque;
 use std::path::PathBuf;

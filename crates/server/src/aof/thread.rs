@@ -25,7 +25,7 @@ use crate::storage::Storage;
 use crate::test_switches;
 use sluice_base::LogLevel;
 use sluice_config::choice::AppendFsync;
-use sluice_engine::AofFiles;
+use sluice_control::process::AofFiles;
 use sluice_evloop::Waker;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

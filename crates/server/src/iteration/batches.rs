@@ -13,8 +13,8 @@ use crate::iothreads::{AfterPush, Batch, BatchOutcome, IoThreadId, Push, ToIoThr
 use crate::lazyfree::Garbage;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
+use sluice_control::process::ProcessClock;
 use sluice_engine::Flow;
-use sluice_engine::ProcessClock;
 use sluice_session::Closing;
 use sluice_value::Value;
 

@@ -12,7 +12,7 @@ use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_cluster::{BusLane, ClusterInput, DialMoment, LinkKey};
 use sluice_config::param;
-use sluice_engine::BusOrder;
+use sluice_control::cluster::order::BusOrder;
 use sluice_evloop::{Event, Interest, Received, SendBuf, Sending, Sent};
 use std::net::{IpAddr, SocketAddr};
 

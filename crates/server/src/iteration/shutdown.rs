@@ -5,7 +5,7 @@ use crate::clients::SocketOwner;
 use crate::connection::MoveState;
 use crate::supervisor;
 use sluice_base::LogLevel;
-use sluice_engine::ProcessClock;
+use sluice_control::process::ProcessClock;
 use sluice_evloop::Deadline;
 use std::time::Duration;
 

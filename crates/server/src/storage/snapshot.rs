@@ -8,7 +8,7 @@ use crate::os::plain_error;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use sluice_engine::{SaveError, SnapshotSink};
+use sluice_control::process::{SaveError, SnapshotSink};
 use sluice_persist::rdb::MAGICS;
 use sluice_snapshot::SnapshotSource;
 use std::ffi::{OsStr, OsString};

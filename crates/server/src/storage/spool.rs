@@ -20,7 +20,7 @@ use super::{Storage, StorageFile};
 use crate::os::plain_error;
 use crate::threads::Thread;
 use sluice_base::Bytes;
-use sluice_engine::SaveError;
+use sluice_control::process::SaveError;
 use sluice_evloop::Waker;
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
 use std::collections::VecDeque;

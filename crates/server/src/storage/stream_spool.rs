@@ -5,7 +5,7 @@ use super::Storage;
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
 use crate::threads::Thread;
 use sluice_base::Bytes;
-use sluice_engine::SaveError;
+use sluice_control::process::SaveError;
 use sluice_evloop::Waker;
 use sluice_replication::{NextPiece, SnapshotPieces, StreamSpool};
 use std::path::PathBuf;

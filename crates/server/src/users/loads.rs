@@ -3,7 +3,7 @@
 use super::read_user_file;
 use crate::storage::Storage;
 use crate::threads::Thread;
-use sluice_engine::{JudgedUsers, UserLoad};
+use sluice_control::users::load::{JudgedUsers, UserLoad};
 use sluice_evloop::Waker;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

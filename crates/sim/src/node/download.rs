@@ -12,7 +12,7 @@ use super::{Here, Holder, SimNode};
 use crate::net::{Net, Side};
 use sluice_base::LogLevel;
 use sluice_config::param;
-use sluice_engine::LoadEnded;
+use sluice_control::persistence::loading::LoadEnded;
 use sluice_replication::{Input, SyncFailure};
 use std::sync::PoisonError;
 

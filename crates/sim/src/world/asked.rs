@@ -5,7 +5,7 @@ use super::runs::HowPromised;
 use crate::net::NodeId;
 use crate::promises::{AskedFor, Given, PendingPromise, key_of};
 use crate::scripts;
-use sluice_engine::AppendOnlyFile;
+use sluice_control::process::AppendOnlyFile;
 use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;
 

@@ -1,13 +1,13 @@
 //! A check of the gate: whom the check asks, what it sees and answers.
 
-use crate::control::Control;
 use crate::exec::standing::Standing;
-use crate::upkeep::evict::Headroom;
 use sluice_acl::Denial;
 use sluice_base::Now;
 use sluice_command::specs::{connection, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, CmdError};
+use sluice_control::Control;
+use sluice_control::upkeep::evict::Headroom;
 use sluice_scripts::shebang::{ScriptFlags, runs_script};
 use sluice_session::{Caller, Session};
 

@@ -4,18 +4,18 @@
 //! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
-use crate::control::Control;
 use crate::exec::standing::Standing;
-use crate::host::process::AofBacklog;
-use crate::persistence::aof::{KeysFound, for_each_key};
-use crate::upkeep::evict::Headroom;
-use crate::users::rights;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::CmdError;
 use sluice_config::choice::Guard;
 use sluice_config::param;
+use sluice_control::Control;
+use sluice_control::persistence::aof::{KeysFound, for_each_key};
+use sluice_control::process::AofBacklog;
+use sluice_control::upkeep::evict::Headroom;
+use sluice_control::users::rights;
 use sluice_scripts::shebang::runs_script;
 use sluice_session::Caller;
 
@@ -452,5 +452,5 @@ pub(super) fn shows_data(spec: &Spec) -> bool {
     touches_keys(spec.flags)
         || spec.flags.has_any(Flags::PUBSUB.or(Flags::PROTECTED))
         || is_judged_inside(spec)
-        || crate::persistence::aof::shows_libraries(spec)
+        || sluice_control::persistence::aof::shows_libraries(spec)
 }

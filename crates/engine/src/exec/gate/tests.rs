@@ -1,9 +1,9 @@
 use super::check::Askers;
 use super::*;
 use crate::engine::Engine;
-use crate::upkeep::evict::Headroom;
 use sluice_base::{ClientId, HashSeed, Now, SessionKey};
 use sluice_commands::{Args, CmdError};
+use sluice_control::upkeep::evict::Headroom;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, Medium};
 

@@ -1,11 +1,11 @@
 //! What counts as an access for HOTKEYS.
 
 use crate::engine::Engine;
-use crate::persistence::aof::for_each_key;
 use sluice_command::derive::keys::key_row;
 use sluice_command::specs::{server, transactions};
 use sluice_command::{Keys, Spec};
 use sluice_commands::Args;
+use sluice_control::persistence::aof::for_each_key;
 use sluice_keyspace::Key;
 use sluice_scripts::shebang::runs_script;
 use sluice_session::Session;

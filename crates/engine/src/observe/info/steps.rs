@@ -1,10 +1,8 @@
 //! The engine's part of a sample for the metrics endpoint.
 
-use super::client_memory::LOOKED_AT_MAX;
-use super::table;
-use super::view::View;
 use crate::engine::Engine;
-use crate::host::process::Process;
+use sluice_control::observe::info::{LOOKED_AT_MAX, View, sample};
+use sluice_control::process::Process;
 use sluice_numbers::info::sample::MetricsSample;
 
 impl Engine {
@@ -26,6 +24,6 @@ impl Engine {
             facts: &facts,
             client_memory: self.upkeep.cron.client_memory.last.filter(|_| is_crowd),
         };
-        table::sample(&view)
+        sample(&view)
     }
 }

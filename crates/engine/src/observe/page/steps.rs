@@ -1,15 +1,15 @@
 //! The engine's part of the page.
 
-use super::clients::{CLIENTS_SHOWN, held_bytes};
 use crate::engine::Engine;
-use crate::host::process::Process;
-use crate::observe::info::LOOKED_AT_MAX;
-use crate::users::refusals::LoggedRefusal;
 use sluice_acl::{Context, Refusal, User};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
 use sluice_commands::HotKeyLimits;
+use sluice_control::observe::info::LOOKED_AT_MAX;
+use sluice_control::observe::page::{CLIENTS_SHOWN, held_bytes};
+use sluice_control::process::Process;
+use sluice_control::users::refusals::LoggedRefusal;
 use sluice_numbers::commandlog::{LogEntry, LogKind};
 use sluice_numbers::page::details::{
     ClientRow, Credentials, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,

@@ -1,10 +1,10 @@
 //! When the log and the process are told of long work.
 
-use super::under_way::{WorkSources, is_any};
 use crate::engine::Engine;
-use crate::host::process::Process;
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_control::observe::progress::under_way::{WorkSources, is_any};
+use sluice_control::process::Process;
 use sluice_numbers::progress::{ProgressClock, Telling};
 
 impl Engine {

@@ -1,11 +1,11 @@
 //! What the engine does with the append-only file's stream.
 
-use crate::control::{Control, PersistenceState, ReplicationState};
 use crate::engine::Engine;
-use crate::host::process::{AofBacklog, Process};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
+use sluice_control::process::{AofBacklog, Process};
+use sluice_control::{Control, PersistenceState, ReplicationState};
 use sluice_persist::rdb::Version;
 use sluice_resp::Outbox;
 use sluice_session::{Caller, Closing};
@@ -23,16 +23,14 @@ impl Engine {
     /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be
     /// called between units.
     pub fn begin_aof(&mut self) {
-        self.control.persistence.aof.is_on = true;
-        self.control.persistence.aof.epoch.advance();
+        self.control.persistence.aof.begin();
         self.begin_aof_file();
         self.notice();
     }
 
     /// Appends nothing from now on. What is pending can still be taken.
     pub fn end_aof(&mut self) {
-        self.control.persistence.aof.is_on = false;
-        self.control.persistence.aof.epoch.advance();
+        self.control.persistence.aof.end();
         self.notice();
     }
 
@@ -43,12 +41,7 @@ impl Engine {
             replication: ReplicationState { stream, .. },
             ..
         } = &mut self.control;
-        debug_assert!(aof.pending.is_empty());
-        aof.has_begun_in_history = stream.point().is_some();
-        aof.selected = None;
-        aof.stamped_s = None;
-        aof.noted = None;
-        aof.noted_db = None;
+        aof.begin_file(stream);
     }
 
     /// Whether output waits until it is durable: `appendfsync always`.
@@ -80,14 +73,13 @@ impl Engine {
     /// Whether there are bytes to be taken.
     #[inline]
     pub fn has_aof(&self) -> bool {
-        !self.control.persistence.aof.pending.is_empty()
+        self.control.persistence.aof.has_pending()
     }
 
     /// Learns that everything up to this position is on disk.
     #[inline]
     pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
-        if position > self.control.persistence.aof.report.durable {
-            self.control.persistence.aof.report.durable = position;
+        if self.control.persistence.aof.report_durable(position) {
             self.list_durable_output();
             self.control.clients.blocking.replica_acknowledged();
             self.serve_waiting(process);
@@ -96,28 +88,26 @@ impl Engine {
 
     /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
     pub fn report_aof_fault(&mut self, fault: Option<String>) {
-        self.control.persistence.aof.report.fault = fault;
-        self.control.persistence.aof.epoch.advance();
+        self.control.persistence.aof.report_fault(fault);
     }
 
     /// What [`Engine::report_aof_backlog`] was told last.
     pub fn aof_backlog(&self) -> AofBacklog {
-        self.control.persistence.aof.report.backlog
+        self.control.persistence.aof.report().backlog
     }
 
     /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when
     /// it is not.
     #[inline]
     pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
-        if backlog != self.control.persistence.aof.report.backlog {
+        if backlog != self.control.persistence.aof.report().backlog {
             self.change_aof_backlog(backlog, process);
         }
     }
 
     #[cold]
     fn change_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
-        let before = std::mem::replace(&mut self.control.persistence.aof.report.backlog, backlog);
-        self.control.persistence.aof.epoch.advance();
+        let before = self.control.persistence.aof.report_backlog(backlog);
         match backlog {
             // It begins every rewrite, and is over when the disk has synced: no event for the log.
             AofBacklog::Changing => {}
@@ -174,7 +164,7 @@ impl Engine {
     #[inline]
     pub fn output_bound(&self) -> u64 {
         let aof = &self.control.persistence.aof;
-        if aof.is_strict() { aof.report.durable } else { u64::MAX }
+        if aof.is_strict() { aof.report().durable } else { u64::MAX }
     }
 
     /// Defers output that is not durable; what may be sent of the session's output.

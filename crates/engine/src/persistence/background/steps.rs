@@ -1,12 +1,12 @@
 //! The cursor of a job in the background, driven by iterations.
 
-use super::{Job, JobStage, JobState, Slice};
 use crate::engine::Engine;
-use crate::host::action::Action;
-use crate::host::process::{Background, BackgroundFile, Process, SaveError};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
+use sluice_control::action::Action;
+use sluice_control::persistence::background::{Job, JobStage, JobState, Slice};
+use sluice_control::process::{Background, BackgroundFile, Process, SaveError};
 use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::{RdbAux, SnapshotFile};

@@ -1,14 +1,14 @@
 //! How the end of the server is waited for.
 
-use super::{NOT_ENDED, PendingEnd};
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::action::Action;
-use crate::host::process::Process;
-use crate::persistence::ending::begin::{are_replicas_at, begin};
-use crate::persistence::saving::Ending;
 use sluice_base::LogLevel;
 use sluice_config::param;
+use sluice_control::action::Action;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::ending::begin::{are_replicas_at, begin};
+use sluice_control::persistence::ending::{NOT_ENDED, PendingEnd};
+use sluice_control::persistence::saving::Ending;
+use sluice_control::process::Process;
 
 impl Engine {
     /// Begins to end the server for a signal where replicas have to be waited for. `false`: there is nothing

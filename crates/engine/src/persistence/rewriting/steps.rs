@@ -1,13 +1,13 @@
 //! How a rewrite of the append-only file begins, goes on and ends.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
-use crate::persistence::background::JobState;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::background::JobState;
+use sluice_control::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
 use sluice_numbers::facts::AofFacts;
 
 /// What growth and the disk ask for.

@@ -1,13 +1,13 @@
 //! Saving: SAVE, BGSAVE, save points, the save at the end.
 
-use super::{Ending, UnderWay, Why};
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::{Process, SaveError};
-use crate::persistence::background::JobState;
-use crate::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
 use sluice_base::LogLevel;
 use sluice_base::Now;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::background::JobState;
+use sluice_control::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
+use sluice_control::persistence::saving::{Ending, UnderWay, Why};
+use sluice_control::process::{Process, SaveError};
 
 /// After a failure the next save is tried so many seconds later.
 const RETRY_S: i64 = 5;
@@ -150,7 +150,8 @@ impl Engine {
     }
 
     /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then
-    /// SHUTDOWN ABORT can prevent it, by [`crate::Action::KeepRunning`]. It waits for a unit that stands
+    /// SHUTDOWN ABORT can prevent it, by
+    /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). It waits for a unit that stands
     /// open, too; a script that has written nothing is ended for it.
     pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
         let waits = self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End);

@@ -1,8 +1,8 @@
 //! The engine's part of messages to groups of connections.
 
 use crate::engine::Engine;
-use crate::host::process::Process;
 use sluice_base::SessionKey;
+use sluice_control::process::Process;
 use sluice_subscriptions::multicast::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 
 impl Engine {

@@ -6,16 +6,16 @@
 //! those of channels (`delivery.rs`), so that they keep their position among replies.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
-use crate::host::process::Process;
-use crate::persistence::aof::for_each_key;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
 use sluice_command::{Flags, Spec};
 use sluice_commands::Args;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::aof::for_each_key;
+use sluice_control::process::Process;
 use sluice_keyspace::{Key, Keyspace};
 use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_scripts::shebang::runs_script;

@@ -1,13 +1,13 @@
 //! How a FAILOVER goes on.
 
-use super::FailoverTarget;
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::Process;
-use crate::replication::acks::has_reached;
-use crate::replication::role::RoleWanted;
 use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::Process;
+use sluice_control::replication::acks::has_reached;
+use sluice_control::replication::failover::FailoverTarget;
+use sluice_control::replication::role::RoleWanted;
 use sluice_replication::Primary;
 use sluice_session::{ReplicaState, Session};
 

@@ -1,11 +1,11 @@
 //! Expiry of keys that clients of a replica gave an expiry.
 
 use crate::engine::Engine;
-use crate::host::process::Process;
 use sluice_command::derive::keys::keys;
 use sluice_command::specs::generic;
 use sluice_command::{Flags, KeyFlags, Spec};
 use sluice_commands::Args;
+use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode, Keyspace};
 use sluice_session::Session;
 
@@ -36,7 +36,7 @@ impl Engine {
         for (index, _) in found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::RO)) {
             for db in dbs.clone() {
                 if expiry_of(&self.keyspace, db, args.at(index)).is_some() {
-                    self.control.replication.local_expiries.keys.entry(db, args.at(index));
+                    self.control.replication.local_expiries.add(db, args.at(index));
                 }
             }
         }
@@ -52,12 +52,12 @@ impl Engine {
             is_decided: false,
         };
         let mut deleted = false;
-        for met in 0..self.control.replication.local_expiries.len() {
+        for met in 0..self.control.replication.local_expiries.count() {
             let is_look = met % KEYS_PER_LOOK == KEYS_PER_LOOK - 1;
             if is_look && process.now().mono_ns.saturating_sub(start.mono_ns) > BUDGET_NS {
                 break;
             }
-            let Some((db, name)) = self.control.replication.local_expiries.next() else { break };
+            let Some((db, name)) = self.control.replication.local_expiries.next_key() else { break };
             let expiry = expiry_of(&self.keyspace, db, &name);
             let is_over = expiry.is_some_and(|at_ms| start.unix_ms() > at_ms);
             if is_over {
@@ -66,7 +66,7 @@ impl Engine {
                 deleted = true;
             }
             if is_over || expiry.is_none() {
-                self.control.replication.local_expiries.keys.remove(db, &name);
+                self.control.replication.local_expiries.remove(db, &name);
             }
         }
         deleted

@@ -1,10 +1,6 @@
 //! How this server changes its role and follows a primary.
 
-use super::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::Process;
-use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -12,6 +8,10 @@ use sluice_base::mistake::{self, Mistake};
 use sluice_command::{Flags, Named};
 use sluice_commands::{Args, CmdError, ReplyMode, WaitFor};
 use sluice_config::param;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
+use sluice_control::process::Process;
+use sluice_control::replication::role::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
 use sluice_replication::{HistoryPoint, Primary};
 use sluice_resp::Request;
 use sluice_resp::command::push_command;
@@ -193,9 +193,10 @@ impl Engine {
         }
     }
 
-    /// Begins to load the snapshot of the primary: [`crate::Action::Load`]. Replicas of this server are
-    /// closed, because their data are others; the append-only file ends, because what follows belongs behind
-    /// other data. Data are freed when the snapshot's header was found good, or kept until it is loaded.
+    /// Begins to load the snapshot of the primary:
+    /// [`Action::Load`](sluice_control::action::Action::Load). Replicas of this server are closed,
+    /// because their data are others; the append-only file ends, because what follows belongs behind other
+    /// data. Data are freed when the snapshot's header was found good, or kept until it is loaded.
     pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
         self.break_off_save(process);
         self.break_off_full_sync(process);

@@ -4,11 +4,11 @@
 use crate::engine::Engine;
 use crate::exec::batch::{Flow, flow_of};
 use crate::exec::open_unit::OpenUnit;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::SessionKey;
 use sluice_command::Named;
 use sluice_commands::{Args, CmdError};
+use sluice_control::action::Action;
+use sluice_control::process::Process;
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile, describe};
 use sluice_resp::{ArgumentList, Requests};
 use sluice_scripts::debugger::{DebugStep, Debugger, SHOWN_BYTES_MAX};
@@ -219,7 +219,7 @@ impl Engine {
     pub(crate) fn show_refused_call(&self, run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
         let Some(debugger) = run.debugger.as_deref_mut() else { return };
         let error = match named {
-            Named::Unknown => crate::exec::unknown::unknown_command(args),
+            Named::Unknown => sluice_control::unknown::unknown_command(args),
             Named::Command(spec) if !spec.arity.accepts(args.len()) => CmdError::Arity(spec.full_name),
             Named::Command(spec) if spec.flags.has(sluice_command::Flags::NOSCRIPT) => {
                 CmdError::owned(format!("ERR command '{}' is not allowed on script mode", spec.full_name))

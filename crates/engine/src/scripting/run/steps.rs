@@ -4,16 +4,16 @@
 //! between two iterations: see `exec/open_unit.rs`.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::exec::ctx::{Handler, ScriptCommand};
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
+use sluice_control::action::Action;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::ctx::{Handler, ScriptCommand};
+use sluice_control::process::Process;
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile};
 use sluice_resp::{Outbox, Reply};
 use sluice_scripts::cache::NewScript;

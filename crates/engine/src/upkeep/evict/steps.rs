@@ -1,13 +1,13 @@
 //! How room is made above `maxmemory`, and clients are evicted.
 
-use super::{Headroom, MemoryGauge};
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
+use sluice_control::action::Action;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::Process;
+use sluice_control::upkeep::evict::{Headroom, MemoryGauge};
 use sluice_keyspace::EvictionRule;
 use sluice_resp::Protocol;
 use sluice_session::Closing;

@@ -1,11 +1,11 @@
 //! When a slice of expiry runs, and for how long.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::Process;
 use sluice_keyspace::ExpireCycle;
 
 /// Most time of a slice, nanoseconds: what a client may wait for it.

@@ -1,15 +1,15 @@
 //! How a MIGRATE begins and ends.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
 use crate::exec::commit::Committer;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
 use sluice_commands::{Migration, MigrationOutcome};
+use sluice_control::action::Action;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 use sluice_resp::{Protocol, Reply};
 use sluice_session::Session;

@@ -3,12 +3,12 @@
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
-use crate::host::action::Action;
-use crate::host::process::Process;
 use crate::waiting::serve::ProducedTimes;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{PIECE_BYTES, SlowRead, WaitFor};
+use sluice_control::action::Action;
+use sluice_control::process::Process;
 use sluice_resp::{Outbox, Request};
 use sluice_session::slow_reads::{PieceRoom, Producing};
 use sluice_session::{Closing, Session};

@@ -9,7 +9,7 @@ use crate::aof::{AofShared, Block};
 use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 use crate::storage::{Real, Storage};
 use sluice_config::Config;
-use sluice_engine::AofBacklog;
+use sluice_control::process::AofBacklog;
 use sluice_evloop::{AnyLoop, Backend};
 use sluice_persist::aof::{BaseFormat, LogItem, LogOptions, LogProgress, LogReader};
 use std::path::PathBuf;

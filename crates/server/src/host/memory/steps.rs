@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::lazyfree::Bio;
 use crate::os::plain_error;
 use sluice_base::LogLevel;
-use sluice_engine::ProcessMemory;
+use sluice_control::process::ProcessMemory;
 use sluice_keyspace::Keyspace;
 
 /// How long a reading of the allocator's numbers serves for `maxmemory`.

@@ -11,7 +11,7 @@ use crate::users;
 use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
-use sluice_engine::{ProcessClock, ProcessSettings, UserFile};
+use sluice_control::process::{ProcessClock, ProcessSettings, UserFile};
 use sluice_evloop::Waker;
 use sluice_numbers::facts::{CertificateFact, CertificateFacts};
 use sluice_tls::{CertFacts, Facts};

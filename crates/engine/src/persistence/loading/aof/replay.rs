@@ -5,17 +5,17 @@
 //! becomes of the load; (3) the last file alone may end within a unit, under `aof-load-truncated`, and is cut
 //! off there before the load has succeeded; (4) nothing is cut off that is not kept in another file.
 
-use super::AofLoad;
 use crate::engine::Engine;
-use crate::host::process::{
-    AofBacklog, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile, Process,
-    ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
-};
-use crate::persistence::loading::aof::AofEnd;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, ParamId, param};
+use sluice_control::persistence::loading::aof::AofEnd;
+use sluice_control::persistence::loading::aof::AofLoad;
+use sluice_control::process::{
+    AofBacklog, AofFiles, AofIncrement, AofPart, AppendOnlyFile, Background, BackgroundFile, Process,
+    ProcessClock, ProcessMemory, ProcessSettings, SaveError, SnapshotFiles, SnapshotSink, UserFile,
+};
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::{AofFacts, Counts, Facts};
 use sluice_replication::{SnapshotPieces, StreamSpool};

@@ -1,17 +1,17 @@
 //! How a load begins, goes on and ends.
 
 use crate::engine::Engine;
-use crate::exec::between_units::BetweenUnits;
-use crate::host::action::Action;
-use crate::host::process::{AofFiles, Process};
 use crate::persistence::loading::aof::replay::replay;
-use crate::persistence::loading::job::LoadSource;
-use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
-use crate::persistence::loading::under_way::{LoadEnded, LoadUnderWay, LoadedFrom};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_cluster::{ClusterInput, OpenSlotList};
 use sluice_config::param;
+use sluice_control::action::Action;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::loading::{
+    LoadEnded, LoadPlan, LoadPurpose, LoadSource, LoadUnderWay, LoadedFrom, OldData,
+};
+use sluice_control::process::{AofFiles, Process};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_snapshot::{Duplicates, LoadOutcome, NotLoaded};
 use std::time::Duration;

@@ -1,0 +1,182 @@
+//! What the engine knows as a node of a cluster.
+//!
+//! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
+//! between units; (2) each ticket belongs to one session that waits, or to none that is left.
+
+use crate::Control;
+use crate::cluster::endpoint::AskingClient;
+use crate::cluster::order::BusOrder;
+use crate::cluster::settings;
+use sluice_base::{Bytes, Now, SessionKey};
+use sluice_cluster::{
+    BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId, OpenSlotList, SlotMap,
+    SlotSet, Ticket,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+/// This server as a node of a cluster.
+pub struct ClusterMode {
+    /// The node.
+    pub machine: Cluster,
+    /// The newest map of slots.
+    pub map: Arc<SlotMap>,
+    /// What the gate reads.
+    pub served: ServedSlots,
+    /// What the machine has decided and a unit that stands open keeps from being carried out, in order.
+    pub decisions: VecDeque<ClusterOutput>,
+    /// Clients whose commands the machine has not answered.
+    pub waiting: BTreeMap<u64, SessionKey>,
+    /// The last ticket that was given out.
+    pub last_ticket: u64,
+    /// What the process is to do, in order.
+    pub orders: VecDeque<BusOrder>,
+    /// The files that were loaded at the start have a second name.
+    pub has_kept_files: bool,
+    /// Slots of other nodes whose keys are being deleted.
+    pub emptying: SlotSet,
+    /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
+    pub keys_to_check: bool,
+    /// When the machine's cron is due next, monotonic ns.
+    pub next_tick_ns: u64,
+    /// The open slots as a full synchronisation carries them; none where no slot is open.
+    pub open_slots: Option<String>,
+    /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
+    pub replies: BTreeMap<KeptReply, Bytes>,
+    /// Switches of DEBUG.
+    pub debug: BusDebug,
+}
+
+/// A reply that is made of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MapReply {
+    /// CLUSTER SLOTS.
+    Slots,
+    /// CLUSTER SHARDS.
+    Shards,
+}
+
+/// Which reply is kept: what, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeptReply {
+    /// The command.
+    pub what: MapReply,
+    /// The addresses that the client is told.
+    pub client: AskingClient,
+    /// Whether the client speaks RESP3.
+    pub is_resp3: bool,
+    /// `cluster-preferred-endpoint-type` as its number.
+    pub endpoints: u8,
+}
+
+/// Slots that need no question at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedSlots {
+    /// Slots that this node owns and serves, without those that are open or whose file is not durable yet;
+    /// empty on a replica, and while the cluster is down.
+    pub own: SlotSet,
+    /// Slots of this replica's primary that are not open; empty on a primary, and while the cluster is down.
+    pub of_primary: SlotSet,
+}
+
+impl ServedSlots {
+    /// What follows from a map. Cost: O(slots).
+    pub fn of(map: &SlotMap) -> ServedSlots {
+        let mut served = ServedSlots { own: SlotSet::EMPTY, of_primary: SlotSet::EMPTY };
+        if map.state != ClusterState::Ok {
+            return served;
+        }
+        let position = |wanted: &dyn Fn(usize) -> bool| (0..map.nodes.len()).find(|at| wanted(*at));
+        let (slots, owner) = match map.my_primary {
+            None => (&mut served.own, position(&|at| map.nodes[at].is_myself)),
+            Some(primary) => (&mut served.of_primary, position(&|at| map.nodes[at].id == primary)),
+        };
+        let Some(owner) = owner else { return served };
+        for (number, at) in (0_u16..).zip(map.owners.iter()) {
+            if usize::from(*at) == owner + 1
+                && let Some(slot) = HashSlot::new(number)
+            {
+                slots.insert(slot);
+            }
+        }
+        let open = map.migrating.iter().chain(&map.importing).map(|(slot, _)| *slot);
+        open.chain(map.postponed.iter()).for_each(|slot| {
+            slots.remove(slot);
+        });
+        served
+    }
+}
+
+impl Control {
+    /// Has the machine know the directives in force, if this server is a node.
+    pub fn apply_cluster_settings(&mut self, now: Now) {
+        let Some(mode) = &mut self.cluster else { return };
+        let settings = Arc::new(settings::of(&self.config, mode.debug));
+        mode.machine.step(now, &ClusterInput::Settings(&settings));
+        // Which of a node's addresses are told is a directive, too.
+        mode.replies.clear();
+    }
+}
+
+impl ClusterMode {
+    /// The state around a machine that has just begun.
+    pub fn new(machine: Cluster) -> ClusterMode {
+        let map = Arc::new(SlotMap {
+            state: ClusterState::Fail,
+            owners: Box::default(),
+            nodes: Vec::new(),
+            postponed: SlotSet::EMPTY,
+            my_primary: None,
+            migrating: Vec::new(),
+            importing: Vec::new(),
+        });
+        ClusterMode {
+            machine,
+            served: ServedSlots::of(&map),
+            map,
+            decisions: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            last_ticket: 0,
+            orders: VecDeque::new(),
+            has_kept_files: false,
+            emptying: SlotSet::EMPTY,
+            keys_to_check: true,
+            next_tick_ns: 0,
+            open_slots: None,
+            replies: BTreeMap::new(),
+            debug: BusDebug::default(),
+        }
+    }
+
+    /// Takes up a new map.
+    pub fn set_map(&mut self, map: Arc<SlotMap>) {
+        self.served = ServedSlots::of(&map);
+        self.open_slots = OpenSlotList::of(&map).to_text();
+        self.map = map;
+        self.replies.clear();
+    }
+
+    /// Drops the replies that show offsets.
+    pub fn forget_offsets(&mut self) {
+        self.replies.retain(|key, _| key.what != MapReply::Shards);
+    }
+
+    /// A ticket for a command of this client.
+    pub fn ticket(&mut self, client: SessionKey) -> Ticket {
+        self.last_ticket += 1;
+        self.waiting.insert(self.last_ticket, client);
+        Ticket(self.last_ticket)
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> NodeId {
+        self.machine.id()
+    }
+}
+
+impl fmt::Debug for ClusterMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterMode").field("id", &self.id()).field("map", &self.map).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+//! What the control plane knows of the files: whether one may be written, and which.
+
+use crate::Control;
+use crate::process::Process;
+use sluice_base::LogLevel;
+use sluice_config::param;
+
+impl Control {
+    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the
+    /// epoch.
+    pub(crate) fn rdb_began_s(&self) -> Option<i64> {
+        self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
+    }
+
+    /// Whether writes are refused because the data could not be saved.
+    #[inline]
+    pub fn refuses_writes(&self) -> bool {
+        self.persistence.saving.failed
+            && self.config.bool(param::STOP_WRITES_ON_BGSAVE_ERROR)
+            && !self.config.save_points().is_empty()
+    }
+
+    /// Whether the RDB file that a save would replace holds more than what was loaded from it.
+    pub fn snapshot_holds_more(&self) -> bool {
+        self.persistence.partly_loaded.snapshot.as_ref().is_some_and(|file| *file == self.snapshot_file())
+    }
+
+    /// Folder and name of the snapshot file.
+    pub fn snapshot_file(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.config.bytes(param::DIR).to_vec(), self.config.bytes(param::DBFILENAME).to_vec())
+    }
+
+    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded
+    /// yet: no save may.
+    pub fn awaits_sync_file(&self) -> bool {
+        self.replication.replica.as_ref().is_some_and(|role| role.link.is_committed())
+    }
+
+    /// Ends a rewrite that is scheduled, if there is one.
+    pub fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
+        if std::mem::take(&mut self.persistence.rewriting.scheduled) {
+            let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
+            process.log(LogLevel::Notice, text);
+        }
+    }
+
+    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for
+    /// the log.
+    pub fn rewrite_refusal(&self) -> Option<&'static str> {
+        if self.persistence.partly_loaded.aof {
+            return Some(PARTLY_LOADED_AOF);
+        }
+        // From the first base on the next start reads no RDB file, and knows no more that one holds more.
+        (!self.persistence.aof.is_on() && self.snapshot_holds_more()).then_some(PARTLY_LOADED_RDB)
+    }
+}
+
+const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were passed over when it was loaded, and \
+                                 they would be lost. SAVE, move the folder of the append-only file away, start with \
+                                 appendonly no, and turn the append-only file on then.";
+
+const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file holds keys that were passed over when it was \
+                                 loaded; the next start would not read it, and a save would replace it. Give another \
+                                 dbfilename, or move that file and load without it.";

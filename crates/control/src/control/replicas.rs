@@ -1,0 +1,65 @@
+//! What the control plane knows of primary and replicas: whether there are enough, and who should be asked.
+
+use crate::Control;
+use crate::replication::failover::FailoverTarget;
+use sluice_base::SessionKey;
+use sluice_command::Flags;
+use sluice_commands::CmdError;
+use sluice_config::param;
+use sluice_replication::Primary;
+use sluice_session::{Caller, ClientKind, ReplicaState, Sessions};
+
+impl Control {
+    /// Whether there are fewer good replicas than writes need.
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        let needed = self.config.int(param::MIN_REPLICAS_TO_WRITE);
+        needed > 0
+            && self.config.int(param::MIN_REPLICAS_MAX_LAG) > 0
+            && !self.replication.stream.has_primary()
+            && *self.replication.good_replicas < needed
+    }
+
+    /// All replicas, those that wait for a snapshot or read one included, in order of arrival.
+    pub fn replicas(&self) -> Vec<SessionKey> {
+        let mut keys = self.replication.stream.replicas.clone();
+        let syncs = &self.replication.full_syncs;
+        for key in syncs.waiting().chain(syncs.readers.iter().copied()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if
+    /// its command belongs there. Reads do not where the client has said READONLY.
+    pub fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
+        let role = self
+            .replication
+            .replica
+            .as_ref()
+            .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)?;
+        let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
+        let Primary { host, port } = role.primary();
+        belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
+    }
+
+    /// Whether the data may be older than clients expect, and are not shown for that reason.
+    #[inline]
+    pub fn is_stale(&self) -> bool {
+        self.replication.replica.as_ref().is_some_and(|role| !role.is_up())
+            && !self.config.bool(param::REPLICA_SERVE_STALE_DATA)
+    }
+
+    /// The replica that is reached at `target`, if one is connected: the last that has come.
+    pub fn replica_at(&self, target: &FailoverTarget, sessions: &Sessions) -> Option<ReplicaState> {
+        let sessions = self.replicas().into_iter().filter_map(|key| sessions.get(key));
+        let there = sessions.filter(|session| {
+            let (ip, port) = session.caller.replica_address();
+            ip.eq_ignore_ascii_case(&target.host) && i64::from(port) == target.port
+        });
+        let states = there.filter_map(|session| session.caller.replica_state());
+        states.min_by_key(|replica| replica.superseded_at.is_some())
+    }
+}

@@ -1,0 +1,62 @@
+//! CLUSTER, and what steers what a connection may read from a node: READONLY and READWRITE. Without a cluster
+//! these two change nothing, and the reference answers OK as well: tools send READONLY without asking what
+//! they talk to.
+
+mod change;
+mod map_replies;
+mod read;
+mod setslot;
+
+use crate::ctx::{Handler, Route, SessionCtx, route};
+use sluice_command::specs::cluster as specs;
+use sluice_commands::{Args, CmdError, Outcome, Run};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::CLUSTER_ADDSLOTS, Handler::Cluster(change::addslots)),
+    route(&specs::CLUSTER_ADDSLOTSRANGE, Handler::Cluster(change::addslotsrange)),
+    route(&specs::CLUSTER_BUMPEPOCH, Handler::Cluster(change::bumpepoch)),
+    route(&specs::CLUSTER_COUNT_FAILURE_REPORTS, Handler::Cluster(change::count_failure_reports)),
+    route(&specs::CLUSTER_DELSLOTS, Handler::Cluster(change::delslots)),
+    route(&specs::CLUSTER_DELSLOTSRANGE, Handler::Cluster(change::delslotsrange)),
+    route(&specs::CLUSTER_FLUSHSLOTS, Handler::Cluster(change::flushslots)),
+    route(&specs::CLUSTER_FORGET, Handler::Cluster(change::forget)),
+    route(&specs::CLUSTER_HELP, Handler::Cluster(read::help)),
+    route(&specs::CLUSTER_INFO, Handler::Cluster(read::info)),
+    route(&specs::CLUSTER_LINKS, Handler::Cluster(read::links)),
+    route(&specs::CLUSTER_MEET, Handler::Cluster(change::meet)),
+    route(&specs::CLUSTER_MYID, Handler::Cluster(read::myid)),
+    route(&specs::CLUSTER_MYSHARDID, Handler::Cluster(read::myshardid)),
+    route(&specs::CLUSTER_NODES, Handler::Cluster(read::nodes)),
+    route(&specs::CLUSTER_REPLICAS, Handler::Cluster(read::replicas)),
+    route(&specs::CLUSTER_REPLICATE, Handler::Cluster(change::replicate)),
+    route(&specs::CLUSTER_RESET, Handler::Cluster(change::reset)),
+    route(&specs::CLUSTER_SAVECONFIG, Handler::Cluster(change::saveconfig)),
+    route(&specs::CLUSTER_SET_CONFIG_EPOCH, Handler::Cluster(change::set_config_epoch)),
+    route(&specs::CLUSTER_SETSLOT, Handler::Cluster(setslot::setslot)),
+    route(&specs::CLUSTER_SHARDS, Handler::Cluster(map_replies::shards)),
+    route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
+    route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),
+    route(&specs::READONLY, Handler::Session(readonly)),
+    route(&specs::READWRITE, Handler::Session(readwrite)),
+];
+
+fn readonly(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
+    ctx.caller.flags.read_only = true;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn readwrite(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
+    ctx.caller.flags.read_only = false;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+/// The error of a form that the command table lets pass and no subcommand has (K-2).
+fn unknown_form(args: Args<'_>) -> CmdError {
+    let word = args.at(1);
+    CmdError::owned(
+        [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLUSTER HELP."]
+            .concat(),
+    )
+}

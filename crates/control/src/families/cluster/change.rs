@@ -1,0 +1,167 @@
+//! CLUSTER commands that change the node or what the node knows.
+//!
+//! The machine answers them when what they have changed is durable: until then the client waits, and nobody
+//! else. In MULTI and in scripts nobody can wait: there the machine answers at once.
+
+use super::unknown_form;
+use crate::ctx::ClusterCtx;
+use sluice_cluster::{ClusterAnswer, ClusterCommand, ClusterInput, HasKeys, HashSlot, ResetKind, SLOT_COUNT};
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
+
+/// A slot's number out of range, or no number (K-3).
+const NO_SLOT: CmdError = CmdError::text("ERR Invalid or out of range slot");
+
+/// Gives a command to the machine, and waits for the answer.
+pub(super) fn execute(ctx: &mut ClusterCtx<'_>, command: ClusterCommand<'_>) -> Run {
+    let client = ctx.client_line();
+    if !ctx.may_wait || ctx.session.caller.is_primary() {
+        return answer(ctx, |ctx| ctx.mode.machine.execute_at_once(ctx.now, &client, &command));
+    }
+    let ticket = ctx.mode.ticket(ctx.session.key);
+    let input = ClusterInput::Command { ticket, client: &client, command };
+    ctx.mode.machine.step(ctx.now, &input);
+    Ok(Outcome::Wait(Box::new(WaitFor::Cluster(ticket.0))))
+}
+
+fn answer(ctx: &mut ClusterCtx<'_>, execute: impl FnOnce(&mut ClusterCtx<'_>) -> ClusterAnswer) -> Run {
+    match execute(ctx) {
+        ClusterAnswer::Ok => ctx.reply.ok(),
+        ClusterAnswer::Integer(number) => ctx.reply.int(number),
+        ClusterAnswer::Status(text) => ctx.reply.simple(text.as_bytes()),
+        ClusterAnswer::Error(text) => return Err(CmdError::owned(text)),
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn slot(args: Args<'_>, at: usize) -> Result<HashSlot, CmdError> {
+    let number = args.int(at).ok().and_then(|number| u16::try_from(number).ok());
+    number.and_then(HashSlot::new).ok_or(NO_SLOT)
+}
+
+/// The slots that a command names one by one.
+fn slots(args: Args<'_>) -> Result<Vec<HashSlot>, CmdError> {
+    (2..args.len()).map(|at| slot(args, at)).collect()
+}
+
+/// The slots of the ranges that a command names. More than all slots are not kept: the machine refuses the
+/// second naming of one, which is among the first 16385 then.
+fn slots_of_ranges(args: Args<'_>, name: &'static str) -> Result<Vec<HashSlot>, CmdError> {
+    if args.len() % 2 == 1 {
+        return Err(CmdError::Arity(name));
+    }
+    let mut slots = Vec::new();
+    for at in (2..args.len()).step_by(2) {
+        let (first, last) = (slot(args, at)?, slot(args, at + 1)?);
+        if first > last {
+            let (first, last) = (first.number(), last.number());
+            let text = format!("ERR start slot number {first} is greater than end slot number {last}");
+            return Err(CmdError::owned(text));
+        }
+        let room = (usize::from(SLOT_COUNT) + 1).saturating_sub(slots.len());
+        slots.extend((first.number()..=last.number()).filter_map(HashSlot::new).take(room));
+    }
+    Ok(slots)
+}
+
+pub(super) fn addslots(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let slots = slots(args)?;
+    execute(ctx, ClusterCommand::AddSlots { slots: &slots })
+}
+
+pub(super) fn addslotsrange(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let slots = slots_of_ranges(args, "cluster|addslotsrange")?;
+    execute(ctx, ClusterCommand::AddSlots { slots: &slots })
+}
+
+pub(super) fn delslots(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let slots = slots(args)?;
+    execute(ctx, ClusterCommand::DelSlots { slots: &slots })
+}
+
+pub(super) fn delslotsrange(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let slots = slots_of_ranges(args, "cluster|delslotsrange")?;
+    execute(ctx, ClusterCommand::DelSlots { slots: &slots })
+}
+
+pub(super) fn flushslots(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
+    let data = ctx.has_keys();
+    execute(ctx, ClusterCommand::FlushSlots { data })
+}
+
+pub(super) fn bumpepoch(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
+    execute(ctx, ClusterCommand::BumpEpoch)
+}
+
+pub(super) fn saveconfig(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
+    execute(ctx, ClusterCommand::SaveConfig)
+}
+
+pub(super) fn set_config_epoch(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let epoch = args.int(2)?;
+    execute(ctx, ClusterCommand::SetConfigEpoch { epoch })
+}
+
+pub(super) fn count_failure_reports(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    execute(ctx, ClusterCommand::CountFailureReports { node: args.at(2) })
+}
+
+pub(super) fn forget(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    execute(ctx, ClusterCommand::Forget { node: args.at(2) })
+}
+
+/// CLUSTER MEET: the port of the bus is that of clients plus 10000 unless it is said (K-14).
+pub(super) fn meet(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    if args.len() > 5 {
+        return Err(unknown_form(args));
+    }
+    let number = |at: usize, what: &str| {
+        let word = args.at(at);
+        let error =
+            || CmdError::owned([b"ERR Invalid ", what.as_bytes(), b" port specified: ", word].concat());
+        args.int(at).map_err(|_| error())
+    };
+    let port = number(3, "base")?;
+    if !(1..=65_535).contains(&port) {
+        return Err(CmdError::text("ERR Port number is out of range"));
+    }
+    let bus_port = if args.len() == 5 { number(4, "bus")? } else { port + 10_000 };
+    if !(1..=65_535).contains(&bus_port) {
+        return Err(CmdError::text("ERR Cluster bus port number is out of range"));
+    }
+    let ip = String::from_utf8_lossy(args.at(2));
+    execute(ctx, ClusterCommand::Meet { ip: &ip, port, bus_port: Some(bus_port) })
+}
+
+pub(super) fn replicate(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let is_no_one = args.len() == 4 && args.is(2, "NO") && args.is(3, "ONE");
+    if is_no_one {
+        return execute(ctx, ClusterCommand::ReplicateNoOne);
+    }
+    if args.len() != 3 {
+        return Err(unknown_form(args));
+    }
+    let data = ctx.has_keys();
+    execute(ctx, ClusterCommand::Replicate { node: args.at(2), data })
+}
+
+pub(super) fn reset(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let kind = match args.len() {
+        2 => ResetKind::Soft,
+        3 if args.is(2, "SOFT") => ResetKind::Soft,
+        3 if args.is(2, "HARD") => ResetKind::Hard,
+        3 => return Err(CmdError::Syntax),
+        _ => return Err(unknown_form(args)),
+    };
+    let data = ctx.has_keys();
+    execute(ctx, ClusterCommand::Reset { kind, data })
+}
+
+impl ClusterCtx<'_> {
+    /// Whether any database has a key.
+    fn has_keys(&self) -> HasKeys {
+        match (0..self.keyspace.databases()).any(|number| self.keyspace.db(number).len() > 0) {
+            true => HasKeys::Yes,
+            false => HasKeys::No,
+        }
+    }
+}

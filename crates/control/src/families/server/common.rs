@@ -1,0 +1,20 @@
+//! What several files of this family use: arguments, look-ups, replies.
+
+use crate::ctx::ReportCtx;
+use crate::observe::info::View;
+use sluice_numbers::facts::Facts;
+
+pub(crate) fn view<'a>(ctx: &'a ReportCtx<'_>, facts: &'a Facts) -> View<'a> {
+    View {
+        now: ctx.now,
+        asker: Some(ctx.session),
+        sessions: ctx.sessions,
+        control: ctx.control,
+        stats: ctx.stats,
+        keyspace: ctx.keyspace,
+        job: ctx.job,
+        scripts: ctx.scripts,
+        facts,
+        client_memory: None,
+    }
+}

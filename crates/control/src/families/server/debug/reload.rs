@@ -1,0 +1,73 @@
+//! DEBUG RELOAD: the data saved and loaded again.
+
+use crate::action::Action;
+use crate::ctx::DebugCtx;
+use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, NOT_RELOADED, OldData};
+use crate::persistence::saving;
+use crate::process::Process;
+use sluice_base::Now;
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
+use sluice_config::param;
+use sluice_snapshot::{Duplicates, LoadThread};
+
+/// The file is loaded into databases of its own, which take the place of the old ones; these go when the
+/// file's header was found good. NOFLUSH loads into the databases that are there.
+pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    let (mut saves, mut old, mut duplicates) = (true, OldData::Freed, Duplicates::Refused);
+    for i in 2..args.len() {
+        match () {
+            () if args.is(i, "MERGE") => duplicates = Duplicates::Replace,
+            () if args.is(i, "NOFLUSH") => old = OldData::Filled,
+            () if args.is(i, "NOSAVE") => saves = false,
+            () => return Err(UNKNOWN_OPTION),
+        }
+    }
+    // The data under way to a file cannot go to another thread. Those that are about to be freed need not be
+    // saved.
+    if old == OldData::Filled && ctx.control.persistence.is_writing {
+        return Err(CmdError::text("ERR Background save already in progress"));
+    }
+    if saves {
+        saving::in_place::save(ctx.data.keyspace(), ctx.control, ctx.process)
+            .map_err(|_| CmdError::text("ERR"))?;
+    }
+    // Not before: where nothing was saved, nothing is loaded either.
+    ctx.control.persistence.saving.cancelled |= ctx.control.persistence.saving.under_way.is_some();
+    let name = ctx.control.config.bytes(param::DBFILENAME).to_vec();
+    let source = ctx.process.snapshot_source(&name);
+    let empty = ctx.data.empty_twin();
+    let keyspace = match old {
+        OldData::Freed | OldData::Kept => empty,
+        OldData::Filled => std::mem::replace(ctx.data.keyspace_mut(), empty),
+    };
+    let plan = LoadPlan::new(LoadPurpose::Debug(ctx.session.key), old, duplicates);
+    let job = ctx.control.begin_load(LoadSource::Snapshot(source), keyspace, plan, ctx.now);
+    if ctx.may_wait {
+        ctx.actions.push(Action::Load(Box::new(job)));
+        return Ok(Outcome::Wait(Box::new(WaitFor::Load)));
+    }
+    // Inside a transaction everybody waits; the old data stay until the new ones are there.
+    job.run(&mut Here(ctx.process));
+    let loaded = ctx.control.end_load_here(&mut ctx.data, ctx.process);
+    ctx.data.effects.do_not_propagate();
+    loaded.map_err(|_| NOT_RELOADED)?;
+    super::ok(ctx)
+}
+
+/// The thread that executes commands, as that of a load.
+struct Here<'a>(&'a mut dyn Process);
+
+impl LoadThread for Here<'_> {
+    fn wake(&mut self) {}
+
+    fn sleep(&mut self, microseconds: u64) {
+        self.0.sleep(microseconds);
+    }
+
+    fn now(&mut self) -> Now {
+        self.0.now()
+    }
+}
+
+const UNKNOWN_OPTION: CmdError =
+    CmdError::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.");

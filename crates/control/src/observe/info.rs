@@ -1,0 +1,22 @@
+//! INFO and the metrics endpoint: two renderers of one list of fields, each of which has a row in
+//! `info/fields.rs`. INFO is sections of `name:value` lines, in the order of `SECTIONS` in `info/table.rs`; a
+//! sample has the numbers alone.
+//!
+//! Names and order are those of the reference, so that dashboards keep working. What belongs to a feature
+//! that does not exist here has the value that the reference shows while the feature is not used.
+
+mod client_memory;
+pub(crate) mod cluster;
+mod exporter;
+mod numbers;
+mod sections;
+mod table;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use client_memory::{ClientMemoryPass, LOOKED_AT_MAX};
+pub(crate) use numbers::MemoryReport;
+pub use table::{sample, text};
+pub use view::View;

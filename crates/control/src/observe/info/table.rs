@@ -1,0 +1,121 @@
+//! The sections of INFO, in their order.
+
+use super::cluster;
+use super::exporter;
+use super::sections;
+use super::view::View;
+use sluice_numbers::info::lines::Lines;
+use sluice_numbers::info::sample::{MetricsSample, Sampler};
+use sluice_numbers::info::sink::Sink;
+
+/// One section.
+struct Section {
+    /// What a client asks for, lower case.
+    name: &'static str,
+    /// Its heading.
+    title: &'static str,
+    shown: Shown,
+    write: fn(&View<'_>, &mut dyn Sink),
+}
+
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    shown: Shown,
+    write: fn(&View<'_>, &mut dyn Sink),
+) -> Section {
+    Section { name, title, shown, write }
+}
+
+/// Every section, in the order of the reply.
+const SECTIONS: &[Section] = &[
+    section("server", "Server", Shown::ByDefault, sections::server),
+    section("tls", "TLS", Shown::InAll, sections::tls),
+    section("clients", "Clients", Shown::ByDefault, sections::clients),
+    section("memory", "Memory", Shown::ByDefault, sections::memory),
+    section("persistence", "Persistence", Shown::ByDefault, sections::persistence),
+    section("stats", "Stats", Shown::ByDefault, sections::stats),
+    section("replication", "Replication", Shown::ByDefault, sections::replication),
+    section("cpu", "CPU", Shown::ByDefault, sections::cpu),
+    section("modules", "Modules", Shown::ByDefault, sections::modules),
+    section("commandstats", "Commandstats", Shown::InAll, sections::commandstats),
+    section("errorstats", "Errorstats", Shown::ByDefault, sections::errorstats),
+    section("latencystats", "Latencystats", Shown::InAll, sections::latencystats),
+    section("cluster", "Cluster", Shown::ByDefault, sections::cluster),
+    section("cluster_info", "Cluster Info", Shown::InAll, cluster::section),
+    section("scriptingengines", "Scripting Engines", Shown::InAll, sections::scripting_engines),
+    section("hotkeys", "Hotkeys", Shown::InAll, sections::hot_keys),
+    section("keyspace", "Keyspace", Shown::ByDefault, sections::keyspace),
+    section("progress", "Progress", Shown::InAll, sections::progress),
+    section("debug", "Debug", Shown::ByName, sections::debug),
+];
+
+impl Section {
+    fn is_asked_for_by(&self, word: &[u8]) -> bool {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        match self.shown {
+            Shown::ByDefault if is("default") => true,
+            Shown::ByDefault | Shown::InAll if is("all") || is("everything") => true,
+            _ => is(self.name),
+        }
+    }
+}
+
+/// The text for the words a client gave; none at all means `default`. Unknown words show nothing.
+pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
+    let bare = words.len() == 0;
+    let mut lines = Lines::new();
+    for section in SECTIONS {
+        let asked = words.clone().any(|word| section.is_asked_for_by(word));
+        if asked || bare && section.shown == Shown::ByDefault {
+            lines.heading(section.title);
+            (section.write)(view, &mut lines);
+        }
+    }
+    lines.into_bytes()
+}
+
+/// All numbers, for the metrics endpoint.
+pub fn sample(view: &View<'_>) -> MetricsSample {
+    let mut sampler = Sampler::new();
+    // Percentiles are the dearest of all: the endpoint has those of some commands, in `exporter`.
+    for section in SECTIONS.iter().filter(|section| section.name != "latencystats") {
+        (section.write)(view, &mut sampler);
+    }
+    exporter::numbers(view, &mut sampler);
+    sampler.sample
+}
+
+/// Which requests show a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// `default` and `all`, and its name.
+    ByDefault,
+    /// `all`, and its name.
+    InAll,
+    /// Its name alone.
+    ByName,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sections_come_in_this_order() {
+        let names: Vec<&str> = SECTIONS.iter().map(|s| s.name).collect();
+        let wanted = "server tls clients memory persistence stats replication cpu modules commandstats errorstats \
+                      latencystats cluster cluster_info scriptingengines hotkeys keyspace progress debug";
+        assert_eq!(names.join(" "), wanted);
+    }
+
+    #[test]
+    fn default_is_less_than_all_and_debug_wants_its_name() {
+        let count = |word: &[u8]| SECTIONS.iter().filter(|s| s.is_asked_for_by(word)).count();
+        assert_eq!(count(b"default"), 11);
+        assert_eq!(count(b"ALL"), 18);
+        assert_eq!(count(b"everything"), 18);
+        assert_eq!(count(b"Debug"), 1);
+        assert_eq!(count(b"nosuch"), 0);
+    }
+}

@@ -1,0 +1,150 @@
+//! Which long work is under way, and how far it is: read off what loads, saves, rewrites, replicas and the
+//! end of the server remember.
+
+use crate::Control;
+use crate::persistence::background::JobState;
+use crate::persistence::loading::LoadUnderWay;
+use crate::replication::role::ReplicaRole;
+use sluice_base::Now;
+use sluice_base::progress::{ProgressUnit, WorkProgress};
+use sluice_numbers::facts::SyncFacts;
+use sluice_numbers::progress::{LongWork, WorkKind};
+use sluice_replication::{FeedSource, LinkState, SnapshotMade};
+use sluice_session::Sessions;
+
+/// What the list is made of.
+pub struct WorkSources<'a> {
+    /// The time.
+    pub now: Now,
+    /// What knows of loads, rewrites and saves.
+    pub control: &'a Control,
+    /// The clients, of which some are replicas.
+    pub sessions: &'a Sessions,
+    /// What is written in the background.
+    pub job: Option<JobState>,
+    /// The snapshot that is received from the primary.
+    pub sync: Option<SyncFacts>,
+}
+
+/// Whether anything may be under way. Cost: some comparisons.
+#[inline]
+pub fn is_any(control: &Control) -> bool {
+    let (persistence, replication) = (&control.persistence, &control.replication);
+    persistence.load.is_some()
+        || persistence.is_writing
+        || persistence.rewriting.began_s.is_some()
+        || persistence.pending_end.is_some()
+        || !replication.full_syncs.readers.is_empty()
+        || replication.replica.as_deref().is_some_and(is_receiving)
+}
+
+fn is_receiving(role: &ReplicaRole) -> bool {
+    role.link.state() == LinkState::Transfer
+}
+
+impl WorkSources<'_> {
+    /// What is under way, whom it keeps waiting most first. Cost: O(replicas that take a snapshot).
+    pub fn list(&self) -> Vec<LongWork> {
+        let mut works = Vec::new();
+        if !is_any(self.control) {
+            return works;
+        }
+        works.extend(self.ending());
+        works.extend(self.control.persistence.load.as_deref().map(|load| self.loading(load)));
+        works.extend(self.receiving());
+        works.extend(self.writing());
+        self.sending(&mut works);
+        works
+    }
+
+    fn since(&self, began_ns: u64) -> u64 {
+        self.now.mono_ns.saturating_sub(began_ns)
+    }
+
+    fn loading(&self, load: &LoadUnderWay) -> LongWork {
+        let (done, total) = load.bytes();
+        let progress =
+            WorkProgress { done, total, unit: ProgressUnit::Bytes, spent_ns: self.since(load.began_ns()) };
+        LongWork { kind: WorkKind::Loading, progress }
+    }
+
+    /// The end of the server waits for replicas, at most so long.
+    fn ending(&self) -> Option<LongWork> {
+        let pending = self.control.persistence.pending_end.as_deref()?;
+        let lacks = |key| self.sessions.get(key).is_some_and(|session| pending.is_awaited(session));
+        let replicas = self.control.replicas().into_iter().filter(|key| lacks(*key)).count();
+        let spent_ns = self.since(pending.began_ns);
+        let progress = WorkProgress {
+            done: spent_ns / 1_000_000,
+            total: Some(pending.deadline_ms.saturating_sub(pending.began_ns / 1_000_000)),
+            unit: ProgressUnit::Milliseconds,
+            spent_ns,
+        };
+        Some(LongWork { kind: WorkKind::Ending { replicas }, progress })
+    }
+
+    /// A snapshot of the primary. One that is loaded already is a load.
+    fn receiving(&self) -> Option<LongWork> {
+        let role = self.control.replication.replica.as_deref().filter(|role| is_receiving(role))?;
+        if self.control.persistence.load.is_some() {
+            return None;
+        }
+        let primary = role.primary();
+        let progress = WorkProgress {
+            done: self.sync.map_or(0, |sync| sync.read_bytes),
+            total: self.sync.and_then(|sync| u64::try_from(sync.total_bytes).ok()).filter(|total| *total > 0),
+            unit: ProgressUnit::Bytes,
+            spent_ns: self.since(role.transfer_since_ns),
+        };
+        let primary = format!("{}:{}", primary.host, primary.port);
+        Some(LongWork { kind: WorkKind::Receiving { primary }, progress })
+    }
+
+    /// What is written of a cut: a file, a base of the append-only file, a snapshot for replicas.
+    fn writing(&self) -> Option<LongWork> {
+        let syncs = &self.control.replication.full_syncs;
+        let rewrite_began_s = self.control.persistence.rewriting.began_s;
+        let kind = match () {
+            () if rewrite_began_s.is_some() => WorkKind::Rewriting,
+            () if syncs.began_s.is_some() => WorkKind::Snapshot { replicas: syncs.readers.len() },
+            () => WorkKind::Saving,
+        };
+        let unit = ProgressUnit::Keys;
+        let progress = match (self.job, rewrite_began_s) {
+            (Some(job), _) => WorkProgress {
+                done: job.captured as u64,
+                total: Some(job.total as u64),
+                unit,
+                spent_ns: self.since(job.began_ns),
+            },
+            // The base is written, and is not in force.
+            (None, Some(began_s)) => {
+                let seconds = u64::try_from(self.now.unix_s().saturating_sub(began_s)).unwrap_or(0);
+                WorkProgress { done: 0, total: None, unit, spent_ns: seconds.saturating_mul(1_000_000_000) }
+            }
+            (None, None) => return None,
+        };
+        Some(LongWork { kind, progress })
+    }
+
+    /// Snapshots on their way to replicas, until they are queued whole.
+    fn sending(&self, works: &mut Vec<LongWork>) {
+        let syncs = &self.control.replication.full_syncs;
+        for session in syncs.readers.iter().filter_map(|key| self.sessions.get(*key)) {
+            let Some(feed) = session.feed.as_deref() else { continue };
+            let total = match (&feed.source, syncs.made()) {
+                (FeedSource::Shared(_), SnapshotMade::Whole(bytes)) => Some(bytes),
+                (FeedSource::Shared(_) | FeedSource::WithoutKeys(_), _) => None,
+            };
+            let progress = WorkProgress {
+                done: feed.taken_bytes,
+                total,
+                unit: ProgressUnit::Bytes,
+                spent_ns: self.since(feed.began_ns),
+            };
+            let (ip, port) = session.caller.replica_address();
+            let kind = WorkKind::Sending { ip: ip.to_owned(), port };
+            works.push(LongWork { kind, progress });
+        }
+    }
+}

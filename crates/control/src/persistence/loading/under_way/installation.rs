@@ -1,0 +1,190 @@
+//! What a load has brought, put in the place of what is there: data, functions, the history of replication.
+
+use crate::Control;
+use crate::persistence::loading::job::{LoadJob, LoadSource};
+use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
+use crate::persistence::loading::under_way::{LoadUnderWay, LoadedFrom};
+use crate::process::Process;
+use sluice_base::LogLevel;
+use sluice_base::Now;
+use sluice_keyspace::{Dataset, Keyspace};
+use sluice_replication::{Audience, Grouping, UnitCommands};
+use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistory, NotLoaded};
+use std::sync::PoisonError;
+
+impl Control {
+    /// Notes what a load brought, and whether the file holds more than that. What is known of the other file
+    /// stays.
+    fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
+        let is_partial = counts.skipped > 0 || counts.dropped > 0;
+        match from {
+            LoadedFrom::Snapshot => {
+                self.persistence.partly_loaded.snapshot = is_partial.then(|| self.snapshot_file())
+            }
+            LoadedFrom::Aof => self.persistence.partly_loaded.aof = is_partial,
+        }
+        self.persistence.rewriting.refusal_said = false;
+        // An append-only file without a snapshot tells nothing about the load of one.
+        if from == LoadedFrom::Snapshot || counts != LoadCounts::default() {
+            self.persistence.last_load = counts;
+        }
+    }
+
+    /// Begins a load into `keyspace`: from now on the gate refuses what would see or change keys.
+    pub fn begin_load(
+        &mut self,
+        source: LoadSource,
+        keyspace: Keyspace,
+        plan: LoadPlan,
+        now: Now,
+    ) -> LoadJob {
+        assert!(self.persistence.load.is_none(), "one load at a time");
+        let from = match &source {
+            LoadSource::Snapshot(_) => LoadedFrom::Snapshot,
+            LoadSource::Aof(..) => LoadedFrom::Aof,
+        };
+        let job = LoadJob::new(source, keyspace, &plan, self, now);
+        let (progress, functions) = (job.progress(), job.functions());
+        let (began, has_freed) = (now, false);
+        let load = LoadUnderWay { plan, from, progress, began, has_freed, functions };
+        *self.persistence.load = Some(Box::new(load));
+        job
+    }
+
+    /// Puts what a load has brought in the place of what is there. Leaves the effects of that in `data`.
+    pub fn install(
+        &mut self,
+        outcome: LoadOutcome,
+        load: &LoadUnderWay,
+        data: &mut Dataset<'_>,
+        process: &mut dyn Process,
+    ) -> Result<(), NotLoaded> {
+        let LoadOutcome { keyspace, result } = outcome;
+        if let Some(keyspace) = keyspace {
+            data.replace(keyspace);
+        }
+        match result {
+            Ok(brought) => {
+                let functions = self.install_functions(load);
+                self.note_loaded(load.from, brought.counts);
+                self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
+                if load.from == LoadedFrom::Aof {
+                    // The log has all of them.
+                    self.persistence.dirty = 0;
+                }
+                functions.map_err(|error| {
+                    let text = format!("Failed loading library, {}", String::from_utf8_lossy(&error));
+                    process.log(LogLevel::Warning, &text);
+                    NotLoaded::Failed
+                })
+            }
+            Err(why) => {
+                let (loaded, expired) = load.keys();
+                self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
+                if load.has_freed {
+                    // The file has what the data have lost.
+                    self.persistence.partly_loaded.snapshot = Some(self.snapshot_file());
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Puts the libraries of functions that a load has brought in the place of those that are there, or
+    /// beside them.
+    ///
+    /// # Errors
+    /// A name is there already, and is not to be replaced: the libraries stay as they are.
+    fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
+        let brought = load.functions.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let brought = brought.unwrap_or_default();
+        let joined = match load.plan.old {
+            OldData::Freed | OldData::Kept => {
+                self.functions = brought;
+                Ok(())
+            }
+            OldData::Filled => {
+                let replaces = load.plan.duplicates == Duplicates::Replace;
+                self.functions.join(brought, replaces).map(drop)
+            }
+        };
+        // While it was loaded, a library out of a file had a bound of its own.
+        self.functions.set_limit(sluice_scripts::state::memory_limit(&self.config));
+        joined
+    }
+
+    /// The data stand where the file says, in a history of replication: at the start that may be of use.
+    fn note_loaded_history(&mut self, purpose: LoadPurpose, mut history: LoadedHistory, counts: LoadCounts) {
+        // Data of which keys are missing stand nowhere in the history: a replica that went on would have
+        // more.
+        if purpose == LoadPurpose::Start && counts.skipped > 0 {
+            return;
+        }
+        let selected = history.db();
+        let db = selected.filter(|db| *db < self.limits.databases);
+        let expired = history.take_expired();
+        match (purpose, history.point(), self.replication.replica.as_mut()) {
+            (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
+                // Without the database, what follows would go to another.
+                role.can_resume = db.is_some();
+                role.db = db.unwrap_or(0);
+                self.replication.stream.adopt_history(replid, offset);
+                self.replication.stream.relay_selects(db.unwrap_or(0));
+            }
+            (LoadPurpose::Start, Some((replid, offset)), None) => {
+                self.replication.stream.resume(replid, offset);
+                self.propagate_expired(&expired);
+            }
+            (LoadPurpose::Sync, _, role) => {
+                // A database that is not here too: the link's session would execute in another.
+                self.replication.loaded_stream_db = selected;
+                // The link names their history, unless it has given the attempt up meanwhile: then nobody
+                // knows where they stand.
+                if let Some(role) = role {
+                    role.can_resume = false;
+                }
+            }
+            (LoadPurpose::Start, None, _) | (LoadPurpose::Debug(_), _, _) => {}
+        }
+    }
+
+    /// Deletes at replicas that go on where the file ends what had expired and was left out. What the backlog
+    /// does not hold, no replica has been sent yet.
+    fn propagate_expired(&mut self, expired: &[LeftOut]) {
+        let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
+        for LeftOut { db, key, fields } in expired {
+            if fields.is_empty() {
+                self.feed_replicas(*db, [name, key].into_iter());
+            }
+            for fields in fields.chunks(FIELDS_TOLD_MAX) {
+                let fields = fields.iter().map(Vec::as_slice);
+                self.feed_replicas(*db, [&b"HDEL"[..], key].into_iter().chain(fields));
+            }
+        }
+    }
+
+    fn feed_replicas<'a>(&mut self, db: usize, argv: impl Iterator<Item = &'a [u8]> + Clone) {
+        let mut unit = UnitCommands::default();
+        unit.command(db, Audience::Replicas, argv.collect::<Vec<_>>().into_iter());
+        self.replication.stream.add_unit(&unit, Grouping::Loose);
+        self.replication.stream.trim(self.limits.backlog_bytes);
+    }
+
+    /// Ends a load that was run where it began: inside a transaction, whose commands do not wait.
+    pub(crate) fn end_load_here(
+        &mut self,
+        data: &mut Dataset<'_>,
+        process: &mut dyn Process,
+    ) -> Result<(), NotLoaded> {
+        let Some(load) = self.persistence.load.take() else { return Err(NotLoaded::Stopped) };
+        let news = load.progress.take_news();
+        news.lines.iter().for_each(|(level, line)| process.log(*level, line));
+        let outcome = news.outcome.ok_or(NotLoaded::Stopped)?;
+        self.install(outcome, &load, data, process)?;
+        process.log(LogLevel::Notice, load.from.done());
+        Ok(())
+    }
+}
+
+/// Fields that one HDEL names.
+const FIELDS_TOLD_MAX: usize = 1024;

@@ -1,0 +1,218 @@
+//! Saving at one moment, while everybody waits: SAVE, DEBUG RELOAD, FLUSHALL, the end of the server.
+
+use crate::Control;
+#[cfg(doc)]
+use crate::action::Action;
+use crate::persistence::saving::{Ending, key_delay_us};
+use crate::process::{Process, SaveError, SnapshotSink};
+use sluice_base::Bytes;
+use sluice_base::LogLevel;
+use sluice_base::progress::{ProgressUnit, WorkProgress};
+use sluice_config::param;
+use sluice_keyspace::Keyspace;
+use sluice_numbers::progress::{LongWork, ProgressClock, Telling, WorkKind};
+use sluice_persist::rdb::Version;
+use sluice_snapshot::RdbAux;
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+
+/// The data were not saved; the log says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotSaved;
+
+/// Writes the snapshot file whole. Cost: O(data), in time and on disk.
+pub fn save(keyspace: &Keyspace, control: &mut Control, process: &mut dyn Process) -> Result<(), NotSaved> {
+    save_as(WorkKind::Saving, keyspace, control, process)
+}
+
+/// As [`save`], at the end of the server.
+pub fn save_for_end(
+    keyspace: &Keyspace,
+    control: &mut Control,
+    process: &mut dyn Process,
+) -> Result<(), NotSaved> {
+    save_as(WorkKind::FinalSave, keyspace, control, process)
+}
+
+fn save_as(
+    kind: WorkKind,
+    keyspace: &Keyspace,
+    control: &mut Control,
+    process: &mut dyn Process,
+) -> Result<(), NotSaved> {
+    let refusal = match () {
+        () if control.snapshot_holds_more() => Some(PARTLY_LOADED),
+        () if control.awaits_sync_file() => Some(BEHIND_SYNC),
+        () if control.persistence.rewriting.is_snapshot_wanted(process) => Some(BEHIND_BASE),
+        () => None,
+    };
+    if let Some(line) = refusal {
+        process.log(LogLevel::Warning, line);
+        return Err(NotSaved);
+    }
+    let about = RdbAux {
+        now: process.now(),
+        used_memory: process.used_memory(keyspace),
+        stream: control.replication.stream.point(),
+        slot_states: None,
+        is_aof_base: false,
+    };
+    let name = control.config.bytes(param::DBFILENAME).to_vec();
+    let sync_early = control.config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC);
+    let mut teller = SaveTeller::new(kind, keyspace, about.now.mono_ns);
+    let done = process.create_snapshot(&name, sync_early).and_then(|mut sink| {
+        write(keyspace, control, &about, sink.as_mut(), &mut teller, process)?;
+        sink.finish()
+    });
+    teller.end(&done, process);
+    match done {
+        Ok(()) => {
+            process.log(LogLevel::Notice, "DB saved on disk");
+            control.persistence.dirty = 0;
+            control.persistence.last_save_s = process.now().unix_s();
+            control.persistence.saving.failed = false;
+            Ok(())
+        }
+        Err(SaveError(line)) => {
+            process.log(LogLevel::Warning, &line);
+            Err(NotSaved)
+        }
+    }
+}
+
+pub(crate) const BEHIND_SYNC: &str =
+    "Not saving: the snapshot of the primary is about to be loaded from the RDB file.";
+
+// A younger file would be linked as the base of commands that it has already.
+pub(crate) const BEHIND_BASE: &str =
+    "Not saving: the RDB file is about to become the base of the append-only file.";
+
+/// The line for the log where a save would overwrite what a load has passed over.
+pub const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys or records that were passed over when it was loaded, and \
+                             they would be lost. Give another dbfilename, or move that file and load without it.";
+
+fn write(
+    keyspace: &Keyspace,
+    control: &Control,
+    about: &RdbAux<'_>,
+    sink: &mut dyn SnapshotSink,
+    teller: &mut SaveTeller,
+    process: &mut dyn Process,
+) -> Result<(), SaveError> {
+    let (mut result, entries) = (Ok(()), Cell::new(0));
+    let process = RefCell::new(process);
+    let mut give = |piece: Bytes| {
+        result = sink.write(&piece);
+        teller.tell(entries.get(), *process.borrow_mut());
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let config = &control.config;
+    let delay = config.int(param::RDB_KEY_SAVE_DELAY);
+    let mut each = || {
+        entries.set(entries.get() + 1);
+        let microseconds = key_delay_us(delay, entries.get());
+        if microseconds > 0 {
+            process.borrow_mut().sleep(microseconds);
+        }
+    };
+    let options = sluice_snapshot::options(config, Version::Valkey);
+    sluice_snapshot::write(keyspace, config, options, about, control.libraries(), &mut each, &mut give);
+    result
+}
+
+/// Tells how far a save is for which everybody waits, the cron too.
+struct SaveTeller {
+    kind: WorkKind,
+    keys: u64,
+    began_ns: u64,
+    clock: ProgressClock,
+    has_shown: bool,
+}
+
+impl SaveTeller {
+    fn new(kind: WorkKind, keyspace: &Keyspace, began_ns: u64) -> SaveTeller {
+        let keys = keyspace.iter().map(|(_, db)| db.len() as u64).sum();
+        SaveTeller { kind, keys, began_ns, clock: ProgressClock::new(began_ns), has_shown: false }
+    }
+
+    /// So many keys are written.
+    fn tell(&mut self, done: u64, process: &mut dyn Process) {
+        let now_ns = process.now().mono_ns;
+        let telling = self.clock.tick(now_ns);
+        if telling == Telling::Nothing {
+            return;
+        }
+        let (total, unit) = (Some(self.keys), ProgressUnit::Keys);
+        let progress = WorkProgress { done, total, unit, spent_ns: now_ns.saturating_sub(self.began_ns) };
+        let work = LongWork { kind: self.kind.clone(), progress };
+        if telling == Telling::Say {
+            process.log(LogLevel::Notice, &work.to_string());
+        }
+        self.has_shown = true;
+        process.show_progress(std::slice::from_ref(&work));
+    }
+
+    /// The save has ended. Behind one for the end of the server nothing follows that clients could have.
+    fn end(self, result: &Result<(), SaveError>, process: &mut dyn Process) {
+        let is_over = self.kind == WorkKind::FinalSave && result.is_ok();
+        if self.has_shown && !is_over {
+            process.show_progress(&[]);
+        }
+    }
+}
+
+pub(crate) const NOT_ENDED: &str =
+    "Errors trying to shut down the server. Check the logs for more information.";
+
+pub(crate) const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
+                             Exit anyway.";
+
+/// Saves the data where the end of the server wants that. `false`, where it could not be saved and the server
+/// shall not end.
+pub fn prepare_end(
+    ending: Ending,
+    force: bool,
+    keyspace: &Keyspace,
+    control: &mut Control,
+    process: &mut dyn Process,
+) -> bool {
+    process.log(LogLevel::Notice, "User requested shutdown...");
+    if control.persistence.aof.is_on() && !process.has_aof_base() {
+        // What was appended so far is in a file that the next start does not read.
+        let is_written = control.persistence.rewriting.began_s.is_some();
+        match force || ending == Ending::NoSave {
+            true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
+            // There is nothing to wait for: a server whose disk holds no base can be ended nevertheless.
+            false if !is_written => process.log(LogLevel::Warning, NO_FIRST_BASE),
+            false => {
+                process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
+                process.log(LogLevel::Warning, NOT_ENDED);
+                return false;
+            }
+        }
+    }
+    let wanted = match ending {
+        // What is there is not the data.
+        _ if control.persistence.load.is_some() => false,
+        Ending::ByConfig => !control.config.save_points().is_empty(),
+        Ending::Save => true,
+        Ending::NoSave => false,
+    };
+    if wanted {
+        process.log(LogLevel::Notice, "Saving the final RDB snapshot before exiting.");
+        if save_for_end(keyspace, control, process).is_ok() {
+            control.persistence.saved_for_end = true;
+        } else if force {
+            process.log(LogLevel::Warning, "Error trying to save the DB. Exit anyway.");
+        } else {
+            process.log(LogLevel::Warning, "Error trying to save the DB, can't exit.");
+            process.log(LogLevel::Warning, NOT_ENDED);
+            return false;
+        }
+    }
+    if control.persistence.saving.under_way.is_some() {
+        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
+        control.persistence.saving.cancelled = true;
+    }
+    true
+}

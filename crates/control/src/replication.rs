@@ -1,0 +1,7 @@
+//! Replication both ways: this server's role, its failover, and how far its replicas are.
+
+pub mod acks;
+pub mod failover;
+pub mod local_expiry;
+pub mod role;
+pub mod waitaof;

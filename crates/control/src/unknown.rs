@@ -1,0 +1,42 @@
+//! Errors for names that are no command.
+
+use sluice_command::Spec;
+use sluice_commands::{Args, CmdError, shown};
+
+/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
+pub fn unknown_command(args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let mut left = SHOWN_BYTES;
+    for arg in args.iter_from(1) {
+        if left == 0 {
+            break;
+        }
+        let before = text.len();
+        text.push(b'\'');
+        text.extend_from_slice(shown(arg, left));
+        text.extend_from_slice(b"' ");
+        left = left.saturating_sub(text.len() - before);
+    }
+    CmdError::owned(text)
+}
+
+/// The error for a name that is no subcommand of this container.
+pub fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.name().to_ascii_uppercase()).as_bytes());
+    CmdError::owned(text)
+}
+
+/// A subcommand in a form that it does not have, which only the handler sees.
+pub fn wrong_form(container: &Spec, args: Args<'_>) -> CmdError {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.name().to_ascii_uppercase()).as_bytes());
+    CmdError::owned(text)
+}
+
+/// Bytes of names and arguments shown in an error.
+const SHOWN_BYTES: usize = 128;

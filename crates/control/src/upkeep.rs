@@ -1,0 +1,4 @@
+//! What expiry and eviction remember between two slices.
+
+pub mod evict;
+pub mod expire;

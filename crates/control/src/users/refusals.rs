@@ -1,0 +1,45 @@
+//! What is counted and logged of refusals.
+
+use crate::users::UsersState;
+use sluice_acl::{Context, Refusal};
+use sluice_base::Now;
+use sluice_config::{Config, param};
+use sluice_numbers::stats::RefusalCounts;
+use sluice_session::Session;
+use sluice_session::line::LineSources;
+
+/// What is refused, to be logged.
+pub struct LoggedRefusal<'a> {
+    /// What about.
+    pub refusal: Refusal,
+    /// Where the request has come from.
+    pub context: Context,
+    /// The command, key, channel or database.
+    pub object: &'a [u8],
+}
+
+/// The client in the log of refusals, as CLIENT LIST shows it.
+pub fn line_of(session: &Session, sources: LineSources<'_>, now: Now) -> String {
+    let mut line = String::new();
+    session.push_line(now.unix_s(), sources, None, &mut line);
+    line
+}
+
+impl UsersState {
+    /// Counts and logs a refusal.
+    pub fn note(
+        &mut self,
+        refused: LoggedRefusal<'_>,
+        username: &[u8],
+        client: &str,
+        counts: &mut RefusalCounts,
+        config: &Config,
+        now: Now,
+    ) {
+        let LoggedRefusal { refusal, context, object } = refused;
+        counts.add(refusal);
+        let entries_max = usize::try_from(config.int(param::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX);
+        let line = client.as_bytes();
+        self.log.add(refusal, context, object, username, line, now.unix_ms(), entries_max);
+    }
+}
