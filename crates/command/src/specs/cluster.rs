@@ -1,7 +1,7 @@
 //! Commands of the cluster, and those that steer what a connection may read from a node.
 
 use super::shorthand::*;
-use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     cluster:
@@ -9,15 +9,19 @@ specs! {
     CLUSTER_ADDSLOTS,
     CLUSTER_ADDSLOTSRANGE,
     CLUSTER_BUMPEPOCH,
+    CLUSTER_CANCELSLOTMIGRATIONS,
     CLUSTER_COUNT_FAILURE_REPORTS,
     CLUSTER_DELSLOTS,
     CLUSTER_DELSLOTSRANGE,
+    CLUSTER_FAILOVER,
     CLUSTER_FLUSHSLOTS,
     CLUSTER_FORGET,
+    CLUSTER_GETSLOTMIGRATIONS,
     CLUSTER_HELP,
     CLUSTER_INFO,
     CLUSTER_LINKS,
     CLUSTER_MEET,
+    CLUSTER_MIGRATESLOTS,
     CLUSTER_MYID,
     CLUSTER_MYSHARDID,
     CLUSTER_NODES,
@@ -30,6 +34,7 @@ specs! {
     CLUSTER_SHARDS,
     CLUSTER_SLAVES,
     CLUSTER_SLOTS,
+    CLUSTER_SYNCSLOTS,
     READONLY,
     READWRITE,
 }
@@ -40,6 +45,17 @@ const CHANGE: Flags = Flags::ADMIN.or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
 const ADMIN_READ: Flags = Flags::ADMIN.or(Flags::STALE);
 /// What clients read.
 const READ: Flags = Flags::LOADING.or(Flags::STALE);
+
+const MOVES: &[Arg] = &[block(
+    "migration-group",
+    &[
+        token("slotsrange-token", "SLOTSRANGE"),
+        block("range", &[integer("start-slot"), integer("end-slot")]).repeated(),
+        token("node-token", "NODE"),
+        string("node-id"),
+    ],
+)
+.repeated()];
 
 const HISTORY_REPORTS: &[(&str, &str)] = &[("9.0.0", "Reports about a failed node are not taken any more.")];
 const HISTORY_FORGET: &[(&str, &str)] = &[("7.2.0", "Nodes tell each other whom an operator has dropped.")];
@@ -55,15 +71,19 @@ pub static CLUSTER: Spec = Spec {
         &CLUSTER_ADDSLOTS,
         &CLUSTER_ADDSLOTSRANGE,
         &CLUSTER_BUMPEPOCH,
+        &CLUSTER_CANCELSLOTMIGRATIONS,
         &CLUSTER_COUNT_FAILURE_REPORTS,
         &CLUSTER_DELSLOTS,
         &CLUSTER_DELSLOTSRANGE,
+        &CLUSTER_FAILOVER,
         &CLUSTER_FLUSHSLOTS,
         &CLUSTER_FORGET,
+        &CLUSTER_GETSLOTMIGRATIONS,
         &CLUSTER_HELP,
         &CLUSTER_INFO,
         &CLUSTER_LINKS,
         &CLUSTER_MEET,
+        &CLUSTER_MIGRATESLOTS,
         &CLUSTER_MYID,
         &CLUSTER_MYSHARDID,
         &CLUSTER_NODES,
@@ -76,6 +96,7 @@ pub static CLUSTER: Spec = Spec {
         &CLUSTER_SHARDS,
         &CLUSTER_SLAVES,
         &CLUSTER_SLOTS,
+        &CLUSTER_SYNCSLOTS,
     ],
     group: Group::Cluster,
     since: "3.0.0",
@@ -149,6 +170,25 @@ pub static CLUSTER_BUMPEPOCH: Spec = Spec {
     id: id::CLUSTER_BUMPEPOCH,
 };
 
+/// `CLUSTER CANCELSLOTMIGRATIONS`
+pub static CLUSTER_CANCELSLOTMIGRATIONS: Spec = Spec {
+    full_name: "cluster|cancelslotmigrations",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "9.0.0",
+    arity: Arity::Exactly(2),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Gives up the moves of slots that are under way.",
+    complexity: "O(N), N moves",
+    deprecated: None,
+    id: id::CLUSTER_CANCELSLOTMIGRATIONS,
+};
+
 /// `CLUSTER COUNT-FAILURE-REPORTS`
 pub static CLUSTER_COUNT_FAILURE_REPORTS: Spec = Spec {
     full_name: "cluster|count-failure-reports",
@@ -206,6 +246,25 @@ pub static CLUSTER_DELSLOTSRANGE: Spec = Spec {
     id: id::CLUSTER_DELSLOTSRANGE,
 };
 
+/// `CLUSTER FAILOVER`
+pub static CLUSTER_FAILOVER: Spec = Spec {
+    full_name: "cluster|failover",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::AtLeast(2),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[one_of("options", &[token("force", "FORCE"), token("takeover", "TAKEOVER")]).optional()],
+    tips: &[],
+    history: &[],
+    summary: "Has this replica take over from its primary.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_FAILOVER,
+};
+
 /// `CLUSTER FLUSHSLOTS`
 pub static CLUSTER_FLUSHSLOTS: Spec = Spec {
     full_name: "cluster|flushslots",
@@ -242,6 +301,25 @@ pub static CLUSTER_FORGET: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CLUSTER_FORGET,
+};
+
+/// `CLUSTER GETSLOTMIGRATIONS`
+pub static CLUSTER_GETSLOTMIGRATIONS: Spec = Spec {
+    full_name: "cluster|getslotmigrations",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "9.0.0",
+    arity: Arity::Exactly(2),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Lists moves of slots, those under way and those that have ended.",
+    complexity: "O(N), N moves",
+    deprecated: None,
+    id: id::CLUSTER_GETSLOTMIGRATIONS,
 };
 
 /// `CLUSTER HELP`
@@ -318,6 +396,25 @@ pub static CLUSTER_MEET: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CLUSTER_MEET,
+};
+
+/// `CLUSTER MIGRATESLOTS`
+pub static CLUSTER_MIGRATESLOTS: Spec = Spec {
+    full_name: "cluster|migrateslots",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "9.0.0",
+    arity: Arity::AtLeast(4),
+    flags: CHANGE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: MOVES,
+    tips: &[],
+    history: &[],
+    summary: "Moves slots with their keys to other nodes.",
+    complexity: "O(N), N groups",
+    deprecated: None,
+    id: id::CLUSTER_MIGRATESLOTS,
 };
 
 /// `CLUSTER MYID`
@@ -561,6 +658,25 @@ pub static CLUSTER_SLOTS: Spec = Spec {
     complexity: "O(N), N nodes",
     deprecated: None,
     id: id::CLUSTER_SLOTS,
+};
+
+/// `CLUSTER SYNCSLOTS`
+pub static CLUSTER_SYNCSLOTS: Spec = Spec {
+    full_name: "cluster|syncslots",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "9.0.0",
+    arity: Arity::AtLeast(3),
+    flags: CHANGE.or(Flags::MAY_REPLICATE).or(Flags::SYSCMD),
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Carries a move of slots between servers.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_SYNCSLOTS,
 };
 
 /// `READONLY`

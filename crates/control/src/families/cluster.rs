@@ -6,8 +6,9 @@ mod change;
 mod map_replies;
 mod read;
 mod setslot;
+mod syncslots;
 
-use crate::ctx::{Handler, Route, SessionCtx, route};
+use crate::ctx::{ClusterCtx, Handler, Route, SessionCtx, route};
 use sluice_command::specs::cluster as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
@@ -36,6 +37,11 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_SHARDS, Handler::Cluster(map_replies::shards)),
     route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
     route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),
+    route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_FAILOVER, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_SYNCSLOTS, Handler::Cluster(syncslots::syncslots)),
     route(&specs::READONLY, Handler::Session(readonly)),
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];
@@ -59,4 +65,10 @@ fn unknown_form(args: Args<'_>) -> CmdError {
         [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLUSTER HELP."]
             .concat(),
     )
+}
+
+/// Commands that the reference has and that are refused here: nothing of them is done.
+fn not_yet(_: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let name = args.at(1).to_ascii_uppercase();
+    Err(CmdError::owned([b"ERR CLUSTER ", name.as_slice(), b" is not supported by this version"].concat()))
 }
