@@ -116,22 +116,33 @@ pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: u
 
 /// The lines of all nodes as CLUSTER NODES shows them (N-14).
 pub(crate) fn nodes_text(m: &ClusterMachine) -> String {
-    let mut text = String::new();
+    let mut text = TextBytes::default();
     for (ix, node) in m.table.iter() {
         line(m, &mut text, ix, node, LineReader::Client);
     }
-    text
+    String::from_utf8_lossy(&text.0).into_owned()
 }
 
-/// The text of `nodes.conf` (N-12).
-pub(crate) fn file_text(m: &ClusterMachine) -> String {
-    let mut text = String::new();
+/// The text of `nodes.conf` (N-12). Names in it are bytes as they were announced, UTF-8 or not.
+pub(crate) fn file_text(m: &ClusterMachine) -> Vec<u8> {
+    let mut text = TextBytes::default();
     for (ix, node) in m.table.iter().filter(|(_, node)| !node.is_handshake()) {
         line(m, &mut text, ix, node, LineReader::File);
     }
-    // A string takes all that is written.
+    // The bytes take all that is written.
     let _ = writeln!(text, "vars currentEpoch {} lastVoteEpoch {}", m.epochs.current, m.epochs.last_vote);
-    text
+    text.0
+}
+
+/// Text that may hold names that are not UTF-8.
+#[derive(Default)]
+struct TextBytes(Vec<u8>);
+
+impl std::fmt::Write for TextBytes {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// For whom a line is.
@@ -141,7 +152,7 @@ enum LineReader {
     File,
 }
 
-fn line(m: &ClusterMachine, text: &mut String, ix: NodeIx, node: &ClusterNode, reader: LineReader) {
+fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode, reader: LineReader) {
     let address = &node.place.address;
     let _ = write!(text, "{} {}:{}@{}", node.id, address.ip, address.tcp_port, address.bus_port);
     let host = &node.place.labels.host_name;
@@ -151,13 +162,13 @@ fn line(m: &ClusterMachine, text: &mut String, ix: NodeIx, node: &ClusterNode, r
     if reader == LineReader::File {
         aux(text, node);
     }
-    text.push(' ');
+    text.0.push(b' ');
     flags(text, node, ix == m.table.my_ix());
     match node.primary() {
         Some(primary) => {
             let _ = write!(text, " {}", m.table.node(primary).id);
         }
-        None => text.push_str(" -"),
+        None => text.0.extend_from_slice(b" -"),
     }
     let epoch = m.table.node(m.table.primary_of(ix)).config_epoch;
     let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));
@@ -172,10 +183,10 @@ fn line(m: &ClusterMachine, text: &mut String, ix: NodeIx, node: &ClusterNode, r
     if ix == m.table.my_ix() {
         open_slots(m, text);
     }
-    text.push('\n');
+    text.0.push(b'\n');
 }
 
-fn open_slots(m: &ClusterMachine, text: &mut String) {
+fn open_slots(m: &ClusterMachine, text: &mut TextBytes) {
     let importing = m.table.importing.iter().filter(|(slot, _)| !m.table.migrating.contains_key(*slot));
     let importing = importing.map(|(slot, from)| (*slot, '<', *from));
     let migrating = m.table.migrating.iter().map(|(slot, to)| (*slot, '>', *to));
@@ -186,15 +197,14 @@ fn open_slots(m: &ClusterMachine, text: &mut String) {
     }
 }
 
-fn aux(text: &mut String, node: &ClusterNode) {
+fn aux(text: &mut TextBytes, node: &ClusterNode) {
     let labels = &node.place.labels;
+    name(text, "availability-zone", &labels.availability_zone);
     let mut put = |name: &str, value: &dyn std::fmt::Display, is_there: bool| {
         if is_there {
             let _ = write!(text, ",{name}={value}");
         }
     };
-    let zone = String::from_utf8_lossy(&labels.availability_zone);
-    put("availability-zone", &zone, !zone.is_empty());
     put("client-tls-port", &labels.client_tls_port, labels.client_tls_port != 0);
     put("client-tcp-port", &labels.client_port, labels.client_port != 0);
     if let Some(ip) = labels.client_ipv6 {
@@ -204,12 +214,20 @@ fn aux(text: &mut String, node: &ClusterNode) {
         put("client-ipv4", &ip, true);
     }
     put("tls-port", &node.place.address.tls_port, true);
-    let name = String::from_utf8_lossy(&labels.human_name);
-    put("nodename", &name, !name.is_empty());
-    put("shard-id", &node.shown_shard(), true);
+    name(text, "nodename", &labels.human_name);
+    let _ = write!(text, ",shard-id={}", node.shown_shard());
 }
 
-fn flags(text: &mut String, node: &ClusterNode, is_me: bool) {
+/// A name that is not empty.
+fn name(text: &mut TextBytes, field: &str, value: &[u8]) {
+    if !value.is_empty() {
+        let _ = write!(text, ",{field}=");
+        text.0.extend_from_slice(value);
+    }
+}
+
+fn flags(text: &mut TextBytes, node: &ClusterNode, is_me: bool) {
+    let text = &mut text.0;
     let start = text.len();
     let names = [
         (is_me, "myself,"),
@@ -221,9 +239,9 @@ fn flags(text: &mut String, node: &ClusterNode, is_me: bool) {
         (node.is_without_address(), "noaddr,"),
         (node.marks.no_failover, "nofailover,"),
     ];
-    names.iter().filter(|(is_set, _)| *is_set).for_each(|(_, name)| text.push_str(name));
+    names.iter().filter(|(is_set, _)| *is_set).for_each(|(_, name)| text.extend_from_slice(name.as_bytes()));
     if text.len() == start {
-        text.push_str("noflags,");
+        text.extend_from_slice(b"noflags,");
     }
     text.pop();
 }

@@ -15,6 +15,7 @@ mod address;
 mod addresses;
 mod claims;
 mod commands;
+pub mod conf;
 mod cron;
 mod durable;
 mod epochs;
@@ -47,6 +48,7 @@ mod voter;
 pub mod wire;
 
 pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
+pub use conf::StartRefused;
 pub use durable::SaveCounts;
 pub use id::{ClusterEpoch, NodeId, ShardId};
 pub use info::{ClusterInfo, LinkFacts};
@@ -81,6 +83,28 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// A node at the start of its process, which goes on from its file: without a file, or from an empty
+    /// one, a new node. Lines of the log tell what of the file is passed over; `local` are the machine's
+    /// addresses, as far as they are known.
+    pub fn start(
+        now: Now,
+        settings: Arc<ClusterSettings>,
+        seed: u64,
+        file: Option<&[u8]>,
+        local: &[IpAddr],
+    ) -> Result<Cluster, StartRefused> {
+        let Some(text) = file.filter(|text| !text.is_empty()) else {
+            return Ok(Cluster::new(now, settings, seed));
+        };
+        let read = conf::read(text, settings.transport)?;
+        let mut cluster = Cluster::load(now, settings, seed, &read.saved, local);
+        let m = &mut cluster.machine;
+        for (level, text) in read.repairs.into_iter().filter(|(level, _)| m.settings.log_level <= *level) {
+            m.out.push_back(ClusterOutput::Log(level, text));
+        }
+        Ok(cluster)
+    }
+
     /// A node that has no file yet: a new id, a new shard, a primary without slots (N-18). The first outputs
     /// write the file.
     pub fn new(now: Now, settings: Arc<ClusterSettings>, seed: u64) -> Cluster {
@@ -124,6 +148,9 @@ impl Cluster {
         let Some(primary) = m.table.me().primary() else { return };
         let node = m.table.node(primary);
         let (node, address) = (node.id, node.place.address.clone());
+        if address.ip.is_empty() {
+            return;
+        }
         let synchronisation = Synchronisation::Partial;
         m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     }

@@ -55,7 +55,7 @@ pub enum ClusterOutput {
     /// Write `nodes.conf`, with fsync of file and folder; one write is under way at a time.
     Persist {
         generation: Generation,
-        file: Arc<str>,
+        file: Arc<[u8]>,
     },
     /// Answer a command.
     Reply {

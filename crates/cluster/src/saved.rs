@@ -16,6 +16,7 @@ use crate::settings::ClusterSettings;
 use crate::slots::{HashSlot, SlotSet};
 use crate::table::{NODES_MAX, NodeTable};
 use sluice_base::Rng;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -100,7 +101,10 @@ pub(crate) fn load(
     let epochs = Epochs { current: current.max(last_vote), last_vote };
     let mut m = ClusterMachine::new(NodeTable::new(me), epochs, settings, rng);
     m.time = time;
-    for node in saved.others.iter().take(NODES_MAX) {
+    for node in &saved.others {
+        if m.table.len() >= NODES_MAX {
+            break;
+        }
         if m.table.find(&node.id).is_none() {
             let made_up = ShardId::random(&mut m.rng);
             m.table.insert(record(node, made_up, time));
@@ -108,7 +112,8 @@ pub(crate) fn load(
     }
     let lines = || std::iter::once(&saved.me).chain(&saved.others);
     lines().for_each(|node| set_role(&mut m, node));
-    lines().for_each(|node| set_slots(&mut m, node, saved.own_line));
+    share_shards(&mut m);
+    set_slots(&mut m, saved);
     open_slots(&mut m, saved);
     for (_, node) in m.table.iter() {
         m.epochs.current = m.epochs.current.max(node.config_epoch);
@@ -143,19 +148,20 @@ fn record(saved: &SavedNode, made_up: ShardId, time: StepTime) -> ClusterNode {
     node
 }
 
-/// The node with an id; one without a line exists, with the id alone (N-16).
-fn named(m: &mut ClusterMachine, id: NodeId) -> NodeIx {
-    match m.table.find(&id) {
-        Some(ix) => ix,
-        None => {
-            let node = m.new_node(id);
-            m.table.insert(node)
-        }
+/// The node with an id; one without a line exists, with the id alone (N-16). `None` where there are too many.
+fn named(m: &mut ClusterMachine, id: NodeId) -> Option<NodeIx> {
+    if let Some(ix) = m.table.find(&id) {
+        return Some(ix);
     }
+    if m.table.len() >= NODES_MAX {
+        return None;
+    }
+    let node = m.new_node(id);
+    Some(m.table.insert(node))
 }
 
 fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
-    let ix = named(m, saved.id);
+    let Some(ix) = m.table.find(&saved.id) else { return };
     if m.table.node(ix).role != NodeRole::Unknown {
         return;
     }
@@ -163,11 +169,11 @@ fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
         SavedRole::Unknown => {}
         SavedRole::Primary => m.table.make_primary(ix),
         SavedRole::Replica(primary) => {
-            let primary = primary.map(|id| named(m, id)).filter(|primary| !m.table.leads_to(*primary, ix));
+            let primary = primary.and_then(|id| named(m, id));
+            let primary = primary.filter(|primary| !m.table.leads_to(*primary, ix));
             m.table.make_replica(ix, primary);
-            if let Some(primary) = primary {
+            if primary.is_some() {
                 m.table.node_mut(ix).config_epoch = ClusterEpoch(0);
-                inherit_shard(m, ix, primary);
             }
         }
     }
@@ -177,23 +183,43 @@ fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
     }
 }
 
-/// A replica is of its primary's shard, in whichever order the lines came.
-fn inherit_shard(m: &mut ClusterMachine, replica: NodeIx, primary: NodeIx) {
-    if m.table.node(primary).shard.is_none() {
-        m.table.node_mut(primary).shard = m.table.node(replica).shard;
+/// A replica is of its primary's shard, in whichever order the lines came; a primary whose line names no
+/// shard is of its replica's.
+fn share_shards(m: &mut ClusterMachine) {
+    let replicas: Vec<(NodeIx, NodeIx)> =
+        m.table.iter().filter_map(|(ix, node)| Some((ix, top(m, node.primary()?)))).collect();
+    for (replica, top) in &replicas {
+        if m.table.node(*top).shard.is_none() {
+            m.table.node_mut(*top).shard = m.table.node(*replica).shard;
+        }
     }
-    roles::adopt_shard(m, replica, primary);
+    for (replica, top) in replicas {
+        roles::adopt_shard(m, replica, top);
+    }
 }
 
-fn set_slots(m: &mut ClusterMachine, saved: &SavedNode, own_line: OwnLine) {
-    let Some(ix) = m.table.find(&saved.id) else { return };
-    let is_me = ix == m.table.my_ix();
-    if m.table.node(ix).is_replica() || (is_me && own_line == OwnLine::Damaged) {
-        return;
+/// The node at the end of the primaries above `ix`, which are no circle.
+fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
+    let mut at = ix;
+    while let Some(above) = m.table.node(at).primary() {
+        at = above;
     }
-    for slot in saved.slots.iter() {
-        if m.table.owner(slot).is_none() {
-            m.table.bind(slot, ix);
+    at
+}
+
+/// Slots go to the lines that claim them: the first line of a slot, and of a node, counts.
+fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
+    let mut seen = BTreeSet::new();
+    for line in std::iter::once(&saved.me).chain(&saved.others) {
+        let Some(ix) = m.table.find(&line.id) else { continue };
+        let is_damaged = ix == m.table.my_ix() && saved.own_line == OwnLine::Damaged;
+        if !seen.insert(ix) || m.table.node(ix).is_replica() || is_damaged {
+            continue;
+        }
+        for slot in line.slots.iter() {
+            if m.table.owner(slot).is_none() {
+                m.table.bind(slot, ix);
+            }
         }
     }
 }
@@ -201,13 +227,13 @@ fn set_slots(m: &mut ClusterMachine, saved: &SavedNode, own_line: OwnLine) {
 fn open_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     let my_ix = m.table.my_ix();
     for (slot, id) in &saved.migrating {
-        let ix = named(m, *id);
+        let Some(ix) = named(m, *id) else { continue };
         if ix != my_ix && m.table.owner(*slot) == Some(my_ix) {
             m.table.migrating.insert(*slot, ix);
         }
     }
     for (slot, id) in &saved.importing {
-        let ix = named(m, *id);
+        let Some(ix) = named(m, *id) else { continue };
         if ix != my_ix && m.table.owner(*slot) != Some(my_ix) {
             m.table.importing.insert(*slot, ix);
         }

@@ -7,6 +7,7 @@ pub(crate) mod invariants;
 mod meeting;
 mod network;
 mod places;
+mod round_trip;
 mod size;
 mod telling;
 mod votes;

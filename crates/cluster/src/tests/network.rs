@@ -326,7 +326,9 @@ impl Network {
                 }
                 self.step(number, &ClusterInput::Sent { link, lane, bytes });
             }
-            ClusterOutput::Persist { generation, file } => self.persist(number, generation, file.to_string()),
+            ClusterOutput::Persist { generation, file } => {
+                self.persist(number, generation, String::from_utf8_lossy(&file).into_owned())
+            }
             ClusterOutput::Log(_, text) => self.peers[number].log.push(text),
             other => self.peers[number].seen.push(other),
         }

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod drawn;
+mod files;
 mod framing;
 mod golden;
 mod messages;
+mod reference;
+mod stock;
