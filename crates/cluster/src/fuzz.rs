@@ -22,8 +22,8 @@ const FILE: &str = "\
     81e63840e536cd020240fd9777b897465fef3c7d 10.0.0.4:1@2 master - 0 0 4 connected 10923-15999\n\
     vars currentEpoch 9 lastVoteEpoch 3\n";
 
-/// Takes `data` for the bytes of a link of the bus: messages are cut out, parsed, written again, and given to a
-/// node. The last byte chooses the length of the pieces, which changes nothing.
+/// Takes `data` for the bytes of a link of the bus: messages are cut out, parsed, written again, and given to
+/// a node. The last byte chooses the length of the pieces, which changes nothing.
 pub fn fuzz_bus_packets(data: &[u8]) {
     let how = usize::from(data.last().copied().unwrap_or_default());
     let whole = cut(data, data.len().max(1));
