@@ -182,7 +182,6 @@ impl Durable {
 
     /// Whether what is held is bound to a generation that is not durable (S-6), and writes are in order
     /// (S-7).
-    #[cfg(test)]
     pub(crate) fn is_consistent(&self) -> bool {
         let under_way = self.writing.as_ref().is_none_or(|writing| writing.generation == self.generation);
         under_way

@@ -3,7 +3,7 @@
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link::LinkKind;
 use crate::link_key::LinkKey;
-use crate::machine::ClusterMachine;
+use crate::machine::{ClusterMachine, Sureness, VoteRight};
 use crate::node::{ClusterNode, LinkOut, NodeHealth, NodeIx, NodeRole};
 use crate::output::{BusLane, ClusterState};
 use crate::slots::HashSlot;
@@ -145,7 +145,12 @@ pub(crate) fn file_text(m: &ClusterMachine) -> Vec<u8> {
         line(m, &mut text, ix, node, LineReader::File);
     }
     // The bytes take all that is written.
-    let _ = writeln!(text, "vars currentEpoch {} lastVoteEpoch {}", m.epochs.current, m.epochs.last_vote);
+    let _ = write!(text, "vars currentEpoch {}", m.epochs.current);
+    // An unknown vote stays unknown at the next start (N-27).
+    if m.rights.votes == VoteRight::Free {
+        let _ = write!(text, " lastVoteEpoch {}", m.epochs.last_vote);
+    }
+    text.0.push(b'\n');
     text.0
 }
 
@@ -186,9 +191,14 @@ fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode
         None => text.0.extend_from_slice(b" -"),
     }
     let epoch = m.table.node(m.table.primary_of(ix)).config_epoch;
+    let _ = write!(text, " {} {} {epoch}", node.clocks.ping_wall_ms, node.clocks.pong_wall_ms);
+    if reader == LineReader::File && ix == m.table.my_ix() && m.rights.sureness != Sureness::Sure {
+        // A line that ends here is one of a node that does not know its slots, at the next start too (N-26).
+        return text.0.push(b'\n');
+    }
     let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));
     let link = if is_linked { "connected" } else { "disconnected" };
-    let _ = write!(text, " {} {} {epoch} {link}", node.clocks.ping_wall_ms, node.clocks.pong_wall_ms);
+    let _ = write!(text, " {link}");
     for (first, last) in node.slots.runs() {
         let _ = match first == last {
             true => write!(text, " {}", first.number()),

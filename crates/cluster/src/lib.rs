@@ -20,11 +20,13 @@ mod cron;
 mod durable;
 mod epochs;
 mod failure;
+mod fuzz;
 mod gossip;
 mod health;
 mod id;
 mod info;
 mod input;
+mod invariants;
 mod link;
 mod link_key;
 mod machine;
@@ -52,6 +54,7 @@ pub mod wire;
 pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
 pub use conf::StartRefused;
 pub use durable::SaveCounts;
+pub use fuzz::{fuzz_bus_packets, fuzz_nodes_conf};
 pub use id::{ClusterEpoch, NodeId, ShardId};
 pub use info::{ClusterInfo, LinkFacts};
 pub use input::{
@@ -166,7 +169,7 @@ impl Cluster {
         self.handle(input);
         self.settle();
         #[cfg(test)]
-        tests::invariants::check(&self.machine);
+        invariants::check(&self.machine);
     }
 
     /// The next output, in the order in which outputs have to be carried out.

@@ -72,7 +72,6 @@ impl NodeTable {
     }
 
     /// Whether a node stands at `ix`.
-    #[cfg(test)]
     pub(crate) fn has(&self, ix: NodeIx) -> bool {
         self.nodes.get(ix.0 as usize).is_some_and(Option::is_some)
     }

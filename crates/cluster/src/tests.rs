@@ -3,7 +3,6 @@
 mod demotion;
 mod failing;
 mod files;
-pub(crate) mod invariants;
 mod meeting;
 mod network;
 mod places;

@@ -130,7 +130,7 @@ fn cl_n16_lines_in_any_order_make_one_consistent_table() {
     let again = file.others[0].clone();
     file.others.push(again);
     let cluster = Cluster::load(network.now(), ClusterSettings::default().into(), 5, &file, &[]);
-    super::invariants::check(&cluster.machine);
+    crate::invariants::check(&cluster.machine);
     assert_eq!(cluster.info().known_nodes, 5);
     assert!(cluster.nodes_text().contains(&format!("{lost} :0@0 noflags")));
 }
@@ -152,10 +152,25 @@ fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
     let emptied =
         network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::EmptySlots { .. }));
     assert!(!emptied, "S-34");
+    let again = start_from_own_file(&mut network, 0);
+    assert_eq!(again.saved.own_line, OwnLine::Damaged, "a second start knows no more than the first");
+    network.run(1_000);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Fail);
     let slots: Vec<HashSlot> = file.me.slots.iter().collect();
     assert_eq!(network.command(0, ClusterCommand::AddSlots { slots: &slots }), ClusterAnswer::Ok);
     network.run(1_000);
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok, "an operator has said what it is");
+    let sure = start_from_own_file(&mut network, 0);
+    assert_eq!((sure.repairs, sure.saved.own_line), (Vec::new(), OwnLine::Whole));
+}
+
+/// Starts a node again from what it wrote last, which is returned as it was read.
+fn start_from_own_file(network: &mut Network, number: usize) -> conf::ConfFile {
+    let (_, text) = network.peers[number].written.last().expect("a file").clone();
+    let read = conf::read(text.as_bytes(), BusTransport::Tcp).expect("a file of ours");
+    network.kill(number);
+    restart(network, number, &read.saved);
+    read
 }
 
 #[test]
@@ -195,8 +210,14 @@ fn cl_n27_epochs_that_are_unknown_bar_votes_for_two_timeouts() {
     restart(&mut network, 0, &file);
     network.run(5_900);
     assert!(!network.has_logged(0, "this node votes again"), "K-5");
+    let again = start_from_own_file(&mut network, 0);
+    assert_eq!(again.saved.epochs, None, "a second start knows no more than the first");
+    network.run(5_900);
+    assert!(!network.has_logged(0, "this node votes again"), "K-5");
     network.run(300);
     assert!(network.has_logged(0, "this node votes again"));
+    let known = start_from_own_file(&mut network, 0);
+    assert_eq!((known.repairs, known.saved.epochs.is_some()), (Vec::new(), true));
 }
 
 #[test]

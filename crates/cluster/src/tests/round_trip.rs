@@ -143,7 +143,7 @@ fn cl_i4_what_is_written_is_read_as_it_was() {
         let saved = draw(&mut rng);
         let settings = std::sync::Arc::new(settings(&saved.me));
         let mut cluster = Cluster::load(now(), settings.clone(), 3, &saved, &[]);
-        super::invariants::check(&cluster.machine);
+        crate::invariants::check(&cluster.machine);
         for (_, node) in cluster.machine.table.iter() {
             let primary = node.primary().map(|ix| cluster.machine.table.node(ix).shown_shard());
             assert!(primary.is_none_or(|shard| shard == node.shown_shard()), "S-4, round {round}");
@@ -153,7 +153,7 @@ fn cl_i4_what_is_written_is_read_as_it_was() {
         assert_eq!(read.repairs, [], "round {round}");
         assert_eq!(read.saved, held(&cluster), "round {round}");
         let mut again = Cluster::start(now(), settings, 4, Some(&file), &[]).expect("a file of ours");
-        super::invariants::check(&again.machine);
+        crate::invariants::check(&again.machine);
         assert_eq!(written(&mut again).escape_ascii().to_string(), file.escape_ascii().to_string());
     }
 }
@@ -234,7 +234,7 @@ fn cl_n25_a_second_line_of_a_node_gives_it_no_slot() {
     saved.me = primary(0, slots(0));
     saved.others = vec![primary(1, slots(1)), primary(1, slots(2)), primary(0, slots(3))];
     let cluster = Cluster::load(now(), ClusterSettings::default().into(), 5, &saved, &[]);
-    super::invariants::check(&cluster.machine);
+    crate::invariants::check(&cluster.machine);
     let counts = cluster.machine.table.iter().map(|(_, node)| node.slot_count);
     assert_eq!(counts.take(2).collect::<Vec<_>>(), [1, 1]);
 }

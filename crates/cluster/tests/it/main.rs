@@ -7,5 +7,7 @@ mod files;
 mod framing;
 mod golden;
 mod messages;
+mod mixed;
 mod reference;
+mod sockets;
 mod stock;

@@ -1,4 +1,4 @@
-//! Invariants of state, after each step (S-1 to S-12).
+//! Invariants of state, which tests and fuzzers check after each step (S-1 to S-12).
 use crate::machine::{ClusterMachine, ManualFailover};
 use crate::node::NodeRole;
 use crate::slots::{HashSlot, SLOT_COUNT};
