@@ -229,14 +229,23 @@ impl User {
         self.asks.allows_all
     }
 
-    /// Whether some of its rules let it read a key of this name, whatever the command. Cost: its patterns.
-    pub fn may_read_key(&self, name: &[u8]) -> bool {
-        self.allows_all() || self.selectors().any(|selector| selector.allows_key(name, KeyFlags::ACCESS))
+    /// Whether some of its rules let it read a key of this name in one of these databases, whatever the
+    /// command. Cost: its patterns, and the databases for each selector.
+    pub fn may_read_key(&self, name: &[u8], databases: impl Iterator<Item = usize> + Clone) -> bool {
+        self.allows_all()
+            || self.selectors().any(|selector| {
+                databases.clone().any(|database| selector.allows_database(database))
+                    && selector.allows_key(name, KeyFlags::ACCESS)
+            })
     }
 
-    /// Whether some of its rules let it read every key there may be. Cost: its patterns.
+    /// Whether some of its rules let it read every key there may be, in whatever database. Cost: its
+    /// patterns.
     pub fn may_read_every_key(&self) -> bool {
-        self.allows_all() || self.selectors().any(|selector| selector.allows_every_key(KeyFlags::ACCESS))
+        self.allows_all()
+            || self
+                .selectors()
+                .any(|selector| selector.has_all_databases() && selector.allows_every_key(KeyFlags::ACCESS))
     }
 
     /// Whether the user was changed or deleted since. O(1).

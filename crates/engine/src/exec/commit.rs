@@ -186,7 +186,7 @@ impl Engine {
                 // Nobody has written what has expired or had to make room: whoever meets it may hold a copy.
                 let is_written = !matches!(event, Event::Expired | Event::Evicted);
                 let writer = command.client.filter(|_| is_written);
-                Delivery { sessions, control, spare, now, own }.invalidate(hash, key, writer);
+                Delivery { sessions, control, spare, now, own }.invalidate(hash, db, key, writer);
             }
             let is_wanted = notify.classes.has(event.class()) && event.is_published();
             if is_wanted && control.clients.pubsub.has_listeners() {

@@ -132,3 +132,31 @@ fn a_password_is_judged_as_auth_judges_it() {
     assert!(rig.run("INFO stats").contains("acl_access_denied_auth:2"));
     assert!(rig.run("ACL LOG").contains("addr=10.0.0.7:4000"));
 }
+
+/// Names of hot keys stay for a while after the keys are deleted, and their database may be empty by then.
+#[test]
+fn names_of_a_database_that_is_empty_are_for_those_who_may_select_it() {
+    let mut rig = Rig::new();
+    rig.run("ACL SETUSER reader on >secret ~* +@read db=0");
+    rig.run("SELECT 3");
+    let ask = PageAsk {
+        looks_at_keys: true,
+        credentials: vec![Credentials {
+            user: b"reader"[..].into(),
+            password: b"secret"[..].into(),
+            peer: "10.0.0.7:4000".into(),
+        }],
+    };
+    rig.engine.page_details(&ask, &mut rig.process);
+    rig.run("SET hidden 1");
+    for _ in 0..5000 {
+        rig.run("GET hidden");
+    }
+    (0..3).for_each(|_| second(&mut rig));
+    rig.run("DEL hidden");
+    let details = rig.engine.page_details(&ask, &mut rig.process);
+    let hottest = details.hottest.unwrap_or_default();
+    assert_eq!(hottest.iter().map(|key| (key.db, &*key.name)).collect::<Vec<_>>(), [(3, &b"hidden"[..])]);
+    let may = MayShow { key_names: false, arguments: false };
+    assert_eq!(details.judged, [JudgedCredentials::Accepted(may)]);
+}

@@ -926,6 +926,38 @@ fn prefixes_are_told_the_names_that_their_user_may_read() {
 }
 
 #[test]
+fn prefixes_are_told_no_names_of_databases_that_their_user_may_not_select() {
+    let mut rig = Rig::new();
+    // A selector has to allow both: the key and its database.
+    let users = [
+        ("zero", "~* db=0", &["a", "both"][..]),
+        ("several", "~a* db=0 (~b* +@all db=3)", &["a", "b3", "both"]),
+        ("none", "~* resetdbs", &[]),
+        ("all", "~* alldbs", &["a", "a3", "b3", "both"]),
+    ];
+    let mut clients = Vec::new();
+    for (user, rules, names) in users {
+        rig.check(&format!("ACL SETUSER {user} on nopass +@all {rules}"), "+OK");
+        let client = rig.connect();
+        rig.run_as(client, &format!("HELLO 3 AUTH {user} x"));
+        rig.check_as(client, "CLIENT TRACKING ON BCAST", "+OK");
+        clients.push((user, client, names));
+    }
+    for line in ["MULTI", "MSET a 1 both 1", "SELECT 3", "MSET a3 1 b3 1 both 1", "EXEC"] {
+        rig.run(line);
+    }
+    rig.end_iteration();
+    for (user, client, names) in clients {
+        let list: String = names.iter().map(|name| format!("${}|{name}|", name.len())).collect();
+        let expected = match names {
+            [] => String::new(),
+            _ => format!(">2|$10|invalidate|*{}|{list}", names.len()),
+        };
+        assert_eq!(told(&mut rig, client), expected, "{user}");
+    }
+}
+
+#[test]
 fn whoever_is_told_in_place_of_a_client_that_ends_drops_all_copies() {
     for (ending, is_told) in [("end", true), ("RESET", true), ("CLIENT TRACKING OFF", false)] {
         for (options, reads, has_copies) in [("", true, true), ("", false, false), ("BCAST", false, true)] {

@@ -175,6 +175,56 @@ fn every_form_is_read_and_put_in_order() {
     assert_eq!(load(17, &packed(&["c", "2", "b", "2", "a", "-1.5"])), Ok((ZsetEncoding::Listpack, wanted)));
 }
 
+/// Scores that are texts: decimal numbers of a double's range, `inf` and `infinity`. A text whose beginning
+/// alone is a number is refused.
+#[test]
+fn the_text_of_a_score_is_a_decimal_number_or_refused() {
+    let taken = [
+        ("0", 0.0),
+        ("-0", -0.0),
+        ("007", 7.0),
+        ("+1", 1.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("1E5", 1e5),
+        ("1e-05", 1e-5),
+        ("4.9406564584124654e-324", 5e-324),
+        ("1.7976931348623157e+308", f64::MAX),
+        ("9007199254740993", 9_007_199_254_740_992.0),
+        ("18446744073709551616", 18_446_744_073_709_551_616.0),
+        ("inf", f64::INFINITY),
+        ("-Infinity", f64::NEG_INFINITY),
+    ];
+    let old = |score: &str| [b"\x01\x01m", &[score.len() as u8][..], score.as_bytes()].concat();
+    let bits = |found: Result<(ZsetEncoding, Elements), PayloadError>| match found {
+        Ok((_, elements)) => elements.into_iter().map(|(_, score)| score.to_bits()).collect(),
+        Err(error) => panic!("{error:?}"),
+    };
+    for (score, wanted) in taken {
+        let (packed, wanted) = (["m", score], vec![f64::to_bits(wanted)]);
+        let found: [Vec<u64>; 2] = [load(12, &ziplist(&packed)), load(17, &self::packed(&packed))].map(bits);
+        assert_eq!(found, [wanted.clone(), wanted.clone()], "{score}");
+        // The form of Redis before 4 has one zero.
+        let found: Vec<f64> = bits(load(3, &old(score))).into_iter().map(f64::from_bits).collect();
+        assert_eq!(found, [f64::from_bits(wanted[0])], "{score}");
+    }
+    let refused = [
+        "", " ", "0x10", "0x1p3", " 1", "\t1", "1 ", "1\n", "1\0", "\x001", "1e400", "-1e400", "1e-400",
+        "1.8e308", "nan", "-nan", "NaN", "infi", "1e", "1e+", ".", "-", "+-1", "--1", "1_0", "1,5", "1.2.3",
+        "1abc", "abc",
+    ];
+    for score in refused {
+        is_refused(3, &old(score));
+        is_refused(12, &ziplist(&["m", score]));
+        is_refused(17, &packed(&["m", score]));
+        is_refused(17, &packed(&["a", "1", "m", score]));
+    }
+    is_refused(3, b"\x01\x01m\xfd");
+    for nan in [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)] {
+        is_refused(5, &[b"\x01\x01m", &nan.to_le_bytes()[..]].concat());
+    }
+}
+
 #[test]
 fn the_number_of_elements_decides_what_a_listpack_becomes() {
     let names: Vec<String> =

@@ -53,8 +53,19 @@ pub struct ChangedKey {
     pub name: Box<[u8]>,
     /// The client that has written it, where it was one alone.
     pub writer: Option<SessionKey>,
+    /// The database in which it has changed first.
+    db: usize,
+    /// Other databases in which a key of this name has changed.
+    other_dbs: BTreeSet<usize>,
     /// Prefixes that had begun when it was put into the lists of its prefixes: later ones lack it.
     listed: u64,
+}
+
+impl ChangedKey {
+    /// The databases in which a key of this name has changed.
+    pub fn databases(&self) -> impl Iterator<Item = usize> + Clone {
+        std::iter::once(self.db).chain(self.other_dbs.iter().copied())
+    }
 }
 
 /// What has changed below one prefix.
@@ -78,6 +89,8 @@ impl Prefixes {
             let name = if prefix.clients.is_empty() { 0 } else { name_bytes(&prefix.name) };
             name + heap::tree::<Tracker, ()>(prefix.clients.len()) + heap::vec(&prefix.keys)
         };
+        let key =
+            |key: &ChangedKey| heap::block(key.name.len()) + heap::tree::<usize, ()>(key.other_dbs.len());
         let indexes = match self.indexes.capacity() {
             0 => 0,
             capacity => heap::block((capacity * 8 / 7).next_power_of_two() * 17 + 16),
@@ -87,7 +100,7 @@ impl Prefixes {
             + heap::vec(&self.free)
             + self.nodes.iter().map(prefix).sum::<usize>()
             + heap::vec(&self.changed)
-            + self.changed.iter().map(|key| heap::block(key.name.len())).sum::<usize>()
+            + self.changed.iter().map(key).sum::<usize>()
             + indexes
             + heap::vec(&self.pending)
     }
@@ -138,8 +151,8 @@ impl Prefixes {
         }
     }
 
-    /// A key has changed, by this client or by none.
-    pub fn note_changed(&mut self, hash: u64, name: &[u8], writer: Option<SessionKey>) {
+    /// A key has changed in a database, by this client or by none.
+    pub fn note_changed(&mut self, hash: u64, db: usize, name: &[u8], writer: Option<SessionKey>) {
         if self.tree.len() == 0 {
             return;
         }
@@ -147,6 +160,9 @@ impl Prefixes {
         if let Some(known) = known.map(|index| &mut self.changed[index as usize]) {
             if known.writer != writer {
                 known.writer = None;
+            }
+            if known.db != db {
+                known.other_dbs.insert(db);
             }
             if known.listed == self.begun {
                 return;
@@ -172,7 +188,8 @@ impl Prefixes {
         });
         if is_below && known.is_none() {
             indexes.insert(hash, index);
-            changed.push(ChangedKey { name: name.into(), writer, listed: *begun });
+            let other_dbs = BTreeSet::new();
+            changed.push(ChangedKey { name: name.into(), writer, db, other_dbs, listed: *begun });
         }
     }
 
@@ -233,10 +250,12 @@ mod tests {
     #[test]
     fn broadcasts_are_what_comparing_every_prefix_finds() {
         type Keys = BTreeSet<Vec<u8>>;
+        /// The writer of a key, and the databases in which it was written.
+        type Written = (Option<SessionKey>, BTreeSet<usize>);
         let mut rng = Rng::new(9);
         let mut prefixes = Prefixes::default();
         let mut asked: BTreeMap<Vec<u8>, (BTreeSet<Tracker>, Keys)> = BTreeMap::new();
-        let mut writers: BTreeMap<Vec<u8>, Option<SessionKey>> = BTreeMap::new();
+        let mut writers: BTreeMap<Vec<u8>, Written> = BTreeMap::new();
         let mut told = 0;
         for _ in 0..40_000 {
             let client = Tracker { slot: rng.below(4) as u32, number: 1 };
@@ -261,16 +280,19 @@ mod tests {
                 2..5 => {
                     let writer = (rng.below(2) == 0).then_some(session(client));
                     let hash = name.iter().fold(1, |hash, byte| hash * 256 + u64::from(*byte));
-                    prefixes.note_changed(hash, &name, writer);
+                    let db = rng.below(3) as usize;
+                    prefixes.note_changed(hash, db, &name, writer);
                     let mut is_below = false;
                     for (_, (_, keys)) in asked.iter_mut().filter(|(prefix, _)| name.starts_with(prefix)) {
                         keys.insert(name.clone());
                         is_below = true;
                     }
                     match writers.get_mut(&name) {
-                        Some(known) if *known != writer => *known = None,
-                        Some(_) => {}
-                        None if is_below => drop(writers.insert(name, writer)),
+                        Some((known, databases)) => {
+                            *known = known.filter(|known| Some(*known) == writer);
+                            databases.insert(db);
+                        }
+                        None if is_below => drop(writers.insert(name, (writer, BTreeSet::from([db])))),
                         None => {}
                     }
                 }
@@ -281,7 +303,7 @@ mod tests {
                         .map(|of| {
                             let key = |at: &u32| {
                                 let key = &changed[*at as usize];
-                                (key.name.to_vec(), key.writer)
+                                (key.name.to_vec(), (key.writer, key.databases().collect()))
                             };
                             (of.clients.clone(), of.keys.iter().map(key).collect::<Vec<_>>())
                         })
@@ -291,8 +313,8 @@ mod tests {
                         .filter(|(_, keys)| !keys.is_empty())
                         .map(|(clients, keys)| {
                             let keys = std::mem::take(keys).into_iter().map(|key| {
-                                let writer = writers[&key];
-                                (key, writer)
+                                let written = writers[&key].clone();
+                                (key, written)
                             });
                             (clients.iter().copied().collect::<Vec<_>>(), keys.collect::<Vec<_>>())
                         })
@@ -312,10 +334,10 @@ mod tests {
         let [one, two] = [1, 2].map(|slot| Tracker { slot, number: 1 });
         let mut prefixes = Prefixes::default();
         prefixes.add(b"", one);
-        prefixes.note_changed(1, b"a", Some(session(one)));
-        prefixes.note_changed(1, b"a", Some(session(two)));
-        prefixes.note_changed(2, b"b", Some(session(one)));
-        prefixes.note_changed(2, b"b", Some(session(one)));
+        prefixes.note_changed(1, 0, b"a", Some(session(one)));
+        prefixes.note_changed(1, 0, b"a", Some(session(two)));
+        prefixes.note_changed(2, 0, b"b", Some(session(one)));
+        prefixes.note_changed(2, 0, b"b", Some(session(one)));
         let (_, changed) = prefixes.take_changed();
         let writers: Vec<_> = changed.iter().map(|key| key.writer).collect();
         assert_eq!(writers, [None, Some(session(one))]);

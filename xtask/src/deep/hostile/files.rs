@@ -22,6 +22,7 @@ const EMPTY_DUMP_MAX_BYTES: u64 = 64 << 10;
 
 const OPCODE_MODULE_AUX: u8 = 247;
 const OPCODE_AUX: u8 = 250;
+const OPCODE_RESIZEDB: u8 = 251;
 const OPCODE_EOF: u8 = 255;
 /// An id of a module as files have it: nine characters and a version in 64 bits.
 const MODULE_ID: [u8; 8] = [0x5f, 0x1d, 0x7a, 0x3c, 0x91, 0x2e, 0x44, 0x01];
@@ -275,5 +276,8 @@ fn refused(binary: &Path, record: &[u8]) -> Result<Measured> {
     });
     let now = std::fs::read(scene.server.folder().join("dump.rdb"))?;
     scene.check(now == file, || "the file was changed".to_owned());
+    let is_announced = record.first() == Some(&OPCODE_RESIZEDB);
+    let ended = !scene.server.is_alive();
+    scene.check(ended || is_announced, || "the server serves a file whose length cannot be".to_owned());
     Ok(scene.measured)
 }

@@ -178,11 +178,12 @@ fn run(binary: &Path, matcher: &'static Matcher, bytes: usize) -> Result<Measure
         let _kept = (matcher.prepare)(scene, &text)?;
         let mut client = scene.client()?;
         let (began, all) = (shell::now(), patterns(bytes));
-        for pattern in all.iter().chain(&all) {
-            (matcher.ask)(&mut client, pattern, &text)?;
-            if began.elapsed() > TRIED_FOR {
+        // Each pattern once, whatever that takes: one that was left out measures nothing.
+        for (tried, pattern) in all.iter().chain(&all).enumerate() {
+            if tried >= all.len() && began.elapsed() > TRIED_FOR {
                 break;
             }
+            (matcher.ask)(&mut client, pattern, &text)?;
         }
         Ok(())
     })

@@ -17,6 +17,7 @@ use sluice_numbers::page::details::{
 };
 use sluice_numbers::page::keys::KEYS_SHOWN;
 use sluice_session::Session;
+use std::collections::BTreeSet;
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;
@@ -57,6 +58,10 @@ impl Engine {
         let largest = watch.looks_at_keys(now).then(|| watch.keys.found());
         let hottest = largest.is_some().then(|| self.hottest_keys(now));
         let (clients, slow_reads) = self.shown_clients(now);
+        let names_in = largest.iter().flat_map(|found| &found.keys).map(|key| key.db);
+        let names_in = names_in.chain(hottest.iter().flatten().map(|key| key.db)).collect();
+        let judged =
+            ask.credentials.iter().take(JUDGED_MAX).map(|shown| self.judge(shown, &names_in, now)).collect();
         let log = &self.control.commandlog;
         let script = self.control.scripts.running.as_deref().map(|script| ScriptRow {
             name: (*script.name).into(),
@@ -70,7 +75,7 @@ impl Engine {
             largest,
             hottest,
             texts: self.page_texts(),
-            judged: ask.credentials.iter().take(JUDGED_MAX).map(|shown| self.judge(shown, now)).collect(),
+            judged,
         }
     }
 
@@ -139,11 +144,12 @@ impl Engine {
         }
     }
 
-    /// What these credentials may see. A refusal is counted and logged as one of AUTH is.
-    fn judge(&mut self, shown: &Credentials, now: Now) -> JudgedCredentials {
+    /// What these credentials may see where keys of the databases `names_in` are named. A refusal is counted
+    /// and logged as one of AUTH is.
+    fn judge(&mut self, shown: &Credentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
         let users = &mut self.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {
-            Ok(user) => JudgedCredentials::Accepted(self.may_show(&user)),
+            Ok(user) => JudgedCredentials::Accepted(self.may_show(&user, names_in)),
             Err(_) => {
                 let refused = LoggedRefusal {
                     refusal: Refusal::Auth,
@@ -158,11 +164,13 @@ impl Engine {
         }
     }
 
-    fn may_show(&self, user: &User) -> MayShow {
+    /// Names are for a user who may read every key of each database that holds keys, and of each one in
+    /// `names_in`: a database whose key was hot may be empty by now.
+    fn may_show(&self, user: &User, names_in: &BTreeSet<usize>) -> MayShow {
         let count = self.keyspace.databases();
         let reads_all = |spec: &'static Spec, args: &[&[u8]]| {
             let holding = self.keyspace.iter().filter(|(_, db)| !db.is_empty()).map(|(number, _)| number);
-            holding.into_iter().all(|db| user.reads_every_key(spec, args, db, count))
+            holding.chain(names_in.iter().copied()).all(|db| user.reads_every_key(spec, args, db, count))
         };
         let key_names = reads_all(&string::GET, &[b"get", b"key"]);
         let log = [&b"commandlog"[..], b"get", b"1", b"slow"];

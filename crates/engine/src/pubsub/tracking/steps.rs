@@ -10,6 +10,7 @@ use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
+use sluice_acl::User;
 use sluice_base::{Now, SessionKey};
 use sluice_command::{Flags, Spec};
 use sluice_commands::Args;
@@ -20,6 +21,7 @@ use sluice_keyspace::{Key, Keyspace};
 use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_scripts::shebang::runs_script;
 use sluice_session::{Closing, Session, Sessions};
+use sluice_subscriptions::tracking::prefixes::ChangedKey;
 use sluice_subscriptions::tracking::table::Row;
 use sluice_subscriptions::tracking::{HeldBack, Redirect};
 
@@ -178,9 +180,9 @@ impl Delivery<'_> {
     /// Tells whoever may have a copy of a key that the key has changed: at once those who have read it, at
     /// the end of the iteration those who have asked for a prefix. `writer` is the client that has written
     /// the key.
-    pub(crate) fn invalidate(&mut self, hash: u64, name: &[u8], writer: Option<SessionKey>) {
+    pub(crate) fn invalidate(&mut self, hash: u64, db: usize, name: &[u8], writer: Option<SessionKey>) {
         let tracking = &mut self.control.clients.tracking;
-        tracking.prefixes.note_changed(hash, name, writer);
+        tracking.prefixes.note_changed(hash, db, name, writer);
         if let Some(row) = tracking.take_row(hash) {
             self.send_row(&row, Some(name), writer);
         }
@@ -221,12 +223,12 @@ impl Delivery<'_> {
         }
     }
 
-    /// Tells prefixes what has changed below them: each client the keys that its user may read now.
+    /// Tells prefixes what has changed below them: each client the keys that its user may read now, in one of
+    /// the databases in which they have changed.
     fn broadcast(&mut self) {
         let (broadcasts, changed) = self.control.clients.tracking.prefixes.take_changed();
         for of in broadcasts {
-            let keys: Vec<&sluice_subscriptions::tracking::prefixes::ChangedKey> =
-                of.keys.iter().map(|at| &changed[*at as usize]).collect();
+            let keys: Vec<&ChangedKey> = of.keys.iter().map(|at| &changed[*at as usize]).collect();
             let names: Vec<&[u8]> = keys.iter().map(|key| &*key.name).collect();
             let told: Vec<Option<&[u8]>> = names.iter().copied().map(Some).collect();
             let mut targets = Vec::with_capacity(of.clients.len());
@@ -234,15 +236,15 @@ impl Delivery<'_> {
                 let Some(own) = self.control.clients.tracking.live(tracker) else { continue };
                 let (client, no_loop) = (own.key, own.options.no_loop);
                 let user = self.sessions.get(client).map(|session| session.caller.user());
-                let is_own = |key: &sluice_subscriptions::tracking::prefixes::ChangedKey| {
-                    no_loop && key.writer == Some(client)
-                };
+                let is_own = |key: &ChangedKey| no_loop && key.writer == Some(client);
                 let reads_all = user.is_none_or(|user| user.may_read_every_key());
                 if !reads_all || keys.iter().any(|key| is_own(key)) {
-                    let others = keys.iter().filter(|key| !is_own(key)).map(|key| &*key.name);
-                    let is_visible =
-                        |name: &&[u8]| reads_all || user.is_some_and(|user| user.may_read_key(name));
-                    let others: Vec<&[u8]> = others.filter(is_visible).collect();
+                    let is_visible = |key: &ChangedKey| {
+                        let may_read = |user: &User| user.may_read_key(&key.name, key.databases());
+                        reads_all || user.is_some_and(|user| may_read(user))
+                    };
+                    let others = keys.iter().filter(|key| !is_own(key) && is_visible(key));
+                    let others: Vec<&[u8]> = others.map(|key| &*key.name).collect();
                     let told: Vec<Option<&[u8]>> = others.iter().copied().map(Some).collect();
                     if let Some(target) = self.target_of(client, &told).filter(|_| !others.is_empty()) {
                         self.send_names(&[target], &others, false);
