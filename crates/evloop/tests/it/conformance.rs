@@ -1,12 +1,14 @@
 //! What every driver must do, by the ids of the conformance list.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use sluice_base::Bytes;
 use sluice_evloop::{
     AnyLoop, Backend, Config, Deadline, Event, Interest, Received, SendBuf, Sending, Shared, Token,
@@ -128,6 +130,57 @@ fn ev_s10_s11_watches_report_once_what_they_asked_for() {
         match next(&mut lp) {
             Event::Ready { ready, .. } => assert_eq!(ready, Interest::READABLE.or(Interest::WRITABLE)),
             other => panic!("{other:?}"),
+        }
+    });
+}
+
+/// A connection that is begun and not waited for, and why there is none where the kernel says so at once.
+fn dial(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
+    match net::connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[test]
+fn a_connection_that_was_begun_has_room_when_it_is_made_or_refused() {
+    on_each(|mut lp| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let source = lp.attach(dial(address).expect("begun"), Token(1));
+        lp.watch(source, Interest::WRITABLE);
+        match next(&mut lp) {
+            Event::Ready { token: Token(1), ready } => assert!(ready.intersects(Interest::WRITABLE)),
+            other => panic!("{other:?}"),
+        }
+        let fd = lp.fd(source).expect("open");
+        assert_eq!(sockopt::socket_error(fd).expect("a socket"), Ok(()));
+        // It is a connection like any other from now on.
+        lp.recv_start(source);
+        let (mut peer, _) = listener.accept().expect("connected");
+        peer.write_all(b"hello").expect("written");
+        assert_eq!(data(&mut lp, 5), b"hello");
+        let _ = lp.send(source, head(b"back"));
+        let mut got = [0; 4];
+        look(&mut lp);
+        peer.read_exact(&mut got).expect("sent");
+        assert_eq!(&got, b"back");
+        lp.close(source);
+        drop(listener);
+        // Some kernels say it at once.
+        if let Ok(socket) = dial(address) {
+            let source = lp.attach(socket, Token(2));
+            lp.watch(source, Interest::WRITABLE);
+            loop {
+                if let Event::Ready { token: Token(2), .. } = next(&mut lp) {
+                    break;
+                }
+            }
+            let fd = lp.fd(source).expect("open");
+            assert_eq!(sockopt::socket_error(fd).expect("a socket"), Err(Errno::CONNREFUSED));
+            lp.close(source);
         }
     });
 }

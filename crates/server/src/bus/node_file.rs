@@ -229,3 +229,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 const FILE_MODE: u32 = 0o644;
 /// Bytes written at once.
 const PIECE_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -62,5 +62,5 @@ fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// The reference's text, which harnesses look for.
-const PORT_TOO_HIGH: &str = "Sluice port number too high. Cluster communication port is 10,000 port numbers higher than your \
+pub const PORT_TOO_HIGH: &str = "Sluice port number too high. Cluster communication port is 10,000 port numbers higher than your \
                              Sluice port. Your Sluice port number must be 55535 or less.";

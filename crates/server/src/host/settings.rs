@@ -18,6 +18,8 @@ pub struct HostSettings {
     pub listening: Listening,
     /// The listening sockets of the cluster's bus.
     pub bus: Listening,
+    /// Whether other nodes' connections are accepted.
+    pub bus_is_open: bool,
     /// The listening sockets of the metrics endpoint.
     pub metrics: Listening,
     /// How the endpoint is to be served has changed.
@@ -43,6 +45,7 @@ impl HostSettings {
             tls: TlsState::default(),
             listening: Listening::default(),
             bus: Listening::of_bus(),
+            bus_is_open: false,
             metrics: Listening::of_metrics(),
             metrics_changed: false,
             changed: false,
@@ -55,7 +58,15 @@ impl HostSettings {
 
     /// The sockets that the main thread listens on, if they changed since the last call.
     pub fn take_listeners(&mut self) -> Option<Vec<Listener>> {
-        let changed = [self.listening.take_change(), self.bus.take_change()];
-        changed.iter().any(Option::is_some).then(|| [self.listening.active(), self.bus.active()].concat())
+        let of_bus = if self.bus_is_open { self.bus.take_change() } else { None };
+        let changed = [self.listening.take_change(), of_bus];
+        let bus = if self.bus_is_open { self.bus.active() } else { &[] };
+        changed.iter().any(Option::is_some).then(|| [self.listening.active(), bus].concat())
+    }
+
+    /// Has other nodes' connections accepted: those that came before wait for it in the kernel.
+    pub fn open_bus(&mut self) {
+        self.bus_is_open = true;
+        self.changed = true;
     }
 }

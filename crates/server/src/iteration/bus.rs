@@ -22,11 +22,14 @@ const WRITE_BYTES: usize = 64 * 1024;
 const ANSWERS_MAX: usize = 64 * 1024;
 
 impl Server {
-    /// From now on this server is a node that writes its file so. `waits`: it connects to nobody before its
-    /// data are loaded.
+    /// From now on this server is a node that writes its file so. `waits`: it connects to nobody, and accepts
+    /// nobody, before its data are loaded. A primary whose load takes longer than others wait is replaced.
     pub fn join_cluster(&mut self, file: FileWriter, waits: bool) {
         self.bus.file = Some(file);
-        self.bus.held = waits.then(Vec::new);
+        match waits {
+            true => self.bus.held = Some(Vec::new()),
+            false => self.host.settings.open_bus(),
+        }
     }
 
     /// Does what the engine has ordered, until there is no order left.
@@ -109,6 +112,9 @@ impl Server {
 
     /// The data are loaded: nodes are connected to, and may connect.
     pub(super) fn open_bus(&mut self) {
+        if self.bus.is_on() {
+            self.host.settings.open_bus();
+        }
         for HeldDial { place, ip, port } in self.bus.held.take().into_iter().flatten() {
             self.dial_on_bus(place, &ip, port);
         }

@@ -1,5 +1,6 @@
 //! What a change of the configuration means outside the engine.
 
+use crate::bus::start::PORT_TOO_HIGH;
 use crate::host::Host;
 use crate::listen;
 use crate::log::Style;
@@ -129,6 +130,25 @@ impl Host {
         self.shown.fixed.listeners = self.settings.listening.info_lines();
         self.settings.changed = true;
         self.show_title(config);
+        listened.map_err(drop)?;
+        self.listen_on_bus(config)
+    }
+
+    /// Listens for other nodes where the configuration wants it: the port may follow from that of clients.
+    fn listen_on_bus(&mut self, config: &Config) -> Result<(), ()> {
+        if !config.bool(param::CLUSTER_ENABLED) {
+            return Ok(());
+        }
+        if listen::bus_port(config).is_none() {
+            self.note(LogLevel::Warning, PORT_TOO_HIGH);
+            return Err(());
+        }
+        let mut warnings = Vec::new();
+        let listened = self.settings.bus.listen_tcp(config, &mut |text| warnings.push(text));
+        for text in warnings {
+            self.note(LogLevel::Warning, &text);
+        }
+        self.settings.changed = true;
         listened.map_err(drop)
     }
 
@@ -170,6 +190,12 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         host.listen_tcp(config).map_err(|()| refused.to_owned())
     }),
     (TLS_DIRECTIVES, Host::apply_tls_everywhere),
+    (&[param::TLS_CLUSTER.any()], |host, config| {
+        host.apply_tls_everywhere(config)?;
+        // The port of the bus follows from that of the clients who speak as the bus does.
+        let refused = "Unable to listen on the port of the cluster bus. Check server logs.";
+        host.listen_on_bus(config).map_err(|()| refused.to_owned())
+    }),
     (
         &[
             param::METRICS_PORT.any(),
@@ -190,6 +216,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         &[
             param::MAX_NEW_CONNECTIONS_PER_CYCLE.any(),
             param::TCP_KEEPALIVE.any(),
+            param::CLUSTER_NODE_TIMEOUT.any(),
             param::EVENT_LOOP_BATCH_WAIT_US.any(),
             param::EVENT_LOOP_BATCH_WAIT_DEPTH.any(),
             param::IO_THREADS_ALWAYS_ACTIVE.any(),
@@ -250,7 +277,6 @@ const TLS_DIRECTIVES: &[ParamId] = &[
     param::TLS_CA_CERT_DIR.any(),
     param::TLS_AUTH_CLIENTS.any(),
     param::TLS_REPLICATION.any(),
-    param::TLS_CLUSTER.any(),
     param::TLS_PROTOCOLS.any(),
     param::TLS_CIPHERS.any(),
     param::TLS_CIPHERSUITES.any(),
