@@ -34,6 +34,8 @@ pub enum CmdError {
     NoAuth,
     /// The data are to be asked for there: host and port.
     Redirect(Box<str>),
+    /// A node of a cluster does not answer for a slot: the whole text.
+    Slot(Cow<'static, str>),
     /// Any other, with the error code that begins it.
     Text(Cow<'static, [u8]>),
 }
@@ -100,6 +102,7 @@ impl CmdError {
             CmdError::BadData(_) => "ERR Bad data format",
             CmdError::NoAuth => "NOAUTH Authentication required.",
             CmdError::Redirect(address) => return Cow::Owned(format!("REDIRECT {address}").into_bytes()),
+            CmdError::Slot(text) => text,
             CmdError::Text(text) => return Cow::Borrowed(text),
         };
         Cow::Borrowed(text.as_bytes())

@@ -18,4 +18,5 @@ pub(crate) mod endpoint;
 mod messages;
 pub(crate) mod mode;
 pub(crate) mod order;
+pub(crate) mod redirect;
 pub(crate) mod settings;
