@@ -55,6 +55,8 @@ impl CmdError {
     /// The primary is out of reach, and what it may have changed shall not be missed.
     pub const STALE_REPLICA: CmdError =
         CmdError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+    /// This server is no node of a cluster.
+    pub const NO_CLUSTER: CmdError = CmdError::text("ERR This instance has cluster support disabled");
     /// WAIT is for those whose writes are propagated.
     pub const WAIT_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \

@@ -145,6 +145,11 @@ impl Notify {
 }
 
 impl Limits {
+    /// What this server is, as HELLO and INFO name it.
+    pub fn mode_name(&self) -> &'static str {
+        if self.is_cluster { "cluster" } else { "standalone" }
+    }
+
     /// From a configuration.
     pub fn new(config: &Config) -> Limits {
         let slow_ns = config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000);

@@ -5,20 +5,21 @@
 
 use crate::cluster::endpoint::{AskingClient, NodeEndpoint, endpoint_of, ip_of, port_of};
 use crate::cluster::mode::ClusterMode;
-use crate::control::Control;
+use crate::engine::Engine;
 use crate::exec::gate::{Asked, Rejection, Verdict};
 use crate::exec::standing::Standing;
+use crate::host::process::Process;
 use sluice_base::{Now, key_slot, num};
-use sluice_cluster::{DownRules, HashSlot, KeyPresence, MapNode, SlotRequest, SlotVerdict};
+use sluice_cluster::{ClusterState, DownRules, HashSlot, KeyPresence, MapNode, SlotRequest, SlotVerdict};
 use sluice_command::derive::keys::{is_row_whole, key_row, routing_keys};
 use sluice_command::specs::{connection, generic, pubsub, transactions};
 use sluice_command::{Flags, KeyFlags, Named, Spec};
-use sluice_commands::{Args, CmdError, Hashing};
+use sluice_commands::{Args, CmdError, Hashing, WaitFor};
 use sluice_config::choice::EndpointType;
 use sluice_config::{Config, param};
 use sluice_keyspace::{Keyspace, slot_of};
 use sluice_session::transaction::{QueueRoute, Transaction};
-use sluice_session::{Caller, Session};
+use sluice_session::{Asking, Caller, Session};
 use std::borrow::Cow;
 
 /// Where the keys of a call lie.
@@ -160,7 +161,7 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
             || leaves_db(asked.spec, asked.args, database_of(asked.session)),
             |of| of.route.leaves_db,
         ),
-        is_asking: asked.caller.flags.asking == sluice_session::Asking::Now
+        is_asking: asked.caller.flags.asking == Asking::Now
             || asked.spec.flags.has(Flags::ASKING),
         is_readonly: asked.caller.flags.read_only,
     };
@@ -315,19 +316,36 @@ fn redirect(
     format!("{word} {} {host}:{}", slot.number(), port_of(node, client)).into()
 }
 
-/// What a client that waits for keys of a slot is told when the slot, or the cluster, is not served here any
-/// more (S-70); none where the client goes on to wait.
-pub(crate) fn end_of_wait(
-    mode: &ClusterMode,
-    control: &Control,
-    session: &Session,
-    spec: &Spec,
-    key: &[u8],
-) -> Option<CmdError> {
-    let slot = slot_of_name(key);
-    let map = &mode.map;
-    if map.state == sluice_cluster::ClusterState::Fail {
-        return Some(CmdError::Slot(Cow::Borrowed(DOWN)));
+impl Engine {
+    /// Answers the clients that wait for keys of slots which this node does not serve any more, or that the
+    /// cluster does not (S-70, S-73). Cost: O(sessions) while one waits for a key.
+    pub(super) fn answer_lost_waits(&mut self, process: &mut dyn Process) {
+        let Some(mode) = &self.control.cluster else { return };
+        if !self.control.clients.blocking.wants_keys() {
+            return;
+        }
+        let end = |session: &Session| {
+            let (spec, error) = end_of_wait(mode, &self.control.config, session)?;
+            Some((session.key, spec, error))
+        };
+        let lost: Vec<_> = self.sessions.iter().filter_map(end).collect();
+        for (client, spec, error) in lost {
+            let text = error.wire();
+            self.stats.count_error(&text);
+            self.stats.commands[spec.id.0 as usize].rejected += 1;
+            self.end_wait(client, process, |reply| reply.error(&text));
+        }
+    }
+}
+
+/// What a client that waits for keys is told when their slot, or the cluster, is not served here any more, and
+/// the command; none where the client goes on to wait.
+fn end_of_wait(mode: &ClusterMode, config: &Config, session: &Session) -> Option<(&'static Spec, CmdError)> {
+    let waiting = session.waiting.as_deref()?;
+    let (WaitFor::Keys(on), Named::Command(spec)) = (waiting.on, waiting.prepared.named) else { return None };
+    let (slot, map) = (slot_of_name(waiting.keys(on).next()?), &mode.map);
+    if map.state == ClusterState::Fail {
+        return Some((spec, CmdError::Slot(Cow::Borrowed(DOWN))));
     }
     let request = SlotRequest {
         slot,
@@ -340,17 +358,10 @@ pub(crate) fn end_of_wait(
         is_readonly: session.caller.flags.read_only,
     };
     let verdict = map.answer(&request, DownRules::default(), KeyPresence::default);
-    match verdict {
-        SlotVerdict::Local | SlotVerdict::LocalLater => None,
-        SlotVerdict::Unbound
-        | SlotVerdict::Down
-        | SlotVerdict::DownForWrites
-        | SlotVerdict::TryAgain
-        | SlotVerdict::Ask(_)
-        | SlotVerdict::Moved(_) => {
-            text_of(verdict, slot, &session.caller, &control.config).map(CmdError::Slot)
-        }
+    if matches!(verdict, SlotVerdict::LocalLater) {
+        return None;
     }
+    Some((spec, CmdError::Slot(text_of(verdict, slot, &session.caller, config)?)))
 }
 
 /// Keys of several slots.

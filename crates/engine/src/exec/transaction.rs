@@ -35,6 +35,8 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
+        // The hashes that were made ahead belong to the batch.
+        let prepared = prepared.alone();
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &prepared, &hashing);
         let script = self.flags_of_called_script(spec, args);
