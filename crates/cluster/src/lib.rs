@@ -37,6 +37,7 @@ mod node;
 mod open_slots;
 mod output;
 mod receive;
+mod redirect;
 mod roles;
 mod saved;
 mod send;
@@ -67,6 +68,7 @@ pub use output::{
     BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, LostSlots, MapNode,
     PublishScope, RoleChange, SlotMap, Synchronisation, Ticket,
 };
+pub use redirect::{DownRules, KeyPresence, SlotRequest, SlotVerdict};
 pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
 pub use settings::{BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, SaveBehavior, Switch};
 pub use slots::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};

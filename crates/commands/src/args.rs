@@ -84,6 +84,12 @@ impl<'a> Args<'a> {
         Key { bytes, hash, arg: index.min(usize::from(Key::NO_ARG)) as u16 }
     }
 
+    /// The hashes of the keys behind the first that were hashed ahead.
+    #[inline]
+    pub fn hashed_ahead(&self) -> &'a [u64] {
+        self.prepared.more(self.hashing)
+    }
+
     /// The hash of an argument that is not the first key.
     fn other_hash(&self, index: usize, bytes: &[u8]) -> u64 {
         let pairs = u32::from(self.prepared.are_pairs);

@@ -34,6 +34,8 @@ pub enum CmdError {
     NoAuth,
     /// The data are to be asked for there: host and port.
     Redirect(Box<str>),
+    /// A node of a cluster does not answer for a slot: the whole text.
+    Slot(Cow<'static, str>),
     /// Any other, with the error code that begins it.
     Text(Cow<'static, [u8]>),
 }
@@ -53,6 +55,8 @@ impl CmdError {
     /// The primary is out of reach, and what it may have changed shall not be missed.
     pub const STALE_REPLICA: CmdError =
         CmdError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+    /// This server is no node of a cluster.
+    pub const NO_CLUSTER: CmdError = CmdError::text("ERR This instance has cluster support disabled");
     /// WAIT is for those whose writes are propagated.
     pub const WAIT_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
@@ -100,6 +104,7 @@ impl CmdError {
             CmdError::BadData(_) => "ERR Bad data format",
             CmdError::NoAuth => "NOAUTH Authentication required.",
             CmdError::Redirect(address) => return Cow::Owned(format!("REDIRECT {address}").into_bytes()),
+            CmdError::Slot(text) => text,
             CmdError::Text(text) => return Cow::Borrowed(text),
         };
         Cow::Borrowed(text.as_bytes())

@@ -98,6 +98,8 @@ pub struct Limits {
     pub slow_read_elements: usize,
     /// How many databases.
     pub databases: usize,
+    /// Whether this server is a node of a cluster.
+    pub is_cluster: bool,
     /// How many connections.
     pub maxclients: usize,
 }
@@ -147,6 +149,11 @@ impl Notify {
 }
 
 impl Limits {
+    /// What this server is, as HELLO and INFO name it.
+    pub fn mode_name(&self) -> &'static str {
+        if self.is_cluster { "cluster" } else { "standalone" }
+    }
+
     /// From a configuration.
     pub fn new(config: &Config) -> Limits {
         let slow_ns = config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000);
@@ -212,7 +219,11 @@ impl Limits {
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
             slow_read_elements: slow_read_elements(config),
-            databases: config.int(param::DATABASES) as usize,
+            databases: config.int(match config.bool(param::CLUSTER_ENABLED) {
+                true => param::CLUSTER_DATABASES,
+                false => param::DATABASES,
+            }) as usize,
+            is_cluster: config.bool(param::CLUSTER_ENABLED),
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }
     }

@@ -34,6 +34,12 @@ impl Prepared {
     /// `first` where no argument has been hashed.
     const NOWHERE: usize = usize::MAX;
 
+    /// Whether a key was hashed.
+    #[inline]
+    pub fn has_key(self) -> bool {
+        self.first != Prepared::NOWHERE
+    }
+
     /// Hashes of the keys behind the first.
     #[inline]
     pub fn more(self, hashing: &Hashing) -> &[u64] {

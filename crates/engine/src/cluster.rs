@@ -15,3 +15,4 @@
 mod driving;
 mod emptying;
 mod messages;
+pub(crate) mod redirect;

@@ -470,7 +470,6 @@ impl Engine {
         };
         let text = format!("Protocol error ({reason}) from client: {client}. Query buffer: {shown}");
         process.log(sluice_base::LogLevel::Verbose, &text);
-        session.caller.flags.protocol_error = true;
         if let Some(role) = self.control.replication.replica.as_mut().filter(|_| session.caller.is_primary())
         {
             // The same bytes would come again.

@@ -67,9 +67,9 @@ fn with_slot(hash: u64, key: &[u8]) -> u64 {
     hash & !(SLOT_MASK << SLOT_AT) | u64::from(key_slot(key)) << SLOT_AT
 }
 
-/// The slot in a hash that was made for [`Layout::PerSlot`].
+/// The slot in a hash that was made for [`Layout::PerSlot`]: below [`sluice_base::crc16::SLOT_COUNT`].
 #[inline(always)]
-pub(crate) fn slot_of(hash: u64) -> usize {
+pub fn slot_of(hash: u64) -> usize {
     (hash >> SLOT_AT & SLOT_MASK) as usize
 }
 

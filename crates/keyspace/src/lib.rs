@@ -37,7 +37,7 @@ pub use effects::{
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
 pub use expire::{ExpireCycle, ExpireOutcome, ExpireWalk};
-pub use hasher::{KeyHasher, Layout};
+pub use hasher::{KeyHasher, Layout, slot_of};
 pub use key_filter::KeyFilter;
 pub use key_map::KeyMap;
 pub use new_value::NewValue;

@@ -26,6 +26,8 @@ pub struct ScriptRun {
     pub command: Vec<Vec<u8>>,
     /// What it may do.
     pub rights: ScriptRights,
+    /// The slot that its calls are held to, in a cluster.
+    pub slot: RunSlot,
     /// It has called a command that writes: it is not broken off any more.
     pub has_written: bool,
     /// What the script has set for its calls.
@@ -48,6 +50,27 @@ pub struct ScriptRun {
     pub restore: Option<Box<RestoreRun>>,
     /// Its client debugs it.
     pub debugger: Option<Box<Debugger>>,
+}
+
+/// The slot of a cluster that the calls of a run are held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunSlot {
+    /// None: the keys of each call may lie in another slot.
+    Any,
+    /// The slot of the first call that has keys.
+    OfFirstCall,
+    /// This one.
+    Of(u16),
+}
+
+impl RunSlot {
+    /// Whether a call for keys of `slot` is one of the run.
+    pub fn admits(&mut self, slot: u16) -> bool {
+        if *self == RunSlot::OfFirstCall {
+            *self = RunSlot::Of(slot);
+        }
+        matches!(*self, RunSlot::Any) || *self == RunSlot::Of(slot)
+    }
 }
 
 /// What a script sets for the commands that it calls.

@@ -16,11 +16,11 @@ impl ScriptFlags {
     /// May run on a replica that has lost its primary.
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
     /// Runs in no cluster.
-    pub(crate) const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
+    pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
     /// A script without a first line of this kind: as before there were flags.
     pub const COMPATIBLE: ScriptFlags = ScriptFlags(1 << 4);
     /// Reaches keys of several slots.
-    pub(crate) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 5);
+    pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 5);
 
     /// Those that a script can name, in the order in which FUNCTION LIST shows them.
     pub const NAMED: [(&'static str, ScriptFlags); 5] = [

@@ -416,7 +416,7 @@ impl Blocking {
 
 impl Waiting {
     /// The keys that it waits for.
-    fn keys(&self, on: BlockOn) -> impl Iterator<Item = &[u8]> {
+    pub fn keys(&self, on: BlockOn) -> impl Iterator<Item = &[u8]> {
         let request = self.request.at(0);
         (on.first..on.first + on.count).map(move |index| request.arg(index))
     }

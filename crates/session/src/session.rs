@@ -130,6 +130,39 @@ pub enum ScriptDebugging {
     Refused,
 }
 
+/// Which of a client's commands ASKING is about: the next one, or MULTI to EXEC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// None.
+    #[default]
+    No,
+    /// The command that comes next.
+    Next,
+    /// The command that runs, or ran last.
+    Now,
+}
+
+impl Asking {
+    /// What is so for a request that has come. A transaction is one request, from MULTI to EXEC.
+    #[must_use]
+    pub fn at_request(self, is_in_multi: bool) -> Asking {
+        match self {
+            Asking::Next => Asking::Now,
+            Asking::Now if is_in_multi => Asking::Now,
+            Asking::Now | Asking::No => Asking::No,
+        }
+    }
+
+    /// What is so ahead of a request that comes once more, because it has waited.
+    #[must_use]
+    pub fn before_again(self) -> Asking {
+        match self {
+            Asking::Now => Asking::Next,
+            Asking::Next | Asking::No => self,
+        }
+    }
+}
+
 /// What a client takes at most, beside its connection, whether it is idle or not: there are many.
 const _: () = assert!(size_of::<Session>() <= 320);
 
@@ -405,12 +438,12 @@ pub struct ClientFlags {
     pub no_touch: bool,
     /// READONLY.
     pub read_only: bool,
+    /// ASKING.
+    pub asking: Asking,
     /// MONITOR.
     pub monitor: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
-    /// Its input was no valid request: shown in the log.
-    pub protocol_error: bool,
     /// Runs EXEC.
     pub in_exec: bool,
     /// What becomes of its next script.

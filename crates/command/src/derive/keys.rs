@@ -51,6 +51,38 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
     }
 }
 
+/// Adds the arguments by whose slot a cluster routes a call: its keys, and names that only look like keys
+/// (channels of sharded publish/subscribe, cursors). A key spec that a call does not fit adds nothing, as in
+/// [`keys_that_fit`].
+pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
+    let names = |one: &&KeySpec| one.flags.has(KeyFlags::NOT_KEY);
+    for one in spec.keys.specs().iter().filter(names) {
+        // A call without any such name has no slot.
+        let _ = names_of_spec(one, args, found);
+    }
+    keys_that_fit(spec, args, found);
+}
+
+/// Whether a cluster may route calls of the command by a slot.
+pub const fn has_routing_keys(spec: &Spec) -> bool {
+    match spec.keys {
+        Keys::Specs(specs) => !specs.is_empty(),
+        Keys::Fn(..) => true,
+    }
+}
+
+/// Whether all routing keys of a command stand in its [`KeyRow`].
+pub const fn is_row_whole(spec: &Spec) -> bool {
+    match spec.keys {
+        Keys::Specs([only]) => {
+            let is_complete = !only.flags.has_any(KeyFlags::NOT_KEY.or(KeyFlags::INCOMPLETE));
+            let is_index = matches!(only.begin, Begin::Index(_));
+            is_complete && is_index && matches!(only.find, Find::Range { step: 1 | 2, limit: 0 | 1, .. })
+        }
+        Keys::Specs(_) | Keys::Fn(..) => false,
+    }
+}
+
 /// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in
 /// which most commands have them in a row at a fixed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +256,11 @@ fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags
     if spec.flags.has(KeyFlags::NOT_KEY) {
         return Ok(());
     }
+    names_of_spec(spec, args, found)
+}
+
+/// Keys of a key spec, or what it names that is none.
+fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), Invalid> {
     let start = match spec.begin {
         Begin::Index(at) => at as usize,
         Begin::Keyword { word, from } => match keyword_end(args, word, from) {

@@ -5,6 +5,7 @@ use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
 
 specs! {
     cluster:
+    ASKING,
     CLUSTER,
     CLUSTER_ADDSLOTS,
     CLUSTER_ADDSLOTSRANGE,
@@ -63,6 +64,25 @@ const HISTORY_MEET: &[(&str, &str)] = &[("4.0.0", "The port of the bus can be sa
 const HISTORY_REPLICATE: &[(&str, &str)] = &[("9.0.0", "NO ONE.")];
 const HISTORY_SLOTS: &[(&str, &str)] =
     &[("4.0.0", "Ids of nodes."), ("7.0.0", "Metadata of nodes."), ("9.1.0", "The zone in the metadata.")];
+
+/// `ASKING`
+pub static ASKING: Spec = Spec {
+    full_name: "asking",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(1),
+    flags: Flags::FAST,
+    acl: Cat::CONNECTION,
+    keys: Keys::Specs(&[]),
+    args: &[],
+    tips: &[],
+    history: &[],
+    summary: "Lets the next command into a slot that moves here.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::ASKING,
+};
 
 /// `CLUSTER`
 pub static CLUSTER: Spec = Spec {

@@ -81,6 +81,12 @@ pub struct ServedSlots {
 }
 
 impl ServedSlots {
+    /// Whether the slot of this number needs no question, since this node is its owner.
+    #[inline]
+    pub fn owns(&self, slot: usize) -> bool {
+        u16::try_from(slot).ok().and_then(HashSlot::new).is_some_and(|slot| self.own.contains(slot))
+    }
+
     /// What follows from a map. Cost: O(slots).
     pub fn of(map: &SlotMap) -> ServedSlots {
         let mut served = ServedSlots { own: SlotSet::EMPTY, of_primary: SlotSet::EMPTY };

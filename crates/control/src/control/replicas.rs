@@ -39,7 +39,9 @@ impl Control {
             .replication
             .replica
             .as_ref()
-            .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)?;
+            .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)
+            // In a cluster slots decide.
+            .filter(|_| self.cluster.is_none())?;
         let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
         let Primary { host, port } = role.primary();
         belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))

@@ -1,4 +1,4 @@
-//! CLUSTER, and what steers what a connection may read from a node: READONLY and READWRITE. Without a cluster
+//! CLUSTER, and what steers what a connection may read from a node: ASKING, READONLY and READWRITE. Without a cluster
 //! these two change nothing, and the reference answers OK as well: tools send READONLY without asking what
 //! they talk to.
 
@@ -11,8 +11,10 @@ mod syncslots;
 use crate::ctx::{ClusterCtx, Handler, Route, SessionCtx, route};
 use sluice_command::specs::cluster as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_session::Asking;
 
 pub(crate) const ROUTES: &[Route] = &[
+    route(&specs::ASKING, Handler::Session(asking)),
     route(&specs::CLUSTER_ADDSLOTS, Handler::Cluster(change::addslots)),
     route(&specs::CLUSTER_ADDSLOTSRANGE, Handler::Cluster(change::addslotsrange)),
     route(&specs::CLUSTER_BUMPEPOCH, Handler::Cluster(change::bumpepoch)),
@@ -45,6 +47,16 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::READONLY, Handler::Session(readonly)),
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];
+
+/// ASKING is about the next command, or about a whole transaction. In a transaction it is about the rest.
+fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
+    if !ctx.limits.is_cluster {
+        return Err(CmdError::NO_CLUSTER);
+    }
+    ctx.caller.flags.asking = if ctx.caller.flags.in_exec { Asking::Now } else { Asking::Next };
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
 
 fn readonly(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     ctx.caller.flags.read_only = true;

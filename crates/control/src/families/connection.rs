@@ -151,7 +151,7 @@ fn introduce(ctx: &mut ServerCtx<'_>) {
     reply.bulk(b"id");
     reply.int(caller.id.0 as i64);
     let role = if ctx.control.replication.replica.is_some() { "replica" } else { "master" };
-    for (name, value) in [("mode", "standalone"), ("role", role)] {
+    for (name, value) in [("mode", ctx.control.limits.mode_name()), ("role", role)] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -17,6 +17,11 @@ struct FailoverArgs {
 }
 
 fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if ctx.control.limits.is_cluster {
+        return Err(CmdError::text(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
     if args.len() == 2 && args.is(1, "ABORT") {
         match ctx.control.replication.failover.as_mut() {
             Some(failover) => failover.is_aborted = true,

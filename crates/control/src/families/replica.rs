@@ -14,6 +14,9 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    if ctx.control.limits.is_cluster {
+        return Err(CmdError::text("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if ctx.control.replication.failover.is_some() {
         return Err(CmdError::text("ERR REPLICAOF not allowed while failing over."));
     }

@@ -390,7 +390,7 @@ fn announce(
         let unknown = || CmdError::owned(format!("ERR Unrecognized RDB client id {id}"));
         announced.rdb_client = Some(known.ok_or_else(unknown)?);
     } else if args.is(i, "SET-CLUSTER-NODE-ID") {
-        let mode = cluster.ok_or(CmdError::text("ERR This instance has cluster support disabled"))?;
+        let mode = cluster.ok_or(CmdError::NO_CLUSTER)?;
         let known = NodeId::parse(text).filter(|id| mode.machine.offset(id).is_some());
         let unknown = || CmdError::owned([b"ERR Unknown node ", text].concat());
         announced.node_id = Some(known.ok_or_else(unknown)?.to_string().into());

@@ -169,8 +169,14 @@ impl Engine {
             ClusterOutput::Role(change) => self.take_cluster_role(change, process),
             ClusterOutput::Slots(map) => {
                 if let Some(mode) = &mut self.control.cluster {
+                    let had_postponed = !mode.map.postponed.is_empty();
                     mode.set_map(map);
                     self.control.epoch.advance();
+                    self.answer_lost_waits(process);
+                    if had_postponed {
+                        self.control.clients.blocking.release_postponed();
+                        self.serve_waiting(process);
+                    }
                 }
             }
             ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),

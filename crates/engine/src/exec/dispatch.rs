@@ -150,7 +150,7 @@ impl Engine {
         let Engine { control, keyspace, effects, .. } = self;
         let Control { cluster, config, replication, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
-            return Err(CmdError::text("ERR This instance has cluster support disabled"));
+            return Err(CmdError::NO_CLUSTER);
         };
         let mut outbox = std::mem::take(&mut session.outbox);
         let mut ctx = ClusterCtx {

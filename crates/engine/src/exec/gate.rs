@@ -16,14 +16,29 @@ use self::check::{Asker, Check};
 use self::checks::{CHECKS, shows_data};
 use crate::exec::standing::Standing;
 use sluice_command::Spec;
+use sluice_command::derive::keys::{is_row_whole, key_row};
+use sluice_commands::{Args, Prepared};
 use sluice_control::Control;
-use sluice_session::Session;
+use sluice_control::cluster::mode::ServedSlots;
+use sluice_keyspace::slot_of;
+use sluice_session::{Asking, Session};
 
 /// The bit of the check `rights` in a session's mask: the session's user may not run everything.
 pub(crate) const RIGHTS: u32 = 1 << 4;
 
+/// The bit of the check `slots`.
+const SLOTS: u32 = 1 << 5;
+
 /// The bit of the check `read-only-script`, which is armed for the calls of one script.
-const READ_ONLY_SCRIPT: u32 = 1 << 5;
+const READ_ONLY_SCRIPT: u32 = 1 << 6;
+
+/// A bit that no check owns, armed in a cluster: the slots of the command's keys are known from the hashes
+/// that were made ahead.
+const SLOTS_AHEAD: u32 = 1 << 30;
+
+/// A bit that no check owns, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes for which
+/// requests that holds.
+const NOTES_ASKING: u32 = 1 << 29;
 
 /// A bit that no check owns. A strict append-only file holds replies back until the data that they show are
 /// durable: `Engine::ask_gate` notes up to which position the reply of a command waits.
@@ -61,7 +76,8 @@ impl Gate {
     fn with_checks(checks: &'static [Check], specs: &[&'static Spec]) -> Gate {
         let concerns = |spec: &&'static Spec| {
             let durability = if shows_data(spec) { NOTES_DURABILITY } else { 0 };
-            bits_of(checks, |check| (check.concerns)(spec)) | durability
+            let ahead = if is_row_whole(spec) { SLOTS_AHEAD } else { 0 };
+            bits_of(checks, |check| (check.concerns)(spec)) | durability | ahead | NOTES_ASKING
         };
         let position = |at: &usize| checks[*at].askers.position_in_call;
         let mut call_order: Vec<usize> = (0..checks.len()).filter(|at| position(at) > 0).collect();
@@ -83,7 +99,8 @@ impl Gate {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
         self.armed = bits_of(self.checks, |check| (check.armed)(control));
         let of = |asker: Asker| self.armed & self.asked[asker as usize] | durability;
-        (self.armed_for_client, self.armed_for_primary) = (of(Asker::Client), of(Asker::Primary));
+        let ahead = if control.cluster.is_some() { SLOTS_AHEAD } else { 0 };
+        (self.armed_for_client, self.armed_for_primary) = (of(Asker::Client) | ahead, of(Asker::Primary));
     }
 
     /// Bits of the checks that can reject this session something: to be asked for again when the session has
@@ -94,7 +111,8 @@ impl Gate {
         let is_asked = |check: &Check| {
             check.askers.has(asker) || inside.into_iter().any(|asker| check.askers.has(asker))
         };
-        bits_of(self.checks, |check| is_asked(check) && (check.armed_for)(session))
+        let asking = if session.caller.flags.asking == Asking::No { 0 } else { NOTES_ASKING };
+        bits_of(self.checks, |check| is_asked(check) && (check.armed_for)(session)) | asking
     }
 
     /// A new session with its mask.
@@ -115,6 +133,25 @@ impl Gate {
             Standing::Script => u32::MAX,
         };
         (pending == 0).then_some(Permit(()))
+    }
+
+    /// The permit of a client's request in a cluster where nothing but the check `slots` has to be asked, and
+    /// the hashes of its keys answer that: all are of one slot that this node owns.
+    #[inline]
+    pub(crate) fn pass_own_slot(
+        &self,
+        spec: &Spec,
+        session: &Session,
+        first: &Prepared,
+        args: Args<'_>,
+        served: &ServedSlots,
+    ) -> Option<Permit> {
+        let is_the_question = self.pending(spec, session) == SLOTS | SLOTS_AHEAD;
+        let more = args.hashed_ahead();
+        let are_known = key_row(spec).behind_first(args.len()) == more.len();
+        let slot = slot_of(first.hash);
+        let is_own = served.owns(slot) && more.iter().all(|hash| slot_of(*hash) == slot);
+        (is_the_question && first.has_key() && are_known && is_own).then_some(Permit(()))
     }
 
     /// The permit of a command that a script calls, unless a check has to be asked first.

@@ -16,7 +16,7 @@ use sluice_control::unknown::{unknown_command, unknown_subcommand};
 use sluice_control::upkeep::evict::Headroom;
 use sluice_control::users::rights;
 use sluice_resp::{Mark, Reply, Request};
-use sluice_session::{Closing, Session};
+use sluice_session::{Asking, Closing, Session};
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
+        session.caller.flags.asking = session.caller.flags.asking.before_again();
         self.process_request(session, item, args, request, now, process)
     }
 
@@ -59,7 +60,14 @@ impl Engine {
         self.notice();
         let permit = match self.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,
-            None => match self.gate.ask_inside(&Asked::queued(spec, args, session, &self.control, *now)) {
+            None => match self.gate.ask_inside(&Asked::queued(
+                spec,
+                args,
+                session,
+                &self.control,
+                &self.keyspace,
+                *now,
+            )) {
                 Ok(permit) => permit,
                 Err(refused) => {
                     self.refuse_queued(session, refused, spec, args, *now);
@@ -115,7 +123,7 @@ impl Engine {
         };
         let permit = match self.gate.pass(spec, session, Standing::Client) {
             Some(permit) => permit,
-            None => match self.ask_gate(session, spec, args, now, process) {
+            None => match self.pass_or_ask(session, spec, item, args, now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(rejection) => {
                     self.reject(session, spec, &rejection.error, request, process);
@@ -288,6 +296,34 @@ impl Engine {
         Next::Wait(on)
     }
 
+    /// What the gate says to a request that a check may have to be asked about: in a cluster, the hashes of
+    /// its keys mostly answer.
+    #[inline]
+    fn pass_or_ask(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        item: &Prepared,
+        args: Args<'_>,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Verdict {
+        if let Some(mode) = &self.control.cluster
+            && let Some(permit) = self.gate.pass_own_slot(spec, session, item, args, &mode.served)
+        {
+            return Verdict::Run(permit);
+        }
+        self.ask_gate(session, spec, args, now, process)
+    }
+
+    /// A request has come: ASKING is about this one, or about none any more.
+    #[cold]
+    fn note_asking(&mut self, session: &mut Session) {
+        let is_in_multi = session.transaction.is_some();
+        session.caller.flags.asking = session.caller.flags.asking.at_request(is_in_multi);
+        session.mask = self.gate.session_mask(session);
+    }
+
     #[cold]
     fn ask_gate(
         &mut self,
@@ -297,6 +333,9 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Verdict {
+        if session.caller.flags.asking != Asking::No {
+            self.note_asking(session);
+        }
         let room = match self.control.limits.maxmemory {
             0 => Headroom::Enough,
             // The request is held: room is made ahead of the command when it goes on.
@@ -305,7 +344,7 @@ impl Engine {
         };
         self.scripting.is_full = room == Headroom::None;
         let script = self.flags_of_called_script(spec, args);
-        let asked = Asked::new(spec, args, session, &self.control, script, *now, room);
+        let asked = Asked::new(spec, args, session, &self.control, &self.keyspace, script, *now, room);
         let verdict = self.gate.ask(&asked);
         if let Verdict::Run(_) = verdict
             && self.control.persistence.aof.is_strict()
@@ -343,6 +382,7 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
+        self.note_asking(session);
         let unauthenticated = session.caller.must_authenticate(&self.control.limits);
         let error = match named {
             Named::Command(spec) if unauthenticated && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,

@@ -4,6 +4,7 @@
 //! own context. A command was admitted when it was queued. What depends on the state of the server at EXEC
 //! (memory, a pause) is asked for EXEC itself, with the flags of everything queued.
 
+use crate::cluster::redirect::{note_route, route_of};
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::NotPermitted;
@@ -34,11 +35,18 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
+        // The hashes that were made ahead belong to the batch.
+        let prepared = prepared.alone();
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &prepared, &hashing);
         let script = self.flags_of_called_script(spec, args);
         let flags = crate::exec::gate::flags_of_call(spec, script);
+        let route = self.control.cluster.as_ref().map(|_| route_of(spec, args));
         let Some(transaction) = &mut session.transaction else { return };
+        if let Some(route) = route.filter(|_| !transaction.aborted) {
+            let db = transaction.selected_db().unwrap_or(session.caller.db);
+            note_route(&mut transaction.route, route, spec, args, db);
+        }
         session.caller.traffic.net_in += request.wire_len() as u64;
         session.caller.last_command = Some(spec);
         transaction.push(flags, prepared, &request);
@@ -311,7 +319,7 @@ impl Engine {
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
         self.control.clients.watching.forget(session.key);
         self.end_transaction(session);
-        if matches!(error, CmdError::Redirect(_)) {
+        if matches!(error, CmdError::Redirect(_) | CmdError::Slot(_)) {
             return error.clone();
         }
         let wire = error.wire();

@@ -62,7 +62,8 @@ impl Engine {
             self.end_run(run, session);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
-        let run = self.new_run(machine, what, name, rights, session, *now);
+        let mut run = self.new_run(machine, what, name, rights, session, *now);
+        run.slot = self.slot_of_run(flags, rights, args);
         let ended = self.begin_run(run, unit, session, now, process);
         self.note_running_command(args);
         ended

@@ -7,15 +7,15 @@ use sluice_cluster::{
 use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::Rig;
 
-const ME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+pub(crate) const ME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+pub(crate) const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 const REPLICA: &str = "cccccccccccccccccccccccccccccccccccccccc";
 
 fn id(text: &str) -> NodeId {
     NodeId::parse(text.as_bytes()).unwrap()
 }
 
-fn slots(ranges: &[(u16, u16)]) -> SlotSet {
+pub(crate) fn slots(ranges: &[(u16, u16)]) -> SlotSet {
     let mut set = SlotSet::EMPTY;
     for slot in ranges.iter().flat_map(|(first, last)| *first..=*last) {
         set.insert(HashSlot::new(slot).unwrap());
@@ -23,7 +23,7 @@ fn slots(ranges: &[(u16, u16)]) -> SlotSet {
     set
 }
 
-fn node(text: &str, port: u16, role: SavedRole, slots: SlotSet) -> SavedNode {
+pub(crate) fn node(text: &str, port: u16, role: SavedRole, slots: SlotSet) -> SavedNode {
     let shard = match role {
         SavedRole::Replica(Some(primary)) => primary.to_string(),
         SavedRole::Replica(None) | SavedRole::Primary | SavedRole::Unknown => text.to_owned(),
@@ -43,7 +43,7 @@ fn node(text: &str, port: u16, role: SavedRole, slots: SlotSet) -> SavedNode {
 }
 
 /// Two primaries, of which this node is the first, and a replica of the second.
-fn two_shards() -> SavedCluster {
+pub(crate) fn two_shards() -> SavedCluster {
     SavedCluster {
         me: node(ME, 7000, SavedRole::Primary, slots(&[(0, 8191)])),
         own_line: OwnLine::Whole,

@@ -45,6 +45,7 @@ mod progress;
 mod propagation;
 mod psync;
 mod pubsub;
+mod redirects;
 mod replica;
 mod saving;
 mod scripts;

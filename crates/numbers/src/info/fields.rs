@@ -154,7 +154,7 @@ fields! {
         REDIS_GIT_DIRTY: text("redis_git_dirty", "always 0");
         REDIS_BUILD_ID: text("redis_build_id", "always 0");
         REDIS_MODE: text("redis_mode", "the mode, with `extended-redis-compatibility`");
-        SERVER_MODE: text("server_mode", "the mode: `standalone`");
+        SERVER_MODE: text("server_mode", "the mode: `standalone` or `cluster`");
         OS: text("os", "system, its version, machine");
         ARCH_BITS: text("arch_bits", "bits of a pointer");
         MONOTONIC_CLOCK: text("monotonic_clock", "how the clock is read");

@@ -20,8 +20,30 @@ pub struct Transaction {
     denied_while_stale: usize,
     /// The database that the queued commands will have selected; `None`: the client's own.
     selected_db: Option<usize>,
+    /// What a cluster routes EXEC by.
+    pub route: QueueRoute,
     /// A command was rejected: EXEC will not run the others.
     pub aborted: bool,
+}
+
+/// Slots of the commands that are queued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueRoute {
+    /// The slot of the first command that has one.
+    pub slot: Option<u16>,
+    /// Keys have more slots than one.
+    pub crosses: bool,
+    /// A command of sharded publish/subscribe is queued.
+    pub has_shard_pubsub: bool,
+    /// A command is queued that takes a key to another database.
+    pub leaves_db: bool,
+}
+
+impl QueueRoute {
+    /// Adds a command's keys, all of this slot.
+    pub fn add(&mut self, slot: u16) {
+        self.crosses |= *self.slot.get_or_insert(slot) != slot;
+    }
 }
 
 impl Transaction {

@@ -47,6 +47,9 @@ pub(super) fn flushdb(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn swapdb(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
+    if ctx.limits.is_cluster {
+        return Err(CmdError::text("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let index = |at: usize, text: &'static str| {
         args.int(at).ok().and_then(|n| i32::try_from(n).ok()).ok_or(CmdError::text(text))
     };

@@ -40,7 +40,7 @@ fn identity(view: &View<'_>, out: &mut Sampler) {
             ("role", if role.is_some() { "slave" } else { "master" }),
             ("redis_version", version::REDIS_COMPATIBLE),
             ("redis_build_id", "0"),
-            ("redis_mode", "standalone"),
+            ("redis_mode", control.limits.mode_name()),
             ("os", &facts.os),
             ("maxmemory_policy", &String::from_utf8_lossy(&policy)),
             ("tcp_port", &port),

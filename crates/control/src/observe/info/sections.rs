@@ -34,7 +34,7 @@ pub(super) fn server(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::REDIS_GIT_DIRTY, "0");
     out.add(field::REDIS_BUILD_ID, "0");
     let mode = if control.limits.redis_names { field::REDIS_MODE } else { field::SERVER_MODE };
-    out.add(mode, "standalone");
+    out.add(mode, control.limits.mode_name());
     out.add(field::OS, &facts.os);
     out.add(field::ARCH_BITS, facts.arch_bits);
     out.add(field::MONOTONIC_CLOCK, &facts.monotonic_clock);

@@ -8,8 +8,10 @@ use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, CmdError};
 use sluice_control::Control;
 use sluice_control::upkeep::evict::Headroom;
+use sluice_keyspace::Keyspace;
 use sluice_scripts::shebang::{ScriptFlags, runs_script};
 use sluice_session::{Caller, Session};
+use std::borrow::Cow;
 
 /// Proof that the gate let a command pass.
 pub struct Permit(pub(super) ());
@@ -20,7 +22,7 @@ pub struct Rejection {
     /// The error of a client's reply, and of a script's call where scripts have no words of their own.
     pub error: CmdError,
     /// The text of the error of a script's call, without a code.
-    pub in_script: Option<&'static str>,
+    pub in_script: Option<Cow<'static, str>>,
 }
 
 impl Rejection {
@@ -32,7 +34,7 @@ impl Rejection {
 
     /// A rejection that scripts alone meet.
     pub(super) const fn of_call(text: &'static str) -> Rejection {
-        Rejection { error: CmdError::text(text), in_script: Some(text) }
+        Rejection { error: CmdError::text(text), in_script: Some(Cow::Borrowed(text)) }
     }
 }
 
@@ -71,6 +73,8 @@ pub struct Asked<'a> {
     pub caller: &'a Caller,
     /// The control plane.
     pub control: &'a Control,
+    /// The data, to look at.
+    pub keyspace: &'a Keyspace,
     /// The time.
     pub now: Now,
     /// Whether there is room for more: asked only when the limit is set.
@@ -89,6 +93,7 @@ impl<'a> Asked<'a> {
         args: Args<'a>,
         session: &'a Session,
         control: &'a Control,
+        keyspace: &'a Keyspace,
         script: Option<ScriptFlags>,
         now: Now,
         room: Headroom,
@@ -101,7 +106,7 @@ impl<'a> Asked<'a> {
             (_, script) => flags_of_call(spec, script),
         };
         let (caller, standing) = (&session.caller, Standing::Client);
-        Asked { spec, args, flags, session, caller, control, now, room, standing, call: None }
+        Asked { spec, args, flags, session, caller, control, keyspace, now, room, standing, call: None }
     }
 
     /// A command that EXEC is about to run.
@@ -110,10 +115,11 @@ impl<'a> Asked<'a> {
         args: Args<'a>,
         session: &'a Session,
         control: &'a Control,
+        keyspace: &'a Keyspace,
         now: Now,
     ) -> Asked<'a> {
         let standing = Standing::Queued;
-        Asked { standing, ..Asked::new(spec, args, session, control, None, now, Headroom::Enough) }
+        Asked { standing, ..Asked::new(spec, args, session, control, keyspace, None, now, Headroom::Enough) }
     }
 
     /// A command that a script calls.
@@ -122,12 +128,13 @@ impl<'a> Asked<'a> {
         args: Args<'a>,
         session: &'a Session,
         control: &'a Control,
+        keyspace: &'a Keyspace,
         call: CallRights,
         now: Now,
     ) -> Asked<'a> {
         let room = if call.is_full { Headroom::None } else { Headroom::Enough };
         let (flags, caller, standing) = (spec.flags, &session.caller, Standing::Script);
-        Asked { spec, args, flags, session, caller, control, now, room, standing, call: Some(call) }
+        Asked { spec, args, flags, session, caller, control, keyspace, now, room, standing, call: Some(call) }
     }
 
     /// Whether the request came before this server's role changed, and has waited since for something that is

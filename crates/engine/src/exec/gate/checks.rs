@@ -4,8 +4,10 @@
 //! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
+use crate::cluster::redirect;
 use crate::exec::standing::Standing;
 use sluice_base::mistake::{self, Mistake};
+use sluice_command::derive::keys::has_routing_keys;
 use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::CmdError;
@@ -106,6 +108,15 @@ pub(super) const CHECKS: &[Check] = &[
             let db = if is_about_own { session.caller.db } else { rights::database_of(session) };
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
         },
+    },
+    // Foreign keys are told where to go, however this server does.
+    Check {
+        name: "slots",
+        concerns: |spec| has_routing_keys(spec) || is_exec(spec),
+        armed: |control| control.cluster.is_some(),
+        armed_for: |_| false,
+        askers: Askers::CLIENT.and_calls(25),
+        ask: redirect::ask,
     },
     Check {
         name: "read-only-script",
@@ -244,7 +255,7 @@ pub(super) const CHECKS: &[Check] = &[
             };
             (asked.control.is_stale() && !is_allowed).then_some(Verdict::Reject(Rejection {
                 error: CmdError::STALE_REPLICA,
-                in_script: Some(STALE_CALL),
+                in_script: Some(STALE_CALL.into()),
             }))
         },
     },

@@ -30,15 +30,16 @@ fn the_checks_are_asked_of_these_in_this_order() {
     let gate = Gate::new(&[]);
     assert_eq!(
         orders(&gate),
-        "Client: open-unit, auth, protected, no-multi, rights, replica-redirect, maxmemory, unsaved, entry-space, \
+        "Client: open-unit, auth, protected, no-multi, rights, slots, replica-redirect, maxmemory, unsaved, entry-space, \
          aof-fault, min-replicas, read-only, pubsub, stale, loading, busy, replica, pause, migrating, queue, aof-backlog\n\
          Primary: open-unit, loading, pause, migrating, queue, aof-backlog\n\
          Queued: rights\n\
-         Call: maxmemory, rights, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
+         Call: maxmemory, rights, slots, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
          ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n"
     );
-    assert!(CHECKS.len() < 32);
+    assert!(CHECKS.len() < NOTES_ASKING.trailing_zeros() as usize);
     assert_eq!(CHECKS[RIGHTS.trailing_zeros() as usize].name, "rights");
+    assert_eq!(CHECKS[SLOTS.trailing_zeros() as usize].name, "slots");
     assert_eq!(CHECKS[READ_ONLY_SCRIPT.trailing_zeros() as usize].name, "read-only-script");
     for check in CHECKS {
         let has_position = check.askers.position_in_call > 0;
@@ -67,9 +68,11 @@ fn answers(check: Check) -> [&'static str; 3] {
     engine.preparing.preparer.prepare(&request, &mut batch);
     let args = Args::new(&request, &batch.items()[0], &batch.hashing);
     let (spec, control, now) = (&sluice_command::specs::connection::ECHO, &engine.control, Now::default());
+    let data = &engine.keyspace;
     let client = match gate.pass(spec, &session, Standing::Client) {
         Some(_) => "passes",
-        None => match gate.ask(&Asked::new(spec, args, &session, control, None, now, Headroom::Enough)) {
+        None => match gate.ask(&Asked::new(spec, args, &session, control, data, None, now, Headroom::Enough))
+        {
             Verdict::Run(_) => "runs",
             Verdict::Reject(_) | Verdict::Deny(_) => "rejected",
             Verdict::Queue | Verdict::Postpone => "waits",
@@ -92,8 +95,8 @@ fn answers(check: Check) -> [&'static str; 3] {
     assert!(gate.pass_called(spec, &session, CallRights { is_replayed: true, ..call }).is_some());
     [
         client,
-        inside(queued, &Asked::queued(spec, args, &session, control, now)),
-        inside(called, &Asked::called(spec, args, &session, control, call, now)),
+        inside(queued, &Asked::queued(spec, args, &session, control, data, now)),
+        inside(called, &Asked::called(spec, args, &session, control, data, call, now)),
     ]
 }
 
@@ -124,31 +127,5 @@ fn each_asker_is_asked_what_concerns_it() {
         let waits = Check { ask: |_| Some(Verdict::Postpone), ..row };
         let of_client = if wanted[0] == "rejected" { "waits" } else { "passes" };
         assert_eq!(answers(waits), [of_client, wanted[1], wanted[2]], "{askers:?}");
-    }
-}
-
-/// A check such as one of hash slots is one row: requests are asked ahead of memory, calls after memory and
-/// rights, and commands of EXEC too.
-#[test]
-fn a_row_in_one_place_is_asked_of_requests_queues_and_calls() {
-    let slot = Check {
-        name: "slot",
-        concerns: |spec| shows_data(spec),
-        armed: |_| true,
-        armed_for: |_| false,
-        askers: Askers::CLIENT.and(Asker::Queued).and_calls(25).and(Asker::ObeyedCall),
-        ask: |_| Some(Verdict::reject(CmdError::text("MOVED"))),
-    };
-    let at = CHECKS.iter().position(|check| check.name == "replica-redirect").unwrap();
-    let mut checks = CHECKS.to_vec();
-    checks.insert(at, slot);
-    let gate = Gate::with_checks(Box::leak(checks.into_boxed_slice()), &[]);
-    let rows = orders(&gate);
-    for row in [
-        "rights, slot, replica-redirect, maxmemory",
-        "Queued: rights, slot\n",
-        "Call: maxmemory, rights, slot, read-only-script",
-    ] {
-        assert!(rows.contains(row), "{row} in {rows}");
     }
 }

@@ -134,17 +134,14 @@ impl Engine {
 
     /// Ends what clients wait for: on a replica nothing comes of it.
     pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
-        let is_blocked = |session: &Session| {
-            let on = session.waiting.as_ref().map(|waiting| waiting.on);
-            matches!(
+        // In a cluster the map of slots says which clients may go on to wait for keys.
+        let is_cluster = self.control.cluster.is_some();
+        let is_blocked = |session: &Session| match session.waiting.as_ref().map(|waiting| waiting.on) {
+            Some(WaitFor::Keys(_)) => !is_cluster,
+            on => matches!(
                 on,
-                Some(
-                    WaitFor::Keys(_)
-                        | WaitFor::Replicas { .. }
-                        | WaitFor::ReplicasFirst { .. }
-                        | WaitFor::Migration(_)
-                )
-            )
+                Some(WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. } | WaitFor::Migration(_))
+            ),
         };
         let blocked: Vec<SessionKey> =
             self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();

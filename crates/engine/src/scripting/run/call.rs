@@ -4,6 +4,7 @@
 //! session whose output is the script's; (2) whatever it may not do it is told before it runs, in the order
 //! and the words of the reference; (3) it waits for nothing.
 
+use crate::cluster::redirect::{Route, route_of};
 use crate::engine::Engine;
 use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
@@ -19,7 +20,7 @@ use sluice_replication::Audience;
 use sluice_resp::{ArgumentList, Protocol};
 use sluice_scripts::from_reply::{ReplyValue, reply_value};
 use sluice_scripts::machine::{NO_TEXT, Receivers, ScriptRequest, error_table, first_number, log_line};
-use sluice_scripts::run::ScriptRun;
+use sluice_scripts::run::{RunSlot, ScriptRun};
 use sluice_session::Session;
 
 /// Why a called command does not run.
@@ -185,7 +186,7 @@ impl Engine {
     /// Whether a script may call this command now.
     fn admit_call(
         &mut self,
-        run: &ScriptRun,
+        run: &mut ScriptRun,
         standing: Standing,
         named: Named,
         args: Args<'_>,
@@ -223,11 +224,19 @@ impl Engine {
             session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
         }
         if let Some(permit) = self.gate.pass_called(spec, session, call) {
-            return Ok((spec, permit));
+            return self.hold_to_slot(run, spec, args, permit);
         }
         let now = process.recent();
-        match self.gate.ask_inside(&Asked::called(spec, args, session, &self.control, call, now)) {
-            Ok(permit) => Ok((spec, permit)),
+        match self.gate.ask_inside(&Asked::called(
+            spec,
+            args,
+            session,
+            &self.control,
+            &self.keyspace,
+            call,
+            now,
+        )) {
+            Ok(permit) => self.hold_to_slot(run, spec, args, permit),
             Err(NotPermitted::Denied(denial)) => {
                 self.note_denial(session, denial, Context::Lua, spec, args, now);
                 let text = denial.text(session.caller.user_name(), spec);
@@ -235,13 +244,31 @@ impl Engine {
                 Err(CallRefusal { told, counted: b"ERR refused".to_vec() })
             }
             Err(NotPermitted::Rejected(Rejection { in_script: Some(text), .. })) => {
-                Err(own(text, "ERR refused"))
+                Err(own(&text, "ERR refused"))
             }
             Err(NotPermitted::Rejected(Rejection { error, in_script: None })) => {
                 let wire = error.wire();
                 Err(CallRefusal { told: [b"-", &*wire].concat(), counted: wire.into_owned() })
             }
         }
+    }
+
+    /// Refuses a call for keys of another slot than the run's (T-13): behind all other checks.
+    fn hold_to_slot(
+        &self,
+        run: &mut ScriptRun,
+        spec: &'static Spec,
+        args: Args<'_>,
+        permit: Permit,
+    ) -> Result<(&'static Spec, Permit), CallRefusal> {
+        if run.slot != RunSlot::Any
+            && let Route::Slot(slot) = route_of(spec, args)
+            && !run.slot.admits(slot.number())
+        {
+            let told = b"Script attempted to access keys that do not hash to the same slot".to_vec();
+            return Err(CallRefusal { told, counted: b"ERR refused".to_vec() });
+        }
+        Ok((spec, permit))
     }
 
     /// `server.acl_check_cmd`: whether the client's user may run a command.

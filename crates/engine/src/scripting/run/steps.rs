@@ -3,6 +3,7 @@
 //! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
 //! between two iterations: see `exec/open_unit.rs`.
 
+use crate::cluster::redirect::{Route, route_of};
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
@@ -23,7 +24,8 @@ use sluice_scripts::library::MachineLimits;
 use sluice_scripts::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
 use sluice_scripts::run::RunName;
 use sluice_scripts::run::{
-    CallSettings, EvalKind, NO_SCRIPT, ScriptKind, ScriptProgress, ScriptRights, ScriptRun, key_count, list,
+    CallSettings, EvalKind, NO_SCRIPT, RunSlot, ScriptKind, ScriptProgress, ScriptRights, ScriptRun,
+    key_count, list,
 };
 use sluice_scripts::shebang::{ScriptFlags, script_head};
 use sluice_scripts::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage, machine_limits};
@@ -123,6 +125,7 @@ impl Engine {
         }
         let mut run =
             self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
+        run.slot = self.slot_of_run(flags, rights, args);
         if session.caller.flags.script_debugging == ScriptDebugging::Sync && rights.may_stand_still {
             run.debugger = Some(Box::new(Debugger::new(args, keys)));
         }
@@ -145,6 +148,7 @@ impl Engine {
             what,
             name,
             rights,
+            slot: RunSlot::Any,
             has_written: false,
             settings: CallSettings { is_resp3: false, receivers: Receivers(Receivers::ALL) },
             began_ns: now.mono_ns,
@@ -491,6 +495,21 @@ impl Engine {
         Ok(slot)
     }
 
+    /// The slot that the calls of a script are held to (T-13): that of the keys that it declares. A script
+    /// that has said nothing of slots, since it has no first line, or that crosses them, is held to none.
+    pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
+        let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
+        match args.spec() {
+            Some(spec) if self.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
+                match route_of(spec, args) {
+                    Route::Slot(slot) => RunSlot::Of(slot.number()),
+                    Route::Keyless | Route::Crosses => RunSlot::OfFirstCall,
+                }
+            }
+            Some(_) | None => RunSlot::Any,
+        }
+    }
+
     /// What a script with these flags may do now.
     ///
     /// # Errors
@@ -503,6 +522,9 @@ impl Engine {
         session: &Session,
     ) -> Result<ScriptRights, CmdError> {
         let control = &self.control;
+        if control.cluster.is_some() && flags.has(ScriptFlags::NO_CLUSTER) {
+            return Err(CmdError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
+        }
         let is_replayed = unit.standing == Standing::Replay;
         let is_obeyed = is_replayed || session.caller.is_primary();
         let is_full = self.scripting.is_full && control.limits.maxmemory > 0 && !is_obeyed;

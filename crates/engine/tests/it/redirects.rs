@@ -1,0 +1,522 @@
+//! A node of a cluster at the gate: what is served here, what is told to go elsewhere, and what follows from
+//! that for transactions, scripts and clients that wait.
+
+use crate::cluster::{ME, OTHER, node, slots, two_shards};
+use sluice_base::SessionKey;
+use sluice_cluster::{OwnLine, SavedCluster, SavedRole, SlotSet};
+use sluice_testkit::{Rig, render};
+
+/// Slots of the keys: `bar` 5061 and `hello` 866 are this node's, `foo` 12182 and `{x}` 16287 are not.
+const MOVED_FOO: &str = "-MOVED 12182 10.0.0.1:7001";
+const CROSSED: &str = "-CROSSSLOT Keys in request don't hash to the same slot";
+
+/// A node of two shards in a cluster that is well.
+fn served() -> Rig {
+    well(&two_shards(), &[])
+}
+
+fn well(saved: &SavedCluster, directives: &[(&str, &str)]) -> Rig {
+    let mut rig = Rig::node(Some(saved), directives);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    assert!(rig.run("CLUSTER INFO").contains("cluster_state:ok"));
+    rig
+}
+
+/// A replica of the second shard.
+fn replica() -> Rig {
+    let other = node(OTHER, 7001, SavedRole::Primary, slots(&[(8192, 16383)]));
+    let first =
+        node("dddddddddddddddddddddddddddddddddddddddd", 7003, SavedRole::Primary, slots(&[(0, 8191)]));
+    let me = node(ME, 7000, SavedRole::Replica(Some(other.id)), SlotSet::EMPTY);
+    well(
+        &SavedCluster { me, own_line: OwnLine::Whole, others: vec![other, first], ..two_shards() },
+        &[("replica-serve-stale-data", "yes")],
+    )
+}
+
+fn check_all(rig: &mut Rig, rows: &[(&str, &str)]) {
+    for (line, expected) in rows {
+        rig.check(line, expected);
+    }
+}
+
+#[test]
+fn cb_s10_to_s19_slots_of_others_are_told() {
+    let mut rig = served();
+    check_all(
+        &mut rig,
+        &[
+            ("SET bar 1", "+OK"),
+            ("GET foo", MOVED_FOO),
+            ("MSET bar 1 hello 2", CROSSED),
+            ("MSET foo 1 {x} 2", CROSSED),
+            ("MSET foo{bar} 1 bar 2", "+OK"),
+            ("MGET {foo}1 {foo}2", MOVED_FOO),
+            ("RENAME bar hello", CROSSED),
+            ("RENAME {bar}1 {bar}2", "-ERR no such key"),
+            ("ZUNIONSTORE bar 2 bar foo", CROSSED),
+            ("ZUNIONSTORE foo 2 {foo}1 {foo}2", MOVED_FOO),
+            ("SORT foo STORE {foo}1", MOVED_FOO),
+            ("SORT bar STORE foo", CROSSED),
+            ("XREAD STREAMS foo 0", MOVED_FOO),
+            ("OBJECT ENCODING foo", MOVED_FOO),
+            ("MEMORY USAGE foo", MOVED_FOO),
+            ("PFMERGE foo", MOVED_FOO),
+            // Keyless, or without keys that could be found.
+            ("PING", "+PONG"),
+            ("DBSIZE", ":2"),
+            ("ZUNIONSTORE foo x bar", "-ERR value is not an integer or out of range"),
+            ("WATCH foo", MOVED_FOO),
+            ("WATCH bar hello", CROSSED),
+            ("SSUBSCRIBE foo", MOVED_FOO),
+            ("SSUBSCRIBE foo bar", CROSSED),
+            ("SPUBLISH foo x", MOVED_FOO),
+            ("SPUBLISH bar x", ":0"),
+            ("PUBLISH foo x", ":0"),
+        ],
+    );
+    // More keys than are hashed ahead.
+    let many: Vec<String> = (0..40).map(|at| format!("{{bar}}{at}")).collect();
+    rig.check(&format!("EXISTS {}", many.join(" ")), ":0");
+    rig.check(&format!("EXISTS {} foo", many.join(" ")), CROSSED);
+}
+
+#[test]
+fn cb_s11_a_slot_without_an_owner_is_not_served() {
+    let mut saved = two_shards();
+    saved.me.slots = slots(&[(0, 4095)]);
+    let mut rig = well(&saved, &[("cluster-require-full-coverage", "no")]);
+    rig.check("GET bar", "-CLUSTERDOWN Hash slot not served");
+    rig.check("MGET bar foo", CROSSED);
+    rig.check("EVAL 'return server.call(\"get\", KEYS[1])' 1 bar", "-CLUSTERDOWN Hash slot not served");
+}
+
+#[test]
+fn cb_s14_a_cluster_that_is_down() {
+    let mut rig = Rig::node(Some(&two_shards()), &[]);
+    let down = "-CLUSTERDOWN The cluster is down";
+    check_all(
+        &mut rig,
+        &[
+            ("GET bar", down),
+            ("GET foo", down),
+            ("MGET bar foo", CROSSED),
+            ("SPUBLISH bar x", ":0"),
+            ("CONFIG SET cluster-allow-pubsubshard-when-down no", "+OK"),
+            ("SPUBLISH bar x", down),
+            ("CONFIG SET cluster-allow-reads-when-down yes", "+OK"),
+            ("GET bar", "nil"),
+            ("GET foo", MOVED_FOO),
+            ("SET bar 1", "-CLUSTERDOWN The cluster is down and only accepts read commands"),
+            ("SET foo 1", "-CLUSTERDOWN The cluster is down and only accepts read commands"),
+        ],
+    );
+    let told = rig.run("EVAL 'return server.call(\"set\", \"bar\", 1)' 0");
+    let text = "-ERR Can not execute a write command 'set' while the cluster is down and readonly script: ";
+    assert!(told.starts_with(text), "{told}");
+    rig.check("CONFIG SET cluster-allow-reads-when-down no", "+OK");
+    let told = rig.run("EVAL 'return server.call(\"get\", \"bar\")' 0");
+    assert!(
+        told.starts_with("-ERR Can not execute a command 'get' while the cluster is down script: "),
+        "{told}"
+    );
+}
+
+/// What was queued while the cluster was well is not executed by one that is down, writes least of all.
+#[test]
+fn cb_s14_the_flags_of_the_queue_decide_at_exec() {
+    let mut rig = served();
+    check_all(&mut rig, &[("MULTI", "+OK"), ("SET bar 1", "+QUEUED"), ("GET bar", "+QUEUED")]);
+    let operator = rig.connect();
+    rig.check_as(operator, "CONFIG SET cluster-allow-reads-when-down yes", "+OK");
+    rig.check_as(operator, "CLUSTER DELSLOTS 16383", "+OK");
+    rig.check("EXEC", "-CLUSTERDOWN The cluster is down and only accepts read commands");
+    check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED"), ("EXEC", "[nil]")]);
+}
+
+#[test]
+fn cb_s30_a_refusal_is_counted_and_shown() {
+    let mut rig = served();
+    rig.check("CONFIG RESETSTAT", "+OK");
+    for line in ["GET foo", "GET foo", "MGET bar foo", "SET bar 1"] {
+        rig.run(line);
+    }
+    let stats = rig.run("INFO commandstats");
+    assert!(!stats.contains("cmdstat_get:calls=1") && stats.contains("cmdstat_get:calls=0,"), "{stats}");
+    assert!(stats.contains("rejected_calls=2"), "{stats}");
+    let errors = rig.run("INFO errorstats");
+    assert!(errors.contains("errorstat_MOVED:count=2"), "{errors}");
+    assert!(errors.contains("errorstat_CROSSSLOT:count=1"), "{errors}");
+    assert!(rig.run("INFO stats").contains("total_error_replies:3"));
+    // CLIENT REPLY suppresses redirects as other replies (S-35).
+    assert_eq!(rig.bytes(rig.client, b"CLIENT REPLY SKIP\r\nGET foo\r\n"), b"");
+    rig.check("PING", "+PONG");
+}
+
+#[test]
+fn cb_s31_s32_transactions_are_refused_as_a_whole() {
+    let mut rig = served();
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+    check_all(
+        &mut rig,
+        &[
+            ("MULTI", "+OK"),
+            ("SET bar 1", "+QUEUED"),
+            ("GET foo", MOVED_FOO),
+            ("EXEC", aborted),
+            ("MULTI", "+OK"),
+            ("SET bar 1", "+QUEUED"),
+            ("SET hello 1", "+QUEUED"),
+            ("EXEC", CROSSED),
+            ("EXEC", "-ERR EXEC without MULTI"),
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            ("EXEC", "[+PONG]"),
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            ("SET bar 1", "+QUEUED"),
+            ("MGET {bar}1 bar", "+QUEUED"),
+            ("EXEC", "[+PONG, +OK, [nil, \"1\"]]"),
+            // Conditions are keys of the transaction (S-6).
+            ("MULTI", "+OK"),
+            ("GET bar", "+QUEUED"),
+            ("EXEC XX hello", CROSSED),
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            ("EXEC XX foo", MOVED_FOO),
+            ("MULTI", "+OK"),
+            ("GET bar", "+QUEUED"),
+            ("EXEC XX bar", "[\"1\"]"),
+        ],
+    );
+    // A touched WATCH is told only if the slots let EXEC pass, and is dropped with the transaction.
+    check_all(&mut rig, &[("WATCH bar", "+OK"), ("SET bar 2", "+OK"), ("MULTI", "+OK")]);
+    check_all(&mut rig, &[("GET bar", "+QUEUED"), ("GET hello", "+QUEUED"), ("EXEC", CROSSED)]);
+    check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED"), ("EXEC", "[\"2\"]")]);
+}
+
+#[test]
+fn cb_t42_exec_after_the_slot_has_gone() {
+    let mut rig = served();
+    check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED")]);
+    let operator = rig.connect();
+    rig.check_as(operator, &format!("CLUSTER SETSLOT 5061 NODE {OTHER}"), "+OK");
+    rig.check("EXEC", "-MOVED 5061 10.0.0.1:7001");
+    rig.check("PING", "+PONG");
+}
+
+/// Rows of the table for a slot that is migrating, as a client that did or did not ask.
+#[test]
+fn cb_s16_a_slot_that_moves_away() {
+    let mut rig = served();
+    rig.check("SET {bar}1 1", "+OK");
+    rig.check(&format!("CLUSTER SETSLOT 5061 MIGRATING {OTHER}"), "+OK");
+    let ask = "-ASK 5061 10.0.0.1:7001";
+    let again = "-TRYAGAIN Multiple keys request during rehashing of slot";
+    check_all(
+        &mut rig,
+        &[
+            ("GET {bar}1", "\"1\""),
+            ("GET bar", ask),
+            ("MGET {bar}1 bar", again),
+            ("MGET {bar}2 bar", ask),
+            ("MGET {bar}1 {bar}1", "[\"1\", \"1\"]"),
+            ("MOVE {bar}1 0", again),
+            ("COPY {bar}1 {bar}2 DB 1", again),
+            ("COPY {bar}1 {bar}2 DB 0", again),
+            ("COPY {bar}1 {bar}1 DB 0", "-ERR source and destination objects are the same"),
+            ("COPY {bar}1 {bar}1 DB x", again),
+            ("COPY {bar}1 {bar}1 DB", "-ERR syntax error"),
+            ("SPUBLISH bar x", ":0"),
+            // Queueing looks for no key; EXEC looks for all.
+            ("MULTI", "+OK"),
+            ("GET bar", "+QUEUED"),
+            ("EXEC", ask),
+            ("MULTI", "+OK"),
+            ("GET {bar}1", "+QUEUED"),
+            ("GET bar", "+QUEUED"),
+            ("EXEC", again),
+            ("MULTI", "+OK"),
+            ("MOVE {bar}1 0", again),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            ("MULTI", "+OK"),
+            ("GET {bar}1", "+QUEUED"),
+            ("EXEC", "[\"1\"]"),
+        ],
+    );
+    // An expired key is missing, and is not deleted by the look.
+    rig.check("PEXPIRE {bar}1 5", ":1");
+    rig.pass_ms(50);
+    rig.check("GET {bar}1", ask);
+    rig.check("DBSIZE", ":1");
+    let told = rig.run("EVAL 'return server.call(\"get\", \"bar\")' 0");
+    assert!(
+        told.starts_with("-ERR Attempted to access a non local key in a cluster node script: "),
+        "{told}"
+    );
+}
+
+#[test]
+fn cb_s17_s60_a_slot_that_comes_here() {
+    let mut rig = served();
+    rig.check(&format!("CLUSTER SETSLOT 12182 IMPORTING {OTHER}"), "+OK");
+    let again = "-TRYAGAIN Multiple keys request during rehashing of slot";
+    check_all(
+        &mut rig,
+        &[
+            ("GET foo", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("SET foo 1", "+OK"),
+            ("GET foo", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("PING", "+PONG"),
+            ("GET foo", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("NOTHING", "-ERR unknown command 'NOTHING', with args beginning with: "),
+            ("GET foo", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("GET", "-ERR wrong number of arguments for 'get' command"),
+            ("GET foo", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("ASKING", "+OK"),
+            ("GET foo", "\"1\""),
+            ("ASKING", "+OK"),
+            ("MGET foo {foo}2", again),
+            ("MGET foo {foo}2", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("GET {foo}2", "nil"),
+            ("ASKING", "+OK"),
+            ("RESET", "+RESET"),
+            ("GET foo", MOVED_FOO),
+            // From MULTI to EXEC.
+            ("ASKING", "+OK"),
+            ("MULTI", "+OK"),
+            ("GET foo", "+QUEUED"),
+            ("PING", "+QUEUED"),
+            ("GET foo", "+QUEUED"),
+            ("EXEC", "[\"1\", +PONG, \"1\"]"),
+            ("GET foo", MOVED_FOO),
+            // Inside MULTI it is queued, and over with EXEC.
+            ("MULTI", "+OK"),
+            ("ASKING", "+QUEUED"),
+            ("EXEC", "[+OK]"),
+            ("GET foo", MOVED_FOO),
+            ("ASKING", "+OK"),
+            ("EVAL 'return server.call(\"get\", KEYS[1])' 1 foo", "\"1\""),
+            ("GET foo", MOVED_FOO),
+        ],
+    );
+    let payload = rig.argv(rig.client, &[b"ASKING"]);
+    assert_eq!(payload, b"+OK\r\n");
+    let dumped = rig.argv(rig.client, &[b"DUMP", b"foo"]);
+    let body = &dumped[dumped.iter().position(|byte| *byte == b'\n').unwrap() + 1..dumped.len() - 2];
+    assert_eq!(rig.argv(rig.client, &[b"RESTORE-ASKING", b"{foo}3", b"0", body]), b"+OK\r\n");
+    assert_eq!(render(&rig.argv(rig.client, &[b"RESTORE", b"{foo}4", b"0", body])), MOVED_FOO);
+}
+
+/// A request that a pause holds back is asked as the one behind ASKING when it goes on (S-63).
+#[test]
+fn cb_s63_asking_lasts_until_its_command_has_run() {
+    let mut rig = served();
+    rig.check(&format!("CLUSTER SETSLOT 12182 IMPORTING {OTHER}"), "+OK");
+    let operator = rig.connect();
+    rig.check_as(operator, "CLIENT PAUSE 100000 WRITE", "+OK");
+    rig.check("ASKING", "+OK");
+    rig.check("SET foo 1", "");
+    rig.check_as(operator, "CLIENT UNPAUSE", "+OK");
+    assert_eq!(rig.output(rig.client), b"+OK\r\n");
+    rig.check("GET foo", MOVED_FOO);
+}
+
+#[test]
+fn cb_s18_a_replica_reads_for_who_wants_that() {
+    let mut rig = replica();
+    let moved = "-MOVED 12182 10.0.0.1:7001";
+    check_all(
+        &mut rig,
+        &[
+            ("GET foo", moved),
+            ("GET bar", "-MOVED 5061 10.0.0.1:7003"),
+            ("READONLY", "+OK"),
+            ("GET foo", "nil"),
+            ("GET bar", "-MOVED 5061 10.0.0.1:7003"),
+            ("SET foo 1", moved),
+            ("MULTI", "+OK"),
+            ("GET foo", "+QUEUED"),
+            ("EXEC", "[nil]"),
+            ("MULTI", "+OK"),
+            ("SET foo 1", moved),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            // A script without a first line may read; with one it says what it does (T-12).
+            ("EVAL 'return server.call(\"get\", KEYS[1])' 1 foo", "nil"),
+            ("EVAL '#!lua\nreturn 1' 1 foo", moved),
+            ("EVAL '#!lua flags=no-writes\nreturn 1' 1 foo", ":1"),
+            ("READWRITE", "+OK"),
+            ("GET foo", moved),
+            // Sharded publish/subscribe needs no READONLY.
+            ("SPUBLISH foo x", ":0"),
+            ("SPUBLISH bar x", "-MOVED 5061 10.0.0.1:7003"),
+        ],
+    );
+    // Inner writes of a script fail by themselves.
+    rig.check("READONLY", "+OK");
+    let told = rig.run("EVAL 'return server.call(\"set\", KEYS[1], 1)' 1 foo");
+    assert!(told.starts_with("-"), "{told}");
+}
+
+#[test]
+fn cb_t2_t13_scripts_keep_to_their_slot() {
+    let mut rig = served();
+    let refused = "-ERR Can not run script on cluster, 'no-cluster' flag is set.";
+    let call = |key: &str| format!("return server.call(\\\"get\\\", \\\"{key}\\\")");
+    let two = |first: &str, second: &str| {
+        format!("server.call(\\\"get\\\", \\\"{first}\\\") return server.call(\\\"get\\\", \\\"{second}\\\")")
+    };
+    rig.check("EVAL \"#!lua flags=no-cluster\\nreturn 1\" 0", refused);
+    rig.check("EVAL \"return server.call('get', KEYS[1])\" 1 foo", MOVED_FOO);
+    let starts = |rig: &mut Rig, line: &str, text: &str| {
+        let told = rig.run(line);
+        assert!(told.starts_with(text), "{line}: {told}");
+    };
+    let other = "-ERR Script attempted to access keys that do not hash to the same slot script: ";
+    let foreign = "-ERR Attempted to access a non local key in a cluster node script: ";
+    starts(&mut rig, &format!("EVAL \"{}\" 1 bar", call("foo")), foreign);
+    // Without a first line any local slot will do.
+    rig.check(&format!("EVAL \"{}\" 1 bar", call("hello")), "nil");
+    starts(&mut rig, &format!("EVAL \"#!lua\\n{}\" 1 bar", call("hello")), other);
+    rig.check(&format!("EVAL \"#!lua\\n{}\" 1 bar", call("{bar}2")), "nil");
+    // The first call decides where no key is declared.
+    starts(&mut rig, &format!("EVAL \"#!lua\\n{}\" 0", two("bar", "hello")), other);
+    rig.check(&format!("EVAL \"#!lua\\n{}\" 0", two("bar", "{bar}1")), "nil");
+    rig.check(&format!("EVAL \"#!lua flags=allow-cross-slot-keys\\n{}\" 0", two("bar", "hello")), "nil");
+    starts(
+        &mut rig,
+        &format!("EVAL \"#!lua flags=allow-cross-slot-keys\\n{}\" 0", two("bar", "foo")),
+        foreign,
+    );
+    starts(&mut rig, "EVAL \"return server.call('mget', 'bar', 'hello')\" 0", foreign);
+    // Routed ahead of being found.
+    rig.check("EVALSHA ffffffffffffffffffffffffffffffffffffffff 1 foo", MOVED_FOO);
+    rig.check("FCALL f 1 foo", MOVED_FOO);
+    let errors = rig.run("INFO errorstats");
+    assert!(errors.contains("errorstat_ERR:"), "{errors}");
+}
+
+fn blocked(rig: &mut Rig, line: &str) -> SessionKey {
+    let client = rig.connect();
+    rig.check_as(client, line, "");
+    client
+}
+
+#[test]
+fn cb_s70_s73_clients_that_wait_are_told_when_their_slot_leaves() {
+    let mut rig = served();
+    let list = blocked(&mut rig, "BLPOP bar 0");
+    let stays = blocked(&mut rig, "BLPOP hello 0");
+    let stream = blocked(&mut rig, "XREAD BLOCK 0 STREAMS {bar}s $");
+    rig.check("CONFIG RESETSTAT", "+OK");
+    rig.check(&format!("CLUSTER SETSLOT 5061 NODE {OTHER}"), "+OK");
+    for client in [list, stream] {
+        assert_eq!(render(&rig.output(client)), "-MOVED 5061 10.0.0.1:7001");
+    }
+    assert_eq!(rig.output(stays), b"");
+    let stats = rig.run("INFO commandstats");
+    assert!(stats.contains("cmdstat_blpop:calls=1,") && stats.contains("rejected_calls=1"), "{stats}");
+    assert!(rig.run("INFO errorstats").contains("errorstat_MOVED:count=2"));
+    // A client behind ASKING waits in a slot that comes here.
+    rig.check(&format!("CLUSTER SETSLOT 12182 IMPORTING {OTHER}"), "+OK");
+    let asking = rig.connect();
+    rig.check_as(asking, "ASKING", "+OK");
+    rig.check_as(asking, "BLPOP foo 0", "");
+    // The cluster is down: nobody waits.
+    rig.check("CLUSTER DELSLOTS 16383", "+OK");
+    for client in [stays, asking] {
+        assert_eq!(render(&rig.output(client)), "-CLUSTERDOWN The cluster is down");
+    }
+}
+
+/// S-72: who is served runs its command anew, and may be sent after the key.
+#[test]
+fn cb_s74_a_client_that_waits_is_told_when_the_slot_has_no_owner() {
+    let mut rig = well(&two_shards(), &[("cluster-require-full-coverage", "no")]);
+    let client = blocked(&mut rig, "BZPOPMIN bar 0");
+    rig.check("CLUSTER DELSLOTS 5061", "+OK");
+    assert_eq!(render(&rig.output(client)), "-CLUSTERDOWN Hash slot not served");
+}
+
+#[test]
+fn requests_to_a_new_slot_wait_until_its_file_is_durable() {
+    let mut saved = two_shards();
+    saved.me.slots = slots(&[(0, 4095)]);
+    let mut rig = well(&saved, &[("cluster-require-full-coverage", "no")]);
+    rig.holds_saves = true;
+    let operator = rig.connect();
+    rig.argv_unread(operator, &[b"CLUSTER", b"ADDSLOTS", b"5061"]);
+    rig.end_iteration();
+    rig.check("SET bar 1", "");
+    let generation = rig.orders.iter().find_map(|order| match order {
+        sluice_control::cluster::order::BusOrder::Persist { generation, .. } => Some(*generation),
+        _ => None,
+    });
+    let generation = generation.expect("the file is written");
+    rig.holds_saves = false;
+    rig.step_cluster(&sluice_cluster::ClusterInput::Saved { generation });
+    assert_eq!(rig.output(rig.client), b"+OK\r\n");
+    assert_eq!(rig.output(operator), b"+OK\r\n");
+}
+
+#[test]
+fn cb_s50_to_s53_what_stands_for_a_node() {
+    let mut saved = two_shards();
+    saved.others[0].labels.host_name = "node.example".into();
+    saved.others[0].labels.client_port = 8001;
+    saved.others[0].labels.client_ipv4 = Some("192.0.2.7".parse().unwrap());
+    let mut rig = well(&saved, &[]);
+    check_all(
+        &mut rig,
+        &[
+            ("GET foo", "-MOVED 12182 192.0.2.7:8001"),
+            ("CONFIG SET cluster-preferred-endpoint-type hostname", "+OK"),
+            ("GET foo", "-MOVED 12182 node.example:8001"),
+            ("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK"),
+            ("GET foo", "-MOVED 12182 :8001"),
+            // ASK names an address whatever the type (U-31).
+            (&format!("CLUSTER SETSLOT 5061 MIGRATING {OTHER}"), "+OK"),
+            ("GET bar", "-ASK 5061 192.0.2.7:8001"),
+        ],
+    );
+    let mut rig = served();
+    rig.check("CONFIG SET cluster-preferred-endpoint-type hostname", "+OK");
+    rig.check("GET foo", "-MOVED 12182 ?:7001");
+}
+
+#[test]
+fn cb_d1_d3_v9_databases_and_commands_of_one_server() {
+    let mut rig = served();
+    rig.check("SELECT 1", "-ERR DB index is out of range");
+    let mut rig = well(&two_shards(), &[("cluster-databases", "3")]);
+    check_all(
+        &mut rig,
+        &[
+            ("SELECT 2", "+OK"),
+            ("SELECT 3", "-ERR DB index is out of range"),
+            ("CONFIG GET cluster-databases", "[\"cluster-databases\", \"3\"]"),
+            ("CONFIG GET databases", "[\"databases\", \"16\"]"),
+            ("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode"),
+            ("SET bar 1", "+OK"),
+            ("MOVE bar 1", ":1"),
+            ("COPY bar {bar} DB 1", ":0"),
+            ("REPLICAOF 127.0.0.1 1", "-ERR REPLICAOF not allowed in cluster mode."),
+            ("SLAVEOF NO ONE", "-ERR REPLICAOF not allowed in cluster mode."),
+            ("FAILOVER", "-ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead."),
+        ],
+    );
+    assert!(rig.run("INFO cluster").contains("cluster_enabled:1"));
+    assert!(rig.run("INFO server").contains("_mode:cluster"));
+    assert!(rig.run("HELLO").contains("\"mode\", \"cluster\""));
+    let mut rig = Rig::new();
+    rig.check("ASKING", "-ERR This instance has cluster support disabled");
+    assert!(rig.run("INFO cluster").contains("cluster_enabled:0"));
+    assert!(rig.run("HELLO").contains("\"mode\", \"standalone\""));
+}
