@@ -4,6 +4,7 @@
 //! (E-53), so with the generation of its step; (2) errors leave at once.
 
 use crate::address::Seen;
+use crate::candidate;
 use crate::durable::Withheld;
 use crate::epochs;
 use crate::failure;
@@ -23,6 +24,7 @@ pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, comm
     let reads = matches!(
         command,
         ClusterCommand::Meet { .. }
+            | ClusterCommand::Failover { .. }
             | ClusterCommand::CountFailureReports { .. }
             | ClusterCommand::KillLinks { .. }
     );
@@ -45,6 +47,7 @@ pub(crate) fn execute_at_once(
 fn run(m: &mut ClusterMachine, client: &str, command: &ClusterCommand<'_>) -> Result<ClusterAnswer, String> {
     match command {
         ClusterCommand::Meet { ip, port, bus_port } => meet(m, client, ip, *port, *bus_port),
+        ClusterCommand::Failover { kind } => candidate::command(m, client, *kind).map(|()| ClusterAnswer::Ok),
         ClusterCommand::Forget { node } => forget(m, node),
         ClusterCommand::Replicate { node, data } => replicate(m, node, *data),
         ClusterCommand::ReplicateNoOne => replicate_no_one(m, client),

@@ -1,6 +1,7 @@
 //! What time alone does: dials, pings, suspicion, what has to end (G-2 to G-9, G-31, F-1).
 
 use crate::addresses;
+use crate::candidate;
 use crate::failure;
 use crate::link::{BusLink, LinkKind, SendQueue};
 use crate::link_key::LinkKey;
@@ -45,6 +46,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
         }
     }
     manual::tick(m);
+    candidate::advance(m);
     voter::regain(m);
     if has_suspects || m.cluster.state == ClusterState::Fail {
         m.todo.evaluate = true;

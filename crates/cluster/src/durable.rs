@@ -31,6 +31,10 @@ pub(crate) enum Withheld {
         to: NodeId,
         epoch: ClusterEpoch,
     },
+    /// A request for votes in an epoch.
+    VoteRequest {
+        epoch: ClusterEpoch,
+    },
     Reply {
         to: Ticket,
         answer: ClusterAnswer,

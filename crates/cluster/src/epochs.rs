@@ -35,6 +35,12 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     Some(epoch)
 }
 
+/// A new epoch without asking anybody, unless mine is the highest: a takeover by force (E-4).
+pub(crate) fn advance_alone(m: &mut ClusterMachine) {
+    // A replica's own epoch says nothing: its shard's is the primary's.
+    advance(m);
+}
+
 /// The next currentEpoch becomes mine; told to all once it is durable.
 fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     let epoch = m.epochs.current.next();

@@ -102,6 +102,7 @@ pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
     m.statistics.fails += 1;
     m.reconsider();
     m.save();
+    m.todo.elect |= m.is_my_primary(ix);
 }
 
 /// A FAIL message (F-7).

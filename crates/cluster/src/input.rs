@@ -1,7 +1,9 @@
 //! What happens to the machine: inputs, one a step.
 
+use crate::candidate::FailoverKind;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
+use crate::node::Ms;
 use crate::open_slots::OpenSlotList;
 use crate::output::{BusLane, Generation, PublishScope, Ticket};
 use crate::settings::ClusterSettings;
@@ -36,7 +38,11 @@ pub enum ClusterInput<'a> {
     /// How far this node is in the replication stream (N-8): as a primary its own offset, as a replica what
     /// it has processed.
     Offset(u64),
-    /// The slots that have keys, when the data of the start are loaded.
+    /// When this replica heard its primary last on the replication link, on the clock of `now`; none: never in
+    /// this process.
+    PrimaryContact { at: Option<Ms> },
+    /// The slots that have keys, when the data of the start are loaded, and as the answer to
+    /// [`crate::ClusterOutput::AskKeys`].
     KeysIn(&'a SlotSet),
     /// The open slots of this replica's primary, as a full synchronisation has brought them.
     OpenSlots(&'a OpenSlotList),
@@ -65,6 +71,8 @@ pub enum DialMoment {
 pub enum ClusterCommand<'a> {
     /// CLUSTER MEET, with the bus port in force.
     Meet { ip: &'a str, port: i64, bus_port: Option<i64> },
+    /// CLUSTER FAILOVER.
+    Failover { kind: FailoverKind },
     /// CLUSTER FORGET.
     Forget { node: &'a [u8] },
     /// CLUSTER REPLICATE.

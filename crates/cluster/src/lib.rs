@@ -13,6 +13,7 @@
 
 mod address;
 mod addresses;
+mod candidate;
 mod claims;
 mod commands;
 pub mod conf;
@@ -53,6 +54,7 @@ mod voter;
 pub mod wire;
 
 pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
+pub use candidate::FailoverKind;
 pub use conf::StartRefused;
 pub use durable::SaveCounts;
 pub use fuzz::{fuzz_bus_packets, fuzz_nodes_conf};
@@ -289,7 +291,11 @@ impl Cluster {
                 m.todo.map = true;
             }
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
-            ClusterInput::Offset(offset) => m.table.me_mut().offset = offset,
+            ClusterInput::Offset(offset) => {
+                m.table.me_mut().offset = offset;
+                candidate::advance(m);
+            }
+            ClusterInput::PrimaryContact { at } => m.candidacy.contact = at,
             ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
             ClusterInput::OpenSlots(open) => saved::reopen(m, open),
             ClusterInput::Command { ticket, client, ref command } => {
@@ -378,6 +384,9 @@ impl Cluster {
         }
         if std::mem::take(&mut m.todo.evaluate) {
             health::evaluate(m);
+        }
+        if std::mem::take(&mut m.todo.elect) {
+            candidate::advance(m);
         }
         if m.durable.wants_write(m.time.now) {
             let file = Arc::from(info::file_text(m));

@@ -2,6 +2,7 @@
 //! that go.
 
 use crate::address::LogName;
+use crate::candidate::Candidacy;
 use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link::{LinkKind, Links};
@@ -92,6 +93,8 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
+    /// Look whether this replica stands for election.
+    pub(crate) elect: bool,
 }
 
 /// What this node owes its own keys.
@@ -116,6 +119,8 @@ pub(crate) struct ClusterMachine {
     pub(crate) cluster: StateOfCluster,
     pub(crate) durable: Durable,
     pub(crate) manual: ManualFailover,
+    /// This node as a candidate.
+    pub(crate) candidacy: Candidacy,
     pub(crate) rights: VotingRights,
     pub(crate) keys: StrayKeys,
     pub(crate) todo: Todo,
@@ -169,9 +174,10 @@ impl ClusterMachine {
             },
             durable: Durable::new(told),
             manual: ManualFailover::Off,
+            candidacy: Candidacy::default(),
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
-            todo: Todo { evaluate: true, map: true },
+            todo: Todo { evaluate: true, map: true, elect: false },
             cron: CronMemory::default(),
             statistics: Statistics::default(),
             out: VecDeque::new(),
@@ -213,7 +219,7 @@ impl ClusterMachine {
 
     /// Evaluates the cluster's state, and gives out the map, at the end of the step.
     pub(crate) fn reconsider(&mut self) {
-        self.todo = Todo { evaluate: true, map: true };
+        (self.todo.evaluate, self.todo.map) = (true, true);
     }
 
     /// Whether this node is a replica of `ix`.

@@ -235,6 +235,14 @@ impl ClusterNode {
         matches!(self.health, NodeHealth::Fail { .. })
     }
 
+    /// Since when the node is FAIL, if it is.
+    pub(crate) fn failed_since(&self) -> Option<Ms> {
+        match self.health {
+            NodeHealth::Fail { since, .. } => Some(since),
+            NodeHealth::Up | NodeHealth::PFail => None,
+        }
+    }
+
     /// Whether the node neither failed nor is suspected.
     pub(crate) fn is_up(&self) -> bool {
         self.health == NodeHealth::Up

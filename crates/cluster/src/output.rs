@@ -73,6 +73,8 @@ pub enum ClusterOutput {
     },
     /// End subscriptions to sharded channels of these slots (P-6).
     ChannelsGone(Box<SlotSet>),
+    /// Say which slots have keys: [`crate::ClusterInput::KeysIn`].
+    AskKeys,
     /// Hold client writes, expiry, eviction and traffic to replicas (M3).
     PauseWrites {
         until: Ms,

@@ -2,6 +2,7 @@
 
 use crate::address::IpText;
 use crate::addresses;
+use crate::candidate;
 use crate::claims;
 use crate::epochs;
 use crate::failure;
@@ -245,6 +246,7 @@ fn talk(
     let Some(ix) = sender else { return };
     meet::heard_from(m, ix);
     note_failover_wish(m, ix, header);
+    candidate::heard_of_pause(m, ix, header);
     if !is_out && kind == MessageType::Ping && m.table.node(ix).id == header.sender {
         let peer = peer_of(m, key);
         let seen = send::seen(m, header, &peer);
@@ -365,12 +367,9 @@ fn rest(
             claims::updated(m, ix, *node, *config_epoch, &SlotSet::from_bitmap(slots));
         }
         MessageBody::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
-        // An AUTH_ACK counts for a candidate alone; a module's message is counted and dropped.
-        MessageBody::AuthAck
-        | MessageBody::Module
-        | MessageBody::Ping(_)
-        | MessageBody::Pong(_)
-        | MessageBody::Meet(_) => {}
+        MessageBody::AuthAck => candidate::voted(m, ix, header),
+        // Counted, and dropped.
+        MessageBody::Module | MessageBody::Ping(_) | MessageBody::Pong(_) | MessageBody::Meet(_) => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! Messages to other nodes: their claims, and the link of each.
 
 use crate::address::{BusTransport, Seen};
+use crate::candidate;
 use crate::durable::{OwnClaim, Withheld};
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
@@ -238,6 +239,25 @@ pub(crate) fn fail(m: &mut ClusterMachine, id: NodeId) {
     }
 }
 
+/// AUTH_REQUEST to every node but handshakes, in an epoch that is durable (E-45).
+pub(crate) fn vote_request(m: &mut ClusterMachine, epoch: ClusterEpoch, forces: bool) {
+    let mut header = header(m);
+    header.current_epoch = epoch;
+    header.message_flags.force_ack = forces;
+    if let Some(message) = bytes(&mut Vec::new(), &BusMessage::Full(header, MessageBody::AuthRequest)) {
+        to_all(m, MessageType::AuthRequest, &message);
+    }
+}
+
+/// MFSTART to my primary (M-2).
+pub(crate) fn failover_start(m: &mut ClusterMachine, primary: NodeIx) {
+    let key = m.table.node(primary).place.link_out.key();
+    let message = plain(m, None, MessageBody::ManualFailoverStart);
+    if let (Some(key), Some(message)) = (key, message) {
+        queue(m, key, MessageType::ManualFailoverStart, message, BusLane::Control);
+    }
+}
+
 fn to_all(m: &mut ClusterMachine, kind: MessageType, message: &Arc<[u8]>) {
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
@@ -279,6 +299,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
                 queue(m, key, MessageType::AuthAck, message, BusLane::Control);
             }
         }
+        Withheld::VoteRequest { epoch } => candidate::epoch_is_durable(m, epoch),
         Withheld::Reply { to, answer } => m.out.push_back(ClusterOutput::Reply { to, answer }),
         Withheld::Announce => pong_to_all(m),
     }

@@ -26,6 +26,10 @@ pub struct ClusterSettings {
     pub require_full_coverage: bool,
     /// Whether this node announces NOFAILOVER as a replica.
     pub replica_no_failover: bool,
+    /// `cluster-replica-validity-factor`; 0 for any age.
+    pub replica_validity_factor: u64,
+    /// `repl-ping-replica-period`, in ms.
+    pub replica_ping_period_ms: u64,
     /// Whether the process around has this node stand for election as a replica.
     pub stands_for_election: bool,
     /// `cluster-allow-replica-migration`.
@@ -117,7 +121,9 @@ impl Default for ClusterSettings {
             gossip_percent: 10,
             require_full_coverage: true,
             replica_no_failover: false,
-            stands_for_election: true,
+            replica_validity_factor: 10,
+            replica_ping_period_ms: 10_000,
+            stands_for_election: false,
             allow_replica_migration: true,
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,
