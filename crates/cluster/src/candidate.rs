@@ -196,7 +196,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
         m.candidacy.stage = ElectionStage::Idle;
     }
     let by_hand = m.candidacy.wanted.may_start();
-    let primary = m.table.me().primary().filter(|_| m.settings.stands_for_election);
+    let primary = m.table.me().primary();
     let stands =
         |primary: &NodeIx| by_hand || m.table.node(*primary).is_failed() && !m.settings.replica_no_failover;
     let Some(primary) = primary.filter(stands) else {

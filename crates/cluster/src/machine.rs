@@ -140,6 +140,8 @@ pub(crate) struct VotingRights {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CronMemory {
     pub(crate) rounds: u64,
+    /// When the first of the nodes that owe an answer is to be suspected (F-26).
+    pub(crate) suspicion_at: Option<Ms>,
     /// Room for the draws of gossip, kept between messages.
     pub(crate) draws: Vec<NodeIx>,
     /// Room for gossip and for a message while they are made.
@@ -198,13 +200,6 @@ impl ClusterMachine {
             }
         };
         ToldView { current_epoch: self.epochs.current, claim }
-    }
-
-    /// Whether this node announces NOFAILOVER: the directive says so, or the node is a replica that never
-    /// stands for election. Without the flag it would hold back replicas that do.
-    pub(crate) fn wants_no_failover(&self) -> bool {
-        let never_stands = !self.settings.stands_for_election && self.table.me().is_replica();
-        self.settings.replica_no_failover || never_stands
     }
 
     /// The file has to be written again.

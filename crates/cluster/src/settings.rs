@@ -30,8 +30,6 @@ pub struct ClusterSettings {
     pub replica_validity_factor: u64,
     /// `repl-ping-replica-period`, in ms.
     pub replica_ping_period_ms: u64,
-    /// Whether the process around has this node stand for election as a replica.
-    pub stands_for_election: bool,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
     /// `cluster-manual-failover-timeout`.
@@ -40,6 +38,8 @@ pub struct ClusterSettings {
     pub blacklist_ttl_s: u64,
     /// `cluster-link-sendbuf-limit`; 0 for none.
     pub link_sendbuf_limit_bytes: u64,
+    /// `cluster-link-publish-limit`: bytes of published messages that wait on one link at most.
+    pub link_publish_limit_bytes: u64,
     /// `cluster-config-save-behavior`.
     pub save_behavior: SaveBehavior,
     /// `tls-cluster`.
@@ -123,11 +123,11 @@ impl Default for ClusterSettings {
             replica_no_failover: false,
             replica_validity_factor: 10,
             replica_ping_period_ms: 10_000,
-            stands_for_election: false,
             allow_replica_migration: true,
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,
             link_sendbuf_limit_bytes: 0,
+            link_publish_limit_bytes: 64 << 20,
             save_behavior: SaveBehavior::Sync,
             transport: BusTransport::Tcp,
             announced: OwnAddress::default(),

@@ -1,6 +1,7 @@
 //! Machines in memory that exchange messages.
 
 mod demotion;
+mod elections;
 mod failing;
 mod files;
 mod meeting;

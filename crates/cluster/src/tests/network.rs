@@ -243,6 +243,28 @@ impl Network {
         self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthRequest));
     }
 
+    /// A vote of `from` for `to`, in `epoch`.
+    pub(super) fn vote(&mut self, from: usize, to: usize, epoch: ClusterEpoch) {
+        let m = &self.peers[from].cluster.machine;
+        let slots = m.table.me().slots.clone();
+        let header = wire::BusHeader {
+            current_epoch: epoch,
+            config_epoch: m.table.me().config_epoch,
+            offset: 0,
+            sender: self.id(from),
+            slots: slots.bitmap(),
+            replica_of: None,
+            ip: "",
+            port: 6_379,
+            other_port: 0,
+            bus_port: 16_379,
+            flags: wire::NodeFlags(0x1C11),
+            is_down: false,
+            message_flags: wire::MessageFlags::default(),
+        };
+        self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthAck));
+    }
+
     /// How many messages of a type went from one node to another.
     pub(super) fn sent(&self, from: usize, to: usize, kind: wire::MessageType) -> usize {
         self.peers[from].sent.iter().filter(|sent| **sent == (kind as u16, to)).count()

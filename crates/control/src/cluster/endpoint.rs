@@ -1,27 +1,16 @@
 //! How a client is told where a node is (S-50 to S-54): one rule for redirects, CLUSTER SLOTS, SHARDS and
 //! NODES.
 
-use sluice_cluster::MapNode;
+use sluice_cluster::{AskingClient, MapNode};
 use sluice_config::choice::EndpointType;
 use sluice_session::{Caller, Medium};
 use std::borrow::Cow;
 
-/// What of the client that asks decides which of a node's addresses it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AskingClient {
-    /// Whether the client has come by TLS.
-    pub is_tls: bool,
-    /// Whether the client has come by IPv6.
-    pub is_ipv6: bool,
-}
-
-impl AskingClient {
-    /// The client of a session.
-    pub fn of(caller: &Caller) -> AskingClient {
-        AskingClient {
-            is_tls: caller.flags.medium == Medium::Tls,
-            is_ipv6: caller.flags.medium != Medium::Unix && caller.origin.addr.starts_with('['),
-        }
+/// The client of a session, as far as addresses depend on it (S-52, S-53).
+pub fn asking(caller: &Caller) -> AskingClient {
+    AskingClient {
+        is_tls: caller.flags.medium == Medium::Tls,
+        is_ipv6: caller.flags.medium != Medium::Unix && caller.origin.addr.starts_with('['),
     }
 }
 
@@ -36,22 +25,14 @@ pub enum NodeEndpoint<'a> {
     WhereAsked,
 }
 
-/// The address of a node for clients: the one that the node announces for the family, else that of the bus.
+/// The address of a node for a client.
 pub fn ip_of(node: &MapNode, client: AskingClient) -> Cow<'_, str> {
-    let announced = match client.is_ipv6 {
-        true => node.labels.client_ipv6.map(|ip| ip.to_string()),
-        false => node.labels.client_ipv4.map(|ip| ip.to_string()),
-    };
-    announced.map_or(Cow::Borrowed(&*node.address.ip), Cow::Owned)
+    client.ip(&node.address, &node.labels)
 }
 
-/// The port of a node for clients (S-53).
+/// The port of a node for a client.
 pub fn port_of(node: &MapNode, client: AskingClient) -> u16 {
-    let (announced, own) = match client.is_tls {
-        true => (node.labels.client_tls_port, node.address.tls_port),
-        false => (node.labels.client_port, node.address.tcp_port),
-    };
-    if announced != 0 { announced } else { own }
+    client.port(&node.address, &node.labels)
 }
 
 /// What stands for a node, by `cluster-preferred-endpoint-type` of the node that answers (S-51).

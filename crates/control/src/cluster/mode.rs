@@ -4,13 +4,12 @@
 //! between units; (2) each ticket belongs to one session that waits, or to none that is left.
 
 use crate::Control;
-use crate::cluster::endpoint::AskingClient;
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
 use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
-    BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId, OpenSlotList, SlotMap,
-    SlotSet, Ticket,
+    AskingClient, BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId,
+    OpenSlotList, SlotMap, SlotSet, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -17,11 +17,12 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
         gossip_percent: u8::try_from(config.int(param::CLUSTER_MESSAGE_GOSSIP_PERC)).unwrap_or(100),
         require_full_coverage: config.bool(param::CLUSTER_REQUIRE_FULL_COVERAGE),
         replica_no_failover: config.bool(param::CLUSTER_REPLICA_NO_FAILOVER),
-        // Nothing here elects a replica yet.
-        stands_for_election: false,
+        replica_validity_factor: config.uint(param::CLUSTER_REPLICA_VALIDITY_FACTOR),
+        replica_ping_period_ms: config.uint(param::REPL_PING_REPLICA_PERIOD).saturating_mul(1_000),
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
         manual_failover_timeout_ms: config.uint(param::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
         blacklist_ttl_s: config.uint(param::CLUSTER_BLACKLIST_TTL),
+        link_publish_limit_bytes: ClusterSettings::default().link_publish_limit_bytes,
         link_sendbuf_limit_bytes: config.uint(param::CLUSTER_LINK_SENDBUF_LIMIT),
         save_behavior: match config.choice::<ClusterSaveBehavior>(param::CLUSTER_CONFIG_SAVE_BEHAVIOR) {
             ClusterSaveBehavior::Sync => SaveBehavior::Sync,

@@ -40,7 +40,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
     route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),
     route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(not_yet)),
-    route(&specs::CLUSTER_FAILOVER, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_FAILOVER, Handler::Cluster(change::failover)),
     route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(not_yet)),
     route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(not_yet)),
     route(&specs::CLUSTER_SYNCSLOTS, Handler::Cluster(syncslots::syncslots)),

@@ -14,8 +14,9 @@ use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;
 use sluice_control::cluster::settings;
 use sluice_control::process::Process;
-use sluice_control::replication::role::RoleWanted;
+use sluice_control::replication::role::{ReplicaRole, RoleWanted};
 use sluice_replication::Primary;
+use sluice_session::Sessions;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -109,13 +110,15 @@ impl Engine {
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
         let Some(mode) = &mut self.control.cluster else { return };
         let now = process.recent();
-        let is_due = now.mono_ns >= mode.next_tick_ns
-            || mode.machine.deadline().is_some_and(|ms| now.mono_ns / 1_000_000 >= ms);
-        if is_due {
+        if now.mono_ns >= mode.next_tick_ns {
             mode.next_tick_ns = now.mono_ns + TICK_NS;
+            let at = contact_ms(self.control.replication.replica.as_deref(), &self.sessions, now);
+            mode.machine.step(now, &ClusterInput::PrimaryContact { at });
             mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
             mode.machine.step(now, &ClusterInput::Tick);
             mode.forget_offsets();
+        } else if mode.machine.deadline().is_some_and(|ms| now.mono_ns / 1_000_000 >= ms) {
+            mode.machine.step(now, &ClusterInput::Deadline);
         }
         if !self.is_loading()
             && let Some(mode) = &mut self.control.cluster
@@ -181,6 +184,7 @@ impl Engine {
             }
             ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
+            ClusterOutput::AskKeys => self.tell_slots_with_keys(process),
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process.recent()),
             ClusterOutput::Unpause => {
                 self.control.end_pause();
@@ -262,4 +266,17 @@ impl Engine {
         let until_ms = now.unix_ms().saturating_add(i64::try_from(left_ms).unwrap_or(i64::MAX));
         *self.control.clients.pause = Pause { until_ms, all: false };
     }
+}
+
+/// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds are
+/// counted, as the reference counts them.
+fn contact_ms(role: Option<&ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
+    let role = role?;
+    let heard_s = match role.session.filter(|_| role.is_up()) {
+        Some(session) => sessions.get(session)?.caller.traffic.last_s,
+        None if role.down_since_s > 0 => role.down_since_s,
+        None => return None,
+    };
+    let age_s = u64::try_from(now.unix_s().saturating_sub(heard_s)).unwrap_or(0);
+    Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
 }

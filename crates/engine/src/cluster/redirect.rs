@@ -14,7 +14,7 @@ use sluice_command::{Flags, KeyFlags, Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, WaitFor};
 use sluice_config::choice::EndpointType;
 use sluice_config::{Config, param};
-use sluice_control::cluster::endpoint::{AskingClient, NodeEndpoint, endpoint_of, ip_of, port_of};
+use sluice_control::cluster::endpoint::{NodeEndpoint, asking, endpoint_of, ip_of, port_of};
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::process::Process;
 use sluice_keyspace::{Keyspace, slot_of};
@@ -303,7 +303,7 @@ fn redirect(
     caller: &Caller,
     config: &Config,
 ) -> Cow<'static, str> {
-    let client = AskingClient::of(caller);
+    let client = asking(caller);
     let kind = config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
     let (word, host) = match (word, endpoint_of(node, client, kind)) {
         (Word::Ask, NodeEndpoint::At(host)) => ("ASK", host),

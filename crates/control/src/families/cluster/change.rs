@@ -5,7 +5,9 @@
 
 use super::unknown_form;
 use crate::ctx::ClusterCtx;
-use sluice_cluster::{ClusterAnswer, ClusterCommand, ClusterInput, HasKeys, HashSlot, ResetKind, SLOT_COUNT};
+use sluice_cluster::{
+    ClusterAnswer, ClusterCommand, ClusterInput, FailoverKind, HasKeys, HashSlot, ResetKind, SLOT_COUNT,
+};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 
 /// A slot's number out of range, or no number (K-3).
@@ -130,6 +132,21 @@ pub(super) fn meet(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     }
     let ip = String::from_utf8_lossy(args.at(2));
     execute(ctx, ClusterCommand::Meet { ip: &ip, port, bus_port: Some(bus_port) })
+}
+
+/// CLUSTER FAILOVER: the answer says that the wish was taken; what comes of it the log tells.
+pub(super) fn failover(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let mut kind = FailoverKind::Agreed;
+    for at in 2..args.len() {
+        if args.is(at, "TAKEOVER") {
+            kind = FailoverKind::Takeover;
+        } else if !args.is(at, "FORCE") {
+            return Err(CmdError::Syntax);
+        } else if kind == FailoverKind::Agreed {
+            kind = FailoverKind::Forced;
+        }
+    }
+    execute(ctx, ClusterCommand::Failover { kind })
 }
 
 pub(super) fn replicate(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {

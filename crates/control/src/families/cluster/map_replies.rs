@@ -4,11 +4,11 @@
 //! has changed (K-34): thousands of clients that ask at once cost a copy each. SHARDS shows offsets, which
 //! change with every message of the bus: it is made anew after each tick of the machine, too.
 
-use crate::cluster::endpoint::{AskingClient, NodeEndpoint, endpoint_of, ip_of, port_of};
+use crate::cluster::endpoint::{NodeEndpoint, endpoint_of, ip_of, port_of};
 use crate::cluster::mode::{KeptReply, MapReply};
 use crate::ctx::ClusterCtx;
 use sluice_base::Bytes;
-use sluice_cluster::{MapNode, NodeHealth, SlotMap};
+use sluice_cluster::{AskingClient, MapNode, NodeHealth, SlotMap};
 use sluice_commands::{Args, Outcome, Run};
 use sluice_config::choice::EndpointType;
 use sluice_config::param;

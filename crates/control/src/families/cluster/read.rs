@@ -1,8 +1,9 @@
 //! CLUSTER commands that show the node and its cluster.
 
-use crate::cluster::endpoint::AskingClient;
+use crate::cluster::endpoint::asking;
 use crate::ctx::ClusterCtx;
 use crate::observe::info;
+use sluice_cluster::AskingClient;
 use sluice_command::derive;
 use sluice_command::specs::cluster as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run, reply_lines};
@@ -31,14 +32,14 @@ pub(super) fn info(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
 }
 
 pub(super) fn nodes(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
-    let text = ctx.mode.machine.nodes_text();
+    let text = ctx.mode.machine.nodes_text_for(ctx.asking());
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Ok(Outcome::Done)
 }
 
 /// CLUSTER REPLICAS and its older name (K-20).
 pub(super) fn replicas(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
-    let lines = ctx.mode.machine.replica_lines(args.at(2)).map_err(CmdError::owned)?;
+    let lines = ctx.mode.machine.replica_lines(args.at(2), ctx.asking()).map_err(CmdError::owned)?;
     ctx.reply.array(lines.len());
     lines.iter().for_each(|line| ctx.reply.bulk(line.as_bytes()));
     Ok(Outcome::Done)
@@ -70,6 +71,6 @@ pub(super) fn links(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
 impl ClusterCtx<'_> {
     /// The client that asks, as far as addresses depend on it.
     pub(super) fn asking(&self) -> AskingClient {
-        AskingClient::of(&self.session.caller)
+        asking(&self.session.caller)
     }
 }

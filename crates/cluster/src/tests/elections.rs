@@ -1,0 +1,152 @@
+//! Elections of this node's own, and failovers by hand.
+use super::network::{Network, TIMEOUT_MS};
+use crate::*;
+
+/// Three voters, and nodes 3 and 4 replicas of node 0 that hear it.
+fn with_replicas() -> Network {
+    let mut network = Network::cluster(5, 3);
+    let node = network.id(0);
+    for replica in [3, 4] {
+        let command = ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No };
+        assert_eq!(network.command(replica, command), ClusterAnswer::Ok);
+    }
+    network.run(1_000);
+    hear_primary(&mut network, &[100, 90]);
+    network.run(1_000);
+    network
+}
+
+/// The replicas hear their primary now, and have so much of its stream.
+fn hear_primary(network: &mut Network, offsets: &[u64]) {
+    let at = Some(network.now_ms);
+    for (replica, offset) in (3..).zip(offsets) {
+        network.step(replica, &ClusterInput::PrimaryContact { at });
+        network.step(replica, &ClusterInput::Offset(*offset));
+    }
+    network.deliver();
+}
+
+fn masters(network: &Network, seen_by: usize) -> Vec<usize> {
+    (0..5).filter(|node| network.flags(seen_by, *node).contains("master")).collect()
+}
+
+#[test]
+fn cl_e40_e55_the_replica_with_the_most_data_takes_over() {
+    let mut network = with_replicas();
+    network.kill(0);
+    network.run(TIMEOUT_MS + 1_000);
+    for node in 1..5 {
+        assert_eq!(masters(&network, node), [0, 1, 2, 3], "node {node}");
+        assert!(network.flags(node, 0).contains("fail"));
+    }
+    assert!(network.has_logged(3, "Failover election won: I'm the new primary."));
+    assert!(
+        network.has_logged(3, "This is the best ranked replica and can initiate the election immediately.")
+    );
+    let info = network.peers[3].cluster.info();
+    assert_eq!((info.state, info.my_epoch), (ClusterState::Ok, info.current_epoch));
+    assert_eq!(network.line(4, 4).unwrap()[3], network.id(3).to_string(), "the other one follows the winner");
+    let role = network.peers[3].seen.iter().any(|output| *output_role(output) == Some(RoleChange::Primary));
+    assert!(role, "replication is told");
+}
+
+fn output_role(output: &ClusterOutput) -> Box<Option<RoleChange>> {
+    Box::new(match output {
+        ClusterOutput::Role(change) => Some(change.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn cl_e41_a_replica_that_has_not_heard_its_primary_for_too_long_stays_one() {
+    let mut network = with_replicas();
+    for replica in [3, 4] {
+        network.step(replica, &ClusterInput::PrimaryContact { at: None });
+    }
+    network.kill(0);
+    network.run(TIMEOUT_MS * 3);
+    assert_eq!(masters(&network, 1), [0, 1, 2]);
+    assert!(network.has_logged(3, "Disconnected from primary for longer than allowed."));
+}
+
+#[test]
+fn cl_e45_votes_are_asked_for_when_the_epoch_is_durable() {
+    let mut network = with_replicas();
+    network.peers[3].disk = super::network::Disk::Stands;
+    network.peers[4].settings.replica_no_failover = true;
+    let settings = network.peers[4].settings.clone().into();
+    network.step(4, &ClusterInput::Settings(&settings));
+    network.kill(0);
+    network.run(TIMEOUT_MS + 1_000);
+    let asked = |network: &Network| network.sent(3, 1, wire::MessageType::AuthRequest);
+    assert_eq!(asked(&network), 0);
+    // FAIL stands in the first write, the epoch of the election in the one behind it.
+    network.write(3);
+    network.write(3);
+    assert_eq!(asked(&network), 1);
+    assert_eq!(masters(&network, 1), [0, 1, 2], "what a takeover tells waits as well");
+    network.write(3);
+    network.run(200);
+    assert_eq!(masters(&network, 1), [0, 1, 2, 3]);
+}
+
+#[test]
+fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
+    let mut network = with_replicas();
+    assert_eq!(
+        network.command(0, ClusterCommand::Failover { kind: FailoverKind::Agreed }),
+        ClusterAnswer::Error("ERR You should send CLUSTER FAILOVER to a replica".to_owned())
+    );
+    network.step(0, &ClusterInput::Offset(120));
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
+    network.run(300);
+    assert!(network.has_logged(4, "Received replication offset for paused primary manual failover: 120"));
+    assert_eq!(masters(&network, 1), [0, 1, 2]);
+    network.step(4, &ClusterInput::Offset(120));
+    network.run(1_000);
+    assert_eq!(masters(&network, 1), [1, 2, 4]);
+    assert_eq!(network.flags(0, 0), "myself,slave");
+}
+
+#[test]
+fn cl_m6_a_failover_by_hand_that_never_catches_up_ends() {
+    let mut network = with_replicas();
+    network.step(0, &ClusterInput::Offset(120));
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
+    network.run(6_000);
+    assert!(network.has_logged(4, "Manual failover timed out."));
+    assert_eq!(masters(&network, 1), [0, 1, 2]);
+}
+
+#[test]
+fn cl_m7_m8_force_asks_voters_and_takeover_asks_nobody() {
+    let mut network = with_replicas();
+    let command = ClusterCommand::Failover { kind: FailoverKind::Forced };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
+    network.run(1_000);
+    assert_eq!(masters(&network, 1), [1, 2, 4]);
+    // No majority is left.
+    network.kill(1);
+    network.kill(2);
+    let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    network.run(1_000);
+    assert!(network.flags(3, 3).contains("master"), "{}", network.flags(3, 3));
+    assert!(network.flags(4, 4).contains("slave"), "{}", network.flags(4, 4));
+}
+
+#[test]
+fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
+    let mut network = with_replicas();
+    // Two of three voters are gone: nobody can win.
+    network.kill(0);
+    network.kill(1);
+    network.run(TIMEOUT_MS * 2);
+    let epoch = network.peers[3].cluster.info().current_epoch;
+    for voter in [1, 2] {
+        network.vote(voter, 3, ClusterEpoch(epoch.0 + 7));
+    }
+    assert_eq!(masters(&network, 3), [0, 1, 2]);
+}
