@@ -3,7 +3,7 @@
 
 use crate::args::Args;
 use crate::entries::CommandEntries;
-use crate::limits::Limits;
+use crate::limits::{Limits, STRING_BYTES_MAX};
 use crate::outcome::Run;
 use crate::slow_reads::SlowReadAsk;
 use sluice_base::{Now, Rng};
@@ -62,7 +62,7 @@ pub struct WriteCtx<'a> {
 impl WriteCtx<'_> {
     /// Bytes of the largest string that the command may make.
     pub(crate) fn string_bytes_max(&self) -> usize {
-        if self.db.access.is_decided { usize::MAX } else { self.limits.proto_max_bulk_len }
+        if self.db.access.is_decided { STRING_BYTES_MAX } else { self.limits.proto_max_bulk_len }
     }
 }
 

@@ -10,10 +10,14 @@ use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::AuthState;
 use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
+/// Bytes of the largest string, whatever `proto-max-bulk-len` allows, whether a client, the primary or a log
+/// asks. Pages of zeros take no memory, so that one command could make a string whose bits overflow an `i64`.
+pub(crate) const STRING_BYTES_MAX: usize = 1 << 40;
+
 /// Numbers from the configuration.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Largest string, bytes.
+    /// Largest string of a client, bytes.
     pub proto_max_bulk_len: usize,
     /// Largest input buffer of a client, bytes.
     pub client_query_buffer: usize,
@@ -157,7 +161,7 @@ impl Limits {
             .filter(|bytes| *bytes > 0);
         let output_floor = bounds.min().unwrap_or(usize::MAX);
         Limits {
-            proto_max_bulk_len: config.int(param::PROTO_MAX_BULK_LEN) as usize,
+            proto_max_bulk_len: (config.int(param::PROTO_MAX_BULK_LEN) as usize).min(STRING_BYTES_MAX),
             client_query_buffer: config.int(param::CLIENT_QUERY_BUFFER_LIMIT) as usize,
             prefetch_batch: (config.int(param::PREFETCH_BATCH_MAX_SIZE) as usize).clamp(1, 128),
             slow_ns,

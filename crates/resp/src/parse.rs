@@ -579,7 +579,7 @@ const APART: usize = usize::MAX - 1;
 const LINE_END: usize = 2;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
-/// Bytes of an argument of the primary: no value is that large, and lengths of such can still be added.
+/// Bytes of an argument of the primary, as of the largest string: lengths of such can still be added.
 const PRIMARY_BULK_BYTES_MAX: i64 = 1 << 40;
 /// More arguments than these get room only as they come.
 const QUICK_ARGC_MAX: usize = 1024;

@@ -659,6 +659,40 @@ fn limits_that_were_lowered_lose_nothing_of_what_was_accepted() {
     }
 }
 
+/// Pages of zeros take no memory, so that strings of a log have a bound though its limits were lifted.
+#[test]
+fn no_log_makes_a_string_whose_bits_cannot_be_counted() {
+    let largest = 1u64 << 40;
+    let (last, bit) = (largest - 1, 8 * largest - 1);
+    for (line, is_made) in [
+        (format!("SETRANGE k {last} x"), true),
+        (format!("SETRANGE k {largest} x"), false),
+        ("SETRANGE k 9223372036854775806 x".to_owned(), false),
+        (format!("SETBIT k {bit} 1"), true),
+        ("SETBIT k 9223372036854775807 1".to_owned(), false),
+        ("BITFIELD k SET u8 #1152921504606846975 1".to_owned(), false),
+    ] {
+        let mut rig = starting(&[], &[log_of(&["SELECT 0", &line])]);
+        rig.loads.pop().expect("it was begun").run(&mut Nothing);
+        assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))), "{line}: {}", said(&rig));
+        rig.check("STRLEN k", &format!(":{}", if is_made { largest } else { 0 }));
+        rig.check(
+            "BITPOS k 1 -1",
+            &format!(
+                ":{}",
+                if !is_made {
+                    -1
+                } else if line.starts_with("SETBIT") {
+                    bit as i64
+                } else {
+                    bit as i64 - 6
+                }
+            ),
+        );
+        assert_eq!(said(&rig).contains("commands of the append only file"), !is_made, "{line}");
+    }
+}
+
 /// A library whose program takes memory without end has a bound in a file as well, and the start names that
 /// library. Descriptions lie outside of the library's machine, and may take an eighth of its
 /// bound.

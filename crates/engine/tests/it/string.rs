@@ -923,6 +923,24 @@ fn an_expired_key_is_absent_to_every_command() {
     }
 }
 
+/// Pages of zeros take no memory: under a very high limit, SETRANGE made strings of bits that overflow.
+#[test]
+fn no_limit_lets_a_string_have_bits_that_cannot_be_counted() {
+    let mut rig = Rig::with(&[("proto-max-bulk-len", "9223372036854775807")]);
+    let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    let bad_offset = "-ERR bit offset is not an integer or out of range";
+    rig.check("SETRANGE k 1099511627775 x", ":1099511627776");
+    rig.check("APPEND k x", too_long);
+    rig.check("SETRANGE k 2305843009213693952 x", too_long);
+    rig.check("SETRANGE k 9223372036854775806 x", too_long);
+    rig.check("SETBIT k 8796093022208 1", bad_offset);
+    rig.check("SETBIT k 9223372036854775807 1", bad_offset);
+    rig.check("BITFIELD k SET u8 #1152921504606846975 1", bad_offset);
+    rig.check("BITPOS k 1 -3", ":8796093022201");
+    rig.check("BITCOUNT k -3 -1", ":4");
+    rig.check("STRLEN k", ":1099511627776");
+}
+
 #[test]
 fn strings_end_at_the_configured_size() {
     let mut rig = Rig::with(&[("proto-max-bulk-len", "1mb")]);
