@@ -135,10 +135,10 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
 /// T; then every known address in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
-    let patience = m.settings.node_timeout_ms;
+    let patience = patience_ms(m, ix);
     let place = &mut m.table.node_mut(ix).place;
     let candidates = &mut place.candidates;
-    let is_failing = candidates.failing_since.is_some_and(|since| now.saturating_sub(since) > patience);
+    let is_failing = candidates.failing_since.is_some_and(|since| now.saturating_sub(since) >= patience);
     let count = if is_failing { candidates.addresses.len() } else { 0 };
     let mut turn = candidates.turn % (count + 1);
     if turn == 0 && place.address.ip.is_empty() && count > 0 {
@@ -156,25 +156,48 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
+/// How long a node is dialled at its announced address alone, ms: T, and not at all where the node has not
+/// answered in this process and cannot be reached there. All nodes may have new addresses since the file was
+/// written, and T is what the others wait before they hold a node for dead.
+fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
+    match m.table.node(ix).clocks.pong_received {
+        None => 0,
+        Some(_) => m.settings.node_timeout_ms + 1,
+    }
+}
+
+/// A dial to a node's announced address has failed: a node that has not answered in this process is looked
+/// for elsewhere.
+pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
+    let now = m.time.now;
+    let node = m.table.node_mut(ix);
+    if node.clocks.pong_received.is_none() && !node.is_handshake() {
+        node.place.candidates.failing_since.get_or_insert(now);
+        look_for(m, ix);
+    }
+}
+
 /// Notes for each node whether it answers, and asks for its name's addresses where it has not for T (at most
 /// once in T/2). Called by the cron.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
+    let patience = patience_ms(m, ix);
     let node = m.table.node_mut(ix);
     if node.is_handshake() {
         return;
     }
+    let has_answered = node.clocks.pong_received.is_some();
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
-    if !is_failing {
+    if !is_failing && (has_answered || candidates.failing_since.is_none()) {
         candidates.failing_since = None;
         return;
     }
     let since = *candidates.failing_since.get_or_insert(now);
     let is_due = candidates.resolved.is_none_or(|at| now - at > timeout / 2);
-    if now - since > timeout && is_due && !node.place.labels.host_name.is_empty() {
+    if now.saturating_sub(since) >= patience && is_due && !node.place.labels.host_name.is_empty() {
         candidates.resolved = Some(now);
         let (id, host) = (node.id, Arc::clone(&node.place.labels.host_name));
         m.out.push_back(ClusterOutput::Resolve { node: id, host });

@@ -326,8 +326,12 @@ impl Cluster {
             DialTarget::AnnouncedLabels => m.table.node(ix).place.address.clone(),
             DialTarget::Candidate(address) => address.clone(),
         };
+        let is_announced = *target == DialTarget::AnnouncedLabels;
         m.unlink(key);
         let now = m.time.now;
+        if is_announced {
+            addresses::unreachable(m, ix);
+        }
         match moment {
             DialMoment::AtOnce => {
                 m.table.node_mut(ix).clocks.ping_sent.get_or_insert(now);

@@ -923,7 +923,7 @@ fn an_expired_key_is_absent_to_every_command() {
     }
 }
 
-/// Pages of zeros take no memory: under a limit beyond all reason, SETRANGE made strings of bits that overflow.
+/// Pages of zeros take no memory: under a very high limit, SETRANGE made strings of bits that overflow.
 #[test]
 fn no_limit_lets_a_string_have_bits_that_cannot_be_counted() {
     let mut rig = Rig::with(&[("proto-max-bulk-len", "9223372036854775807")]);
