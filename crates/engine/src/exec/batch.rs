@@ -152,11 +152,11 @@ impl Engine {
         let (first_keys, _) = prepared.hashes();
         self.effects.prefetch_listened(first_keys);
         let numbers = batch.executed..batch.executed + prepared.len();
-        let (requests, mut now) = (batch.requests.range(numbers, batch.input), batch.now);
-        for (item, request) in prepared.items().iter().zip(requests) {
+        let (mut requests, mut now) = (batch.requests.range(numbers, batch.input), batch.now);
+        for item in prepared.items() {
+            let Some(request) = requests.next() else { break };
             let args = Args::new(&request, item, &prepared.hashing);
             let next = self.process_request(&mut session, item, args, request, &mut now, process);
-            batch.executed += 1;
             match next {
                 Next::Wait(on) => self.park_request(&mut session, request, *item, *on),
                 Next::Done if session.caller.is_primary() => self.note_applied(&mut session, &request),
@@ -170,6 +170,7 @@ impl Engine {
                 break;
             }
         }
+        batch.executed += prepared.len() - requests.len();
         batch.now = now;
         session
     }
