@@ -162,9 +162,9 @@ fn a_connection_that_was_begun_has_room_when_it_is_made_or_refused() {
         let (mut peer, _) = listener.accept().expect("connected");
         peer.write_all(b"hello").expect("written");
         assert_eq!(data(&mut lp, 5), b"hello");
-        let _ = lp.send(source, head(b"back"));
+        let sending = lp.send(source, head(b"back"));
+        assert!(sent(&mut lp, sending).error.is_none());
         let mut got = [0; 4];
-        look(&mut lp);
         peer.read_exact(&mut got).expect("sent");
         assert_eq!(&got, b"back");
         lp.close(source);
