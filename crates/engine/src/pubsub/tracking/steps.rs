@@ -331,12 +331,17 @@ fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> V
 }
 
 /// The name of a key that nobody would find by its hash: one that the reader's database does not hold, or
-/// that stands in a database that is not searched. A key that is there stays findable, since whatever takes
-/// it away takes its row.
+/// that stands in a database that is not searched. A key that is there stays findable: whatever takes the key
+/// away, or moves it to another database, takes its row, and SWAPDB, FLUSHDB and loads, which do so to many
+/// keys, take all rows. A long name is not kept: where such a row makes room, its clients drop all copies.
 fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]>> {
-    let is_found = db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
-    (!is_found).then(|| key.bytes.into())
+    let is_found = || db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
+    (key.bytes.len() <= KEPT_NAME_BYTES_MAX && !is_found()).then(|| key.bytes.into())
 }
+
+/// Bytes of a name that a row keeps. Names are charged, so that a longer one would make room for itself at
+/// the cost of the rows of others.
+const KEPT_NAME_BYTES_MAX: usize = 1024;
 
 /// Databases in which the name of a row that makes room is looked for.
 const SEARCHED_DATABASES: usize = 16;
