@@ -5,5 +5,6 @@ pub(crate) mod multicast {
     mod steps;
 }
 pub(crate) mod tracking {
+    mod broadcasts;
     mod steps;
 }

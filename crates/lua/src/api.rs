@@ -72,6 +72,11 @@ const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
 /// A run cannot be resumed without one. The limit outlives each way out of the machine, so a program that
 /// does nothing but requests meets its deadline as one does that does none. Units come from readings of the
 /// clock alone: see [`RunLimit::note_time`].
+///
+/// The contract: a run whose deadline has come, as of the last reading, goes no further.
+/// [`Execution::resume`] asks ahead of each resumption, since a host that notes the time after each request
+/// gives units anew each time, and the machine would never look at the clock. A host that works for a run
+/// without resuming the run (writes a result, goes on to the next library) asks [`RunLimit::is_over`].
 #[derive(Debug)]
 pub struct RunLimit {
     /// When the run stands still, ns of the host's clock.
@@ -664,9 +669,9 @@ pub struct Execution<'v> {
 }
 
 impl Execution<'_> {
-    /// Runs on, until the program wants something or the limit is reached. `clock` answers the host's time in
-    /// nanoseconds, `u64::MAX` where the run is to stand still at once; it is asked each `UNITS_PER_LOOK`
-    /// units, and `os.clock` follows.
+    /// Runs on, until the program wants something or the limit is reached; where the deadline has come
+    /// before, nothing runs. `clock` answers the host's time in nanoseconds, `u64::MAX` where the run is to
+    /// stand still at once; it is asked each `UNITS_PER_LOOK` units, and `os.clock` follows.
     pub fn resume(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(i64::MAX, limit, clock)
     }
@@ -696,6 +701,9 @@ impl Execution<'_> {
     }
 
     fn resume_by(&mut self, units: i64, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
+        if limit.per_look > 0 && limit.is_over() {
+            return RunOutcome::OutOfBudget;
+        }
         loop {
             if limit.left <= 0 {
                 if limit.per_look > 0 {

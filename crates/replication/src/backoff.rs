@@ -60,8 +60,10 @@ const DOUBLINGS_MAX: u32 = 7;
 const REFUSED_NS: u64 = 1_000_000_000;
 /// A link that was up for less is a short one.
 const SHORT_NS: u64 = 1_000_000_000;
-/// Short links in a row behind which there is no pause: CLIENT KILL may come from both ends, an order to
-/// follow another primary close to it, and ends of history above.
+/// Short links in a row that are made again without a pause; there is one after each further one. Few are
+/// usual where roles change: each end may kill the connection, each primary of a chain above may end its
+/// history, and an order to follow another primary may come meanwhile. More are a primary that takes links
+/// and drops them.
 const SHORT_MAX: u32 = 5;
 
 #[cfg(test)]

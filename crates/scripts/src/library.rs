@@ -24,7 +24,8 @@ const WORD_BYTES_MAX: usize = 64;
 /// Lines that a library logs while it is loaded at most.
 const LINES_MAX: u32 = 100;
 
-/// Nanoseconds of the program of a library that is replayed, after which the log says that it still runs.
+/// Nanoseconds of the program of a library that is replayed, after which the log says that it still runs; the
+/// log says so again after each doubling.
 const SAID_NS: u64 = 10_000_000_000;
 
 /// Bytes that the compiler takes for a byte of a program, at most about.
@@ -300,7 +301,8 @@ impl LibraryLoad {
         watch: &mut dyn LoadWatch,
     ) -> Result<(), Vec<u8>> {
         let began_ns = watch.now_ns();
-        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SAID_NS));
+        let mut said_ns = SAID_NS;
+        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(said_ns));
         loop {
             let outcome = match machine.vm.run() {
                 Some(mut run) => run.resume(&mut limit, &mut || watch.now_ns()),
@@ -311,13 +313,18 @@ impl LibraryLoad {
                 RunOutcome::Failed(error) => return Err(failed(machine.vm.heap(), error)),
                 RunOutcome::OutOfBudget if limit.seen_ns() == u64::MAX => return Err(BROKEN_OFF.to_vec()),
                 RunOutcome::OutOfBudget => {
+                    let ran_ns = limit.seen_ns().saturating_sub(began_ns);
+                    while said_ns <= ran_ns {
+                        said_ns = said_ns.saturating_mul(2);
+                    }
                     let name = String::from_utf8_lossy(&self.name);
+                    let ran_s = ran_ns / 1_000_000_000;
                     let text = format!(
-                        "The library '{name}' has been running for 10 s while it is loaded. It was accepted before and has no \
+                        "The library '{name}' has been running for {ran_s} s while it is loaded. It was accepted before and has no \
                          limit of time: where its program has no end, stop the server and load without that library"
                     );
                     watch.log(LogLevel::Warning, &text);
-                    limit = RunLimit::until(limit.seen_ns(), u64::MAX);
+                    limit = RunLimit::until(limit.seen_ns(), began_ns.saturating_add(said_ns));
                 }
                 RunOutcome::Call(code) => match ScriptRequest::of(code) {
                     Some(ScriptRequest::RegisterFunction) => self.register(machine),

@@ -13,10 +13,12 @@
 //! so; (5) the filter of the effects has all keys that have rows, so that a change of another key costs a
 //! look at the filter.
 
+pub mod broadcast;
 pub mod prefixes;
 pub mod table;
 mod tree;
 
+use crate::tracking::broadcast::BroadcastsUnderWay;
 use crate::tracking::prefixes::Prefixes;
 use crate::tracking::table::{Added, Row, SHARDS, Shard, Table, Tracker};
 use sluice_base::heap;
@@ -35,6 +37,8 @@ pub struct Tracking {
     table: Table,
     /// Prefixes of clients that are told of every key under them.
     pub prefixes: Prefixes,
+    /// Changes that prefixes are being told of.
+    pub broadcasts: BroadcastsUnderWay,
     /// By the slot of the client's key.
     pub clients: Vec<Option<Box<TrackingClient>>>,
     client_count: usize,
@@ -178,6 +182,7 @@ impl Tracking {
             |shards: &Vec<Shard>| heap::vec(shards) + shards.iter().map(Shard::bytes).sum::<usize>();
         self.table.footprint()
             + self.prefixes.footprint()
+            + self.broadcasts.footprint()
             + heap::vec(&self.clients)
             + self.clients.iter().flatten().map(|own| client(own)).sum::<usize>()
             + heap::vec(&self.dead_prefixes)

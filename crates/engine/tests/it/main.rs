@@ -56,6 +56,7 @@ mod stream;
 mod stream_blocking;
 mod string;
 mod tracking;
+mod tracking_prefixes;
 mod transactions;
 mod users;
 mod zset;

@@ -548,7 +548,11 @@ impl Model {
     }
 
     fn key(&mut self) -> String {
-        format!("k{}", self.rng.below(20))
+        match self.rng.below(20) {
+            // Names of absent keys that are too long to be kept.
+            number @ 17.. => format!("k{number}{}", "x".repeat(2000)),
+            number => format!("k{number}"),
+        }
     }
 
     fn step(&mut self) {
@@ -827,18 +831,46 @@ fn the_bound_of_keys_bounds_the_bytes_of_names() {
     rig.run("CONFIG SET tracking-table-max-keys 1000");
     let tracked = |rig: &Rig| rig.engine.memory_parts().iter().find(|part| part.0 == "tracking").unwrap().1;
     let before = tracked(&rig);
-    for number in 0..300 {
-        rig.run_as(client, &format!("GET {number}{}", "x".repeat(16_000)));
-        assert!(total(&mut rig, "tracking_total_keys") <= 4);
+    for number in 0..3000 {
+        rig.run_as(client, &format!("GET {number:04}{}", "x".repeat(1020)));
+        assert!(total(&mut rig, "tracking_total_keys") <= 1000 / 17);
     }
-    assert!(tracked(&rig) < before + 1000 * 64 + 100_000, "{} after {before}", tracked(&rig));
+    // Beside the names: a thousand shards, each with room for some rows.
+    assert!(tracked(&rig) < before + 1000 * 64 + 300_000, "{} after {before}", tracked(&rig));
     // Of one that is there no name is kept.
-    for number in 0..20 {
-        let name = format!("{number}{}", "y".repeat(16_000));
+    for number in 0..100 {
+        let name = format!("{number:04}{}", "y".repeat(1020));
         rig.run(&format!("SET {name} 1"));
         rig.run_as(client, &format!("GET {name}"));
     }
-    assert!(total(&mut rig, "tracking_total_keys") >= 20);
+    assert!(total(&mut rig, "tracking_total_keys") >= 100);
+}
+
+/// A long name is not kept, so that it costs the others no rows; its client is told of a change by its name,
+/// and to drop all copies where its row makes room.
+#[test]
+fn an_absent_key_with_a_long_name_takes_the_room_of_one_key() {
+    let (mut rig, client) = tracker("");
+    rig.run("CONFIG SET tracking-table-max-keys 20");
+    for number in 0..10 {
+        rig.run_as(client, &format!("GET k{number}"));
+    }
+    let other = rig.connect();
+    rig.run_as(other, "HELLO 3");
+    rig.run_as(other, "CLIENT TRACKING ON");
+    let long = |number: usize| format!("{number}{}", "x".repeat(64 * 1000));
+    rig.run_as(other, &format!("MGET {} {}", long(1), long(2)));
+    assert_eq!(told(&mut rig, client), "");
+    assert_eq!(total(&mut rig, "tracking_total_keys"), 12);
+    rig.run(&format!("SET {} 1", long(1)));
+    assert_eq!(told(&mut rig, other), push(&long(1)));
+    // The keys of one client make room for each other at last, and the other drops its copies once.
+    for number in 10..200 {
+        rig.run_as(client, &format!("GET k{number}"));
+    }
+    assert_eq!(told(&mut rig, other), ALL);
+    rig.run(&format!("SET {} 1", long(2)));
+    assert_eq!(told(&mut rig, other), "");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::common::{PLENTY, text};
 use sluice_lua::{
-    Ctx, Fault, Garbage, LoadedChunk, Native, NativeStep, Pinned, RunOutcome, Value, Vm, compile,
+    Ctx, Fault, Garbage, LoadedChunk, Native, NativeStep, Pinned, RunLimit, RunOutcome, Value, Vm, compile,
 };
 
 fn ask(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -269,4 +269,28 @@ fn a_native_function_can_be_what_is_run() {
         assert!(run.failed_at().is_none());
         assert_eq!(text(&mut vm, value), wanted);
     }
+}
+
+/// A host that notes the time after each request, and asks the limit for nothing, has its deadline met.
+#[test]
+fn a_deadline_is_met_by_a_host_that_only_notes_the_time() {
+    let mut vm = with_host();
+    let proto = compile(b"while true do host.call(1) end", b"=test").expect("a program");
+    let chunk = vm.load(&proto).expect("room");
+    let mut run = vm.start(chunk);
+    let mut limit = RunLimit::until(0, 50_000);
+    let mut now_ns = 0;
+    let mut requests = 0;
+    while let RunOutcome::Call(_) = run.resume(&mut limit, &mut || now_ns) {
+        requests += 1;
+        assert!(requests < 1000, "the deadline has passed long ago");
+        now_ns += 1000;
+        limit.note_time(now_ns);
+        run.answer(&[]);
+    }
+    assert_eq!(requests, 50);
+    // Nothing goes on under this limit, and everything under the next.
+    assert!(matches!(run.resume(&mut limit, &mut || now_ns), RunOutcome::OutOfBudget));
+    let mut next = RunLimit::until(now_ns, now_ns + 1);
+    assert!(matches!(run.resume(&mut next, &mut || now_ns), RunOutcome::Call(_)));
 }

@@ -101,14 +101,20 @@ impl Loaded<'_> {
     }
 }
 
-/// Whether Valkey 9.1 makes the same value of a payload, whose checksum is right: the version is one that 9.1
-/// takes, and the value a string. Forms of the other types have an order and counts, which this reader puts
-/// right and that server leaves alone.
-pub fn is_same_for_valkey(payload: &[u8], value: &Loaded<'_>) -> bool {
+/// Whether Valkey 9.1 makes the same value of a payload that [`restore`] accepts and whose checksum is right:
+/// the version is one that 9.1 takes, and the type is a string or one of those that large collections have:
+/// elements one by one, of which none is there twice, or a list's nodes, whose counts were held against their
+/// elements. Other forms have an order or counts, which this reader puts right and that server leaves alone.
+/// O(1).
+pub fn is_same_for_valkey(payload: &[u8]) -> bool {
     let version = version_of(payload);
-    version.is_some_and(|version| version == VERSION_VALKEY || (1..=VERSION_COMMON_MAX).contains(&version))
-        && matches!(value, Loaded::Str(_) | Loaded::Pages(_))
+    let is_taken = |version| version == VERSION_VALKEY || (1..=VERSION_COMMON_MAX).contains(&version);
+    version.is_some_and(is_taken) && payload.first().is_some_and(|kind| SAME_FOR_VALKEY.contains(kind))
 }
+
+/// The types of [`is_same_for_valkey`].
+const SAME_FOR_VALKEY: [u8; 5] =
+    [op::TYPE_STRING, op::TYPE_SET, op::TYPE_HASH, op::TYPE_ZSET_2, op::TYPE_LIST_QUICKLIST_2];
 
 fn version_of(payload: &[u8]) -> Option<u32> {
     let (rest, _) = payload.split_last_chunk::<8>()?;

@@ -160,3 +160,22 @@ fn names_outside_of_the_machine_are_bounded() {
     );
     assert_eq!(error.unwrap_err(), "Error registering functions: ERR not enough memory");
 }
+
+/// A library out of a file that has no end is named after 10 s of its clock, after 20, 40 and so on.
+#[test]
+fn a_load_that_goes_on_is_said_at_doubling_intervals() {
+    let code = b"#!lua name=l\nwhile true do end";
+    let head = library_head(code).unwrap();
+    let mut watch = CountedWatch::until(100_000);
+    let error = load_library(head, code[..].into(), LIMITS.of_accepted(), &mut watch).unwrap_err();
+    assert_eq!(error, BROKEN_OFF);
+    let seconds: Vec<&str> = watch
+        .lines
+        .iter()
+        .map(|line| {
+            let line = line.strip_prefix("The library 'l' has been running for ").expect("it is named");
+            line.split_once(" s while it is loaded.").expect("and how long").0
+        })
+        .collect();
+    assert_eq!(seconds, ["10", "20", "40", "80"]);
+}

@@ -1,19 +1,21 @@
-//! Prefixes that clients in BCAST mode have asked for, and the keys below them that have changed in this
-//! iteration.
+//! Prefixes that clients in BCAST mode have asked for, and the keys below them that have changed and are not
+//! taken to be told yet.
 //!
 //! A tree by their bytes (`tree.rs`) finds all prefixes of a key: a change costs O(length of the key) and the
 //! prefixes that it is below, however many others there are.
 //!
 //! Invariants: (1) a prefix that nobody asks for does not exist; (2) a key that has changed stands once in
-//! the list of the iteration, and once in the list of each of its prefixes; (3) a client that has ended asks
+//! the list of changes, and once in the list of each of its prefixes; (3) a client that has ended asks
 //! on until its prefixes are removed, which is done in slices: it is named by the number of its time of
-//! tracking, so that it is not taken for another.
+//! tracking, so that it is not taken for another; (4) beyond [`CHANGED_BYTES_MAX`] bytes no further change is
+//! listed: clients are told to drop all copies.
 
 use sluice_base::HashItself;
 use sluice_base::SessionKey;
 use sluice_base::heap;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use crate::tracking::table::Tracker;
@@ -26,8 +28,12 @@ pub struct Prefixes {
     tree: NameTree,
     nodes: Vec<Prefix>,
     free: Vec<u32>,
-    /// Keys that have changed in this iteration.
+    /// Keys that have changed since the last [`Prefixes::take_changed`].
     changed: Vec<ChangedKey>,
+    /// Bytes of these and of the lists that name them, about.
+    changed_bytes: usize,
+    /// More has changed than is listed.
+    is_beyond: bool,
     /// Where they stand in `changed`, by their hash.
     indexes: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
     /// Prefixes below which a key has changed.
@@ -71,10 +77,22 @@ impl ChangedKey {
 /// What has changed below one prefix.
 #[derive(Debug)]
 pub struct Broadcast {
-    /// Who has asked for the prefix.
-    pub clients: Vec<Tracker>,
-    /// Indexes of the keys, in the order of their names.
+    /// The prefix: its index in `nodes`, and which of all prefixes that have begun.
+    node: u32,
+    number: u64,
+    /// Indexes of the keys, in the order of their first changes.
     pub keys: Vec<u32>,
+}
+
+/// Changes that were taken to be told.
+#[derive(Debug)]
+pub struct TakenChanges {
+    /// By prefix.
+    pub broadcasts: VecDeque<Broadcast>,
+    /// The keys.
+    pub changed: Vec<ChangedKey>,
+    /// Bytes of both, about.
+    pub bytes: usize,
 }
 
 impl Prefixes {
@@ -168,7 +186,11 @@ impl Prefixes {
                 return;
             }
         }
-        let Prefixes { tree, nodes, changed, indexes, pending, begun, .. } = self;
+        if self.changed_bytes > CHANGED_BYTES_MAX {
+            self.is_beyond = true;
+            return;
+        }
+        let Prefixes { tree, nodes, changed, changed_bytes, indexes, pending, begun, .. } = self;
         let index = known.unwrap_or(changed.len() as u32);
         let listed = match known {
             // Asked for meanwhile, or again: whoever did so may have read the key since.
@@ -183,10 +205,12 @@ impl Prefixes {
                     pending.push(at);
                 }
                 node.keys.push(index);
+                *changed_bytes += size_of::<u32>();
             }
             is_below = true;
         });
         if is_below && known.is_none() {
+            *changed_bytes += KEY_BYTES + name.len();
             indexes.insert(hash, index);
             let other_dbs = BTreeSet::new();
             changed.push(ChangedKey { name: name.into(), writer, db, other_dbs, listed: *begun });
@@ -199,27 +223,48 @@ impl Prefixes {
         !self.changed.is_empty()
     }
 
-    /// What has changed since the last call, by prefix in the order of the prefixes, and the keys.
-    pub fn take_changed(&mut self) -> (Vec<Broadcast>, Vec<ChangedKey>) {
+    /// Whether more has changed than is listed, so that clients have to drop all copies.
+    #[inline]
+    pub fn is_beyond(&self) -> bool {
+        self.is_beyond
+    }
+
+    /// Changes since the last call. Some prefixes come in the order of their names, many in the order of
+    /// their first changes. O(prefixes below which a key has changed).
+    pub fn take_changed(&mut self) -> TakenChanges {
         match self.indexes.capacity() > SLOTS_KEPT {
             true => self.indexes = HashMap::default(),
             false => self.indexes.clear(),
         }
         let changed = std::mem::take(&mut self.changed);
+        let bytes = std::mem::take(&mut self.changed_bytes);
+        self.is_beyond = false;
         let mut pending = std::mem::take(&mut self.pending);
-        pending.sort_unstable_by(|a, b| self.nodes[*a as usize].name.cmp(&self.nodes[*b as usize].name));
-        let mut broadcasts = Vec::with_capacity(pending.len());
+        if pending.len() <= SORTED_MAX {
+            pending.sort_unstable_by(|a, b| self.nodes[*a as usize].name.cmp(&self.nodes[*b as usize].name));
+        }
+        let mut broadcasts = VecDeque::with_capacity(pending.len());
         for at in pending {
             let node = &mut self.nodes[at as usize];
-            let mut keys = std::mem::take(&mut node.keys);
+            let keys = std::mem::take(&mut node.keys);
             // One that was removed meanwhile has none; its slot may be another's.
-            if keys.is_empty() {
-                continue;
+            if !keys.is_empty() {
+                broadcasts.push_back(Broadcast { node: at, number: node.number, keys });
             }
-            keys.sort_unstable_by(|a, b| changed[*a as usize].name.cmp(&changed[*b as usize].name));
-            broadcasts.push(Broadcast { clients: node.clients.iter().copied().collect(), keys });
         }
-        (broadcasts, changed)
+        TakenChanges { broadcasts, changed, bytes }
+    }
+
+    /// The clients that ask for the prefix of a broadcast, without those up to `last` in their order; none
+    /// where the prefix is gone.
+    pub fn clients_after(
+        &self,
+        broadcast: &Broadcast,
+        last: Option<Tracker>,
+    ) -> impl Iterator<Item = Tracker> {
+        let node = self.nodes.get(broadcast.node as usize).filter(|node| node.number == broadcast.number);
+        let from = last.map_or(Unbounded, Excluded);
+        node.into_iter().flat_map(move |node| node.clients.range((from, Unbounded)).copied())
     }
 }
 
@@ -230,6 +275,16 @@ pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
 
 /// Memory for so many slots of the map is kept from iteration to iteration.
 const SLOTS_KEPT: usize = 1024;
+
+/// So many prefixes are sorted by their names before they are told: more would be sorted in one go.
+const SORTED_MAX: usize = 1024;
+
+/// Bytes of keys that have changed and of the lists of prefixes that name them, about: beyond these, clients
+/// are told to drop all copies.
+const CHANGED_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of a key that has changed beside its name, about: in the list, and in the map of hashes.
+const KEY_BYTES: usize = size_of::<ChangedKey>() + 32;
 
 #[cfg(test)]
 mod tests {
@@ -297,7 +352,7 @@ mod tests {
                     }
                 }
                 _ => {
-                    let (broadcasts, changed) = prefixes.take_changed();
+                    let TakenChanges { broadcasts, changed, .. } = prefixes.take_changed();
                     let found: Vec<_> = broadcasts
                         .iter()
                         .map(|of| {
@@ -305,7 +360,12 @@ mod tests {
                                 let key = &changed[*at as usize];
                                 (key.name.to_vec(), (key.writer, key.databases().collect()))
                             };
-                            (of.clients.clone(), of.keys.iter().map(key).collect::<Vec<_>>())
+                            let clients: Vec<Tracker> = prefixes.clients_after(of, None).collect();
+                            let after = prefixes.clients_after(of, Some(clients[0]));
+                            assert_eq!(after.collect::<Vec<_>>(), clients[1..]);
+                            let mut keys: Vec<_> = of.keys.iter().map(key).collect();
+                            keys.sort();
+                            (clients, keys)
                         })
                         .collect();
                     let expected: Vec<_> = asked
@@ -338,8 +398,37 @@ mod tests {
         prefixes.note_changed(1, 0, b"a", Some(session(two)));
         prefixes.note_changed(2, 0, b"b", Some(session(one)));
         prefixes.note_changed(2, 0, b"b", Some(session(one)));
-        let (_, changed) = prefixes.take_changed();
-        let writers: Vec<_> = changed.iter().map(|key| key.writer).collect();
+        let taken = prefixes.take_changed();
+        let writers: Vec<_> = taken.changed.iter().map(|key| key.writer).collect();
         assert_eq!(writers, [None, Some(session(one))]);
+    }
+
+    #[test]
+    fn a_prefix_that_has_ended_since_its_changes_were_taken_has_no_clients() {
+        let [one, two] = [1, 2].map(|slot| Tracker { slot, number: 1 });
+        let mut prefixes = Prefixes::default();
+        prefixes.add(b"a", one);
+        prefixes.add(b"b", one);
+        prefixes.note_changed(1, 0, b"a", None);
+        let taken = prefixes.take_changed();
+        prefixes.remove(b"a", one);
+        prefixes.add(b"c", two);
+        assert_eq!(prefixes.clients_after(&taken.broadcasts[0], None).count(), 0);
+    }
+
+    #[test]
+    fn the_list_of_changes_has_a_bound() {
+        let mut prefixes = Prefixes::default();
+        prefixes.add(b"", Tracker { slot: 1, number: 1 });
+        let name = vec![b'x'; 1 << 20];
+        for number in 0..66 {
+            assert!(!prefixes.is_beyond() || number > 64);
+            prefixes.note_changed(number, 0, &name, None);
+        }
+        assert!(prefixes.is_beyond() && prefixes.has_changed());
+        let taken = prefixes.take_changed();
+        assert_eq!((taken.changed.len(), prefixes.is_beyond()), (64, false));
+        prefixes.note_changed(1, 0, b"x", None);
+        assert_eq!(prefixes.take_changed().bytes, KEY_BYTES + 1 + 4);
     }
 }

@@ -23,7 +23,7 @@ use sluice_scripts::shebang::runs_script;
 use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::tracking::prefixes::ChangedKey;
 use sluice_subscriptions::tracking::table::Row;
-use sluice_subscriptions::tracking::{HeldBack, Redirect};
+use sluice_subscriptions::tracking::{HeldBack, Redirect, TrackingMode};
 
 impl Engine {
     /// Remembers what a command of a client that tracks has read. Out of line: few clients track.
@@ -85,7 +85,8 @@ impl Engine {
     #[inline]
     pub(crate) fn advance_tracking(&mut self, process: &mut dyn Process) {
         let tracking = &self.control.clients.tracking;
-        if tracking.is_active() || tracking.has_remains() || tracking.has_orphaned() {
+        let is_telling = !self.control.clients.tracking.broadcasts.is_idle();
+        if tracking.is_active() || tracking.has_remains() || tracking.has_orphaned() || is_telling {
             self.advance_tracking_under_way(process);
         }
     }
@@ -96,7 +97,7 @@ impl Engine {
         if self.has_gathered() && self.control.between_units(BetweenUnits::Invalidations) {
             let Engine { control, sessions, units, .. } = self;
             let spare = &mut units.spare_outboxes;
-            Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast();
+            Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast(process);
             let mut until = None;
             while self.control.clients.tracking.is_over(self.control.limits.tracked_keys_max) {
                 self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
@@ -127,6 +128,7 @@ impl Engine {
     fn has_gathered(&self) -> bool {
         let tracking = &self.control.clients.tracking;
         tracking.prefixes.has_changed()
+            || !self.control.clients.tracking.broadcasts.is_idle()
             || tracking.is_over(self.control.limits.tracked_keys_max)
             || !tracking.releasing.is_empty()
             || tracking.has_orphaned()
@@ -136,8 +138,9 @@ impl Engine {
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.control.clients.tracking;
         let is_over = tracking.is_over(self.control.limits.tracked_keys_max);
-        let is_behind =
-            tracking.has_remains() || (is_over || tracking.has_orphaned()) && !self.has_open_unit();
+        let is_telling = !self.control.clients.tracking.broadcasts.is_idle();
+        let is_gathered = is_over || is_telling || tracking.has_orphaned();
+        let is_behind = tracking.has_remains() || is_gathered && !self.has_open_unit();
         if is_behind { 1 } else { u64::MAX }
     }
 
@@ -206,9 +209,15 @@ impl Delivery<'_> {
 
     /// Has every client that tracks drop all copies, and forgets what was tracked. O(clients).
     pub(crate) fn invalidate_all(&mut self) {
-        let tracking = &mut self.control.clients.tracking;
-        tracking.empty();
-        let clients: Vec<SessionKey> = tracking.clients.iter().flatten().map(|client| client.key).collect();
+        self.control.clients.tracking.empty();
+        self.drop_copies(|_| true);
+    }
+
+    /// Has the clients that track in such a mode drop all copies. O(clients).
+    pub(super) fn drop_copies(&mut self, concerns: impl Fn(TrackingMode) -> bool) {
+        let clients = self.control.clients.tracking.clients.iter().flatten();
+        let clients = clients.filter(|client| concerns(client.options.mode)).map(|client| client.key);
+        let clients: Vec<SessionKey> = clients.collect();
         let mut targets = Vec::with_capacity(clients.len());
         for client in clients {
             targets.extend(self.target_of(client, &[None]));
@@ -223,44 +232,10 @@ impl Delivery<'_> {
         }
     }
 
-    /// Tells prefixes what has changed below them: each client the keys that its user may read now, in one of
-    /// the databases in which they have changed.
-    fn broadcast(&mut self) {
-        let (broadcasts, changed) = self.control.clients.tracking.prefixes.take_changed();
-        for of in broadcasts {
-            let keys: Vec<&ChangedKey> = of.keys.iter().map(|at| &changed[*at as usize]).collect();
-            let names: Vec<&[u8]> = keys.iter().map(|key| &*key.name).collect();
-            let told: Vec<Option<&[u8]>> = names.iter().copied().map(Some).collect();
-            let mut targets = Vec::with_capacity(of.clients.len());
-            for tracker in of.clients {
-                let Some(own) = self.control.clients.tracking.live(tracker) else { continue };
-                let (client, no_loop) = (own.key, own.options.no_loop);
-                let user = self.sessions.get(client).map(|session| session.caller.user());
-                let is_own = |key: &ChangedKey| no_loop && key.writer == Some(client);
-                let reads_all = user.is_none_or(|user| user.may_read_every_key());
-                if !reads_all || keys.iter().any(|key| is_own(key)) {
-                    let is_visible = |key: &ChangedKey| {
-                        let may_read = |user: &User| user.may_read_key(&key.name, key.databases());
-                        reads_all || user.is_some_and(|user| may_read(user))
-                    };
-                    let others = keys.iter().filter(|key| !is_own(key) && is_visible(key));
-                    let others: Vec<&[u8]> = others.map(|key| &*key.name).collect();
-                    let told: Vec<Option<&[u8]>> = others.iter().copied().map(Some).collect();
-                    if let Some(target) = self.target_of(client, &told).filter(|_| !others.is_empty()) {
-                        self.send_names(&[target], &others, false);
-                    }
-                    continue;
-                }
-                targets.extend(self.target_of(client, &told));
-            }
-            self.send_names(&targets, &names, false);
-        }
-    }
-
     /// Who is told in place of a client that tracks: itself, the client that it redirects to, or nobody. What
     /// is told to another client waits until the reply to an older read must have gone ahead: while a thread
     /// produces a reply, and for the client that runs a command, whose unit may come to stand still.
-    fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
+    pub(super) fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
         let tracking = &mut self.control.clients.tracking;
         let redirect = tracking.client(client)?.options.redirect;
         let Some(redirect) = redirect.filter(|redirect| redirect.key != client) else {
@@ -321,7 +296,7 @@ impl Delivery<'_> {
         }
     }
 
-    fn send_names(&mut self, targets: &[SessionKey], names: &[&[u8]], are_all: bool) {
+    pub(super) fn send_names(&mut self, targets: &[SessionKey], names: &[&[u8]], are_all: bool) {
         if !targets.is_empty() {
             self.send_all(targets, |proto, buffer| encode(names, are_all, proto, buffer));
         }
@@ -358,12 +333,17 @@ fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> V
 }
 
 /// The name of a key that nobody would find by its hash: one that the reader's database does not hold, or
-/// that stands in a database that is not searched. A key that is there stays findable, since whatever takes
-/// it away takes its row.
+/// that stands in a database that is not searched. A key that is there stays findable: whatever takes the key
+/// away, or moves it to another database, takes its row, and SWAPDB, FLUSHDB and loads, which do so to many
+/// keys, take all rows. A long name is not kept: where such a row makes room, its clients drop all copies.
 fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]>> {
-    let is_found = db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
-    (!is_found).then(|| key.bytes.into())
+    let is_found = || db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
+    (key.bytes.len() <= KEPT_NAME_BYTES_MAX && !is_found()).then(|| key.bytes.into())
 }
+
+/// Bytes of a name that a row keeps. Names are charged, so that a longer one would make room for itself at
+/// the cost of the rows of others.
+const KEPT_NAME_BYTES_MAX: usize = 1024;
 
 /// Databases in which the name of a row that makes room is looked for.
 const SEARCHED_DATABASES: usize = 16;

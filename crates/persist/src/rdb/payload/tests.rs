@@ -141,3 +141,37 @@ fn payloads_that_are_no_libraries_are_refused() {
     assert_eq!(refused.err(), Some(FunctionsError::Footer));
     assert!(restore_functions(b"short", ReadOptions::default()).is_err());
 }
+
+/// A set of strings, a hash and a sorted set element by element, and a list of nodes mean the same to Valkey
+/// in the versions that it takes; a sorted set in a listpack may be out of order.
+#[test]
+fn large_collections_of_known_versions_are_the_same_for_valkey() {
+    let same: [&[u8]; 5] = [
+        b"\x00\x01v",
+        b"\x02\x01\x01m",
+        b"\x04\x01\x01f\x01v",
+        b"\x05\x01\x01m\x00\x00\x00\x00\x00\x00\xf8?",
+        b"\x12\x01\x02\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff",
+    ];
+    for body in same {
+        for (version, is_same) in [(9, true), (11, true), (12, false), (80, true), (81, false)] {
+            let payload = sealed(body, version);
+            assert!(version == 12 || restore(&payload, ReadOptions::default()).is_ok(), "{body:?}");
+            assert_eq!(is_same_for_valkey(&payload), is_same, "{body:?} {version}");
+        }
+    }
+    let listpack = b"\x11\x11\x11\x00\x00\x00\x04\x00\x81a\x02\x09\x01\x81b\x02\x02\x01\xff";
+    assert!(restore(&sealed(listpack, 80), ReadOptions::default()).is_ok());
+    assert!(!is_same_for_valkey(&sealed(listpack, 80)));
+    // What would not be the same is refused: a member or a field twice, a score that is none, a node whose
+    // count is not that of its elements.
+    let refused: [&[u8]; 4] = [
+        b"\x02\x02\x01m\x01m",
+        b"\x04\x02\x01f\x01v\x01f\x01w",
+        b"\x05\x01\x01m\x00\x00\x00\x00\x00\x00\xf8\x7f",
+        b"\x12\x01\x02\x0d\x0d\x00\x00\x00\x03\x00\x81a\x02\x81b\x02\xff",
+    ];
+    for body in refused {
+        assert!(restore(&sealed(body, 80), ReadOptions::default()).is_err(), "{body:?}");
+    }
+}

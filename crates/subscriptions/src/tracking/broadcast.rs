@@ -1,0 +1,231 @@
+//! Invalidations of prefixes (CLIENT TRACKING BCAST) that are under way: what has changed was taken, and is
+//! told in slices.
+//!
+//! The work is clients × names × patterns of their users: all three are numbers that others choose. So the
+//! names below a prefix are told in pieces. Of a piece each user's rights are asked once and not for each
+//! of its clients; nothing of a piece is told to a client before all of it is judged.
+//!
+//! Invariants: (1) a client is told the pieces of a prefix one after the other, and what has changed later
+//! after all of them; (2) a view is of a user as it was defined when the view began: where a client's user is
+//! another since, the client has another view; (3) whatever is left is freed in slices.
+
+use sluice_acl::User;
+use sluice_base::{SessionKey, heap};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::tracking::prefixes::{Broadcast, ChangedKey, TakenChanges};
+use crate::tracking::table::Tracker;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub struct BroadcastsUnderWay {
+    changed: Vec<ChangedKey>,
+    waiting: VecDeque<Broadcast>,
+    /// Keys of the first of these that were told.
+    told_keys: usize,
+    /// Bytes of all of these, about.
+    bytes: usize,
+    piece: Option<Box<BroadcastPiece>>,
+    /// Changes that were told or given up, to be freed in slices.
+    remains: Vec<TakenChanges>,
+}
+
+/// Some names below a prefix, told to one client after the other.
+#[derive(Debug)]
+pub struct BroadcastPiece {
+    /// Indexes of the keys, in the order of their names.
+    keys: Vec<u32>,
+    /// Clients that have written one of them. Sorted.
+    writers: Vec<SessionKey>,
+    /// The last client that was told.
+    pub told: Option<Tracker>,
+    /// By the address of the user.
+    views: BTreeMap<usize, NameView>,
+    /// The view that is being made.
+    unfinished: Option<ViewId>,
+}
+
+/// The names of a piece that a user may read.
+#[derive(Debug)]
+struct NameView {
+    /// Keeps the address from being another user's.
+    user: Arc<User>,
+    /// Names that were judged.
+    judged: usize,
+    /// A bit for each name.
+    visible: [u64; PIECE_KEYS_MAX / 64],
+}
+
+/// Which names of a piece a client sees: all, or those of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ViewId(Option<usize>);
+
+impl ViewId {
+    /// All names.
+    pub const WHOLE: ViewId = ViewId(None);
+}
+
+impl BroadcastsUnderWay {
+    /// Whether nothing is left to be told or freed.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.changed.is_empty() && self.remains.is_empty()
+    }
+
+    /// Bytes that the allocator has given, about. O(what remains and views).
+    pub fn footprint(&self) -> usize {
+        let piece = self.piece.as_deref().map_or(0, |piece| {
+            heap::boxed::<BroadcastPiece>()
+                + heap::vec(&piece.keys)
+                + heap::vec(&piece.writers)
+                + heap::tree::<usize, NameView>(piece.views.len())
+        });
+        self.bytes + self.remains.iter().map(|taken| taken.bytes).sum::<usize>() + piece
+    }
+
+    /// Begins to tell what was taken; nothing else is under way.
+    pub fn begin(&mut self, taken: TakenChanges) {
+        debug_assert!(self.is_idle(), "what is under way is told first");
+        (self.waiting, self.changed, self.bytes) = (taken.broadcasts, taken.changed, taken.bytes);
+        self.next_piece();
+    }
+
+    /// Gives up what is under way, and what was taken: clients drop all copies.
+    pub fn give_up(&mut self, taken: TakenChanges) {
+        self.end();
+        self.remains.push(taken);
+    }
+
+    /// What is told now: a prefix, a piece of its names, and all keys.
+    pub fn current(&mut self) -> Option<(&Broadcast, &mut BroadcastPiece, &[ChangedKey])> {
+        Some((self.waiting.front()?, self.piece.as_deref_mut()?, &self.changed))
+    }
+
+    /// All clients were told the piece.
+    pub fn end_piece(&mut self) {
+        self.told_keys += self.piece.take().map_or(0, |piece| piece.keys.len());
+        self.next_piece();
+    }
+
+    fn next_piece(&mut self) {
+        if self.waiting.front().is_some_and(|of| of.keys.len() <= self.told_keys) {
+            self.waiting.pop_front();
+            self.told_keys = 0;
+        }
+        match self.waiting.front() {
+            None => self.end(),
+            Some(of) => {
+                let piece = BroadcastPiece::first_of(&of.keys[self.told_keys..], &self.changed);
+                self.piece = Some(Box::new(piece));
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.piece = None;
+        self.told_keys = 0;
+        self.remains.push(TakenChanges {
+            broadcasts: std::mem::take(&mut self.waiting),
+            changed: std::mem::take(&mut self.changed),
+            bytes: std::mem::take(&mut self.bytes),
+        });
+    }
+
+    /// Frees a part of what remains. False where nothing does.
+    pub fn free_some(&mut self) -> bool {
+        let Some(taken) = self.remains.last_mut() else { return false };
+        taken.changed.truncate(taken.changed.len().saturating_sub(FREED_AT_ONCE));
+        taken.broadcasts.truncate(taken.broadcasts.len().saturating_sub(FREED_AT_ONCE));
+        if taken.changed.is_empty() && taken.broadcasts.is_empty() {
+            self.remains.pop();
+        }
+        true
+    }
+}
+
+impl BroadcastPiece {
+    /// The first of these keys, as many as are told at once.
+    fn first_of(keys: &[u32], changed: &[ChangedKey]) -> BroadcastPiece {
+        let mut bytes = 0;
+        let fits = |at: &&u32| {
+            let is_first = bytes == 0;
+            bytes += changed[**at as usize].name.len() + 1;
+            is_first || bytes <= PIECE_BYTES_MAX
+        };
+        let mut keys: Vec<u32> = keys.iter().take(PIECE_KEYS_MAX).take_while(fits).copied().collect();
+        keys.sort_unstable_by(|a, b| changed[*a as usize].name.cmp(&changed[*b as usize].name));
+        let mut writers: Vec<SessionKey> =
+            keys.iter().filter_map(|at| changed[*at as usize].writer).collect();
+        writers.sort_unstable();
+        writers.dedup();
+        BroadcastPiece { keys, writers, told: None, views: BTreeMap::new(), unfinished: None }
+    }
+
+    /// Whether a client has written one of the keys, and nobody else that key.
+    pub fn has_written(&self, client: SessionKey) -> bool {
+        self.writers.binary_search(&client).is_ok()
+    }
+
+    /// The view of a user; `None` where it is not whole yet: [`BroadcastPiece::judge_some`] goes on with it.
+    pub fn view_of(&mut self, user: &Arc<User>) -> Option<ViewId> {
+        if user.allows_all() {
+            return Some(ViewId::WHOLE);
+        }
+        let id = Arc::as_ptr(user).addr();
+        let of_all = self.keys.len();
+        let view = self.views.entry(id).or_insert_with(|| match user.may_read_every_key() {
+            true => NameView { user: Arc::clone(user), judged: of_all, visible: [u64::MAX; _] },
+            false => NameView { user: Arc::clone(user), judged: 0, visible: [0; _] },
+        });
+        if view.judged == of_all {
+            return Some(ViewId(Some(id)));
+        }
+        self.unfinished = Some(ViewId(Some(id)));
+        None
+    }
+
+    /// Asks the rights of a user for some more names of the view that is being made. False where none is.
+    pub fn judge_some(&mut self, changed: &[ChangedKey]) -> bool {
+        let Some(ViewId(Some(id))) = self.unfinished else { return false };
+        let Some(view) = self.views.get_mut(&id) else { return false };
+        let until = (view.judged + JUDGED_AT_ONCE).min(self.keys.len());
+        for at in view.judged..until {
+            let key = &changed[self.keys[at] as usize];
+            let is_visible = view.user.may_read_key(&key.name, key.databases());
+            view.visible[at / 64] |= u64::from(is_visible) << (at % 64);
+        }
+        view.judged = until;
+        if until == self.keys.len() {
+            self.unfinished = None;
+        }
+        true
+    }
+
+    /// The names of a view, without those that `but_of` has written alone.
+    pub fn names<'c>(
+        &self,
+        view: ViewId,
+        but_of: Option<SessionKey>,
+        changed: &'c [ChangedKey],
+    ) -> Vec<&'c [u8]> {
+        let visible = view.0.and_then(|id| self.views.get(&id)).map(|view| &view.visible);
+        let is_visible = |at: usize| visible.is_none_or(|bits| bits[at / 64] >> (at % 64) & 1 != 0);
+        let keys = self.keys.iter().enumerate().filter(|(at, _)| is_visible(*at));
+        let keys = keys.map(|(_, key)| &changed[*key as usize]);
+        keys.filter(|key| but_of.is_none() || key.writer != but_of).map(|key| &*key.name).collect()
+    }
+}
+
+/// Names of a piece: an array has no more.
+const PIECE_KEYS_MAX: usize = 1024;
+
+/// Bytes of the names of a piece, but for one name that is longer.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+
+/// Names that are judged for a user between two looks at the clock: a name may be long, and a user may have
+/// many patterns.
+const JUDGED_AT_ONCE: usize = 16;
+
+/// Names, and prefixes, that are freed between two looks at the clock.
+const FREED_AT_ONCE: usize = 1024;
