@@ -1,8 +1,8 @@
 //! How clients are told what has changed below their prefixes: in slices, between two units.
 
-use crate::host::process::Process;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::SessionKey;
+use sluice_control::process::Process;
 use sluice_subscriptions::tracking::TrackingMode;
 use sluice_subscriptions::tracking::broadcast::{BroadcastsUnderWay, ViewId};
 use sluice_subscriptions::tracking::table::Tracker;

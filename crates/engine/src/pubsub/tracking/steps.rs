@@ -10,7 +10,6 @@ use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
-use sluice_acl::User;
 use sluice_base::{Now, SessionKey};
 use sluice_command::{Flags, Spec};
 use sluice_commands::Args;
@@ -21,7 +20,6 @@ use sluice_keyspace::{Key, Keyspace};
 use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_scripts::shebang::runs_script;
 use sluice_session::{Closing, Session, Sessions};
-use sluice_subscriptions::tracking::prefixes::ChangedKey;
 use sluice_subscriptions::tracking::table::Row;
 use sluice_subscriptions::tracking::{HeldBack, Redirect, TrackingMode};
 
