@@ -1,5 +1,6 @@
 //! Addresses of nodes, and names beside the id.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -102,6 +103,35 @@ impl Default for NodeLabels {
             client_port: 0,
             client_tls_port: 0,
         }
+    }
+}
+
+/// A client that asks for addresses of nodes, as far as the answer depends on the client (S-52, S-53).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskingClient {
+    /// Whether the client's own address is IPv6. Without a connection: no.
+    pub is_ipv6: bool,
+    /// Whether the client came by TLS. Without a connection: as `tls-cluster` says.
+    pub is_tls: bool,
+}
+
+impl AskingClient {
+    /// The address of a node for this client: the announced one of the client's family, else that of the bus.
+    pub fn ip<'a>(&self, address: &'a NodeAddress, labels: &NodeLabels) -> Cow<'a, str> {
+        let announced = match self.is_ipv6 {
+            true => labels.client_ipv6.map(|ip| ip.to_string()),
+            false => labels.client_ipv4.map(|ip| ip.to_string()),
+        };
+        announced.map_or(Cow::Borrowed(&*address.ip), Cow::Owned)
+    }
+
+    /// The port of a node for this client: the announced one of the client's transport, else the node's.
+    pub fn port(&self, address: &NodeAddress, labels: &NodeLabels) -> u16 {
+        let (announced, own) = match self.is_tls {
+            true => (labels.client_tls_port, address.tls_port),
+            false => (labels.client_port, address.tcp_port),
+        };
+        if announced != 0 { announced } else { own }
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::address::{IpText, NodeAddress, Seen};
 use crate::link::DialTarget;
 use crate::machine::{ClusterMachine, log};
-use crate::node::{CANDIDATES_MAX, NodeIx, NodeStanding};
+use crate::node::{CANDIDATES_MAX, LinkOut, NodeIx, NodeStanding};
 use crate::output::{ClusterOutput, RoleChange, Synchronisation};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,11 +30,27 @@ pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
 }
 
 /// A node answered at a candidate: that is its address from now on, and the link stays.
-pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, ip: &IpText) {
-    let address = &m.table.node(ix).place.address;
-    let new = NodeAddress { ip: Arc::clone(ip), ..address.clone() };
-    let old = replace(m, ix, new);
+pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress) {
+    let old = replace(m, ix, address);
     report(m, ix, &old);
+}
+
+/// Others say that a node, silent here, is healthy at another address (G-10 item 5): a candidate, which is
+/// dialled next. The answer of the node itself makes the candidate the address.
+pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
+    let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
+    let node = m.table.node_mut(ix);
+    let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > patience / 2);
+    if !is_silent && !node.is_without_address() && node.place.link_out != LinkOut::None {
+        return;
+    }
+    let candidates = &mut node.place.candidates;
+    if !add(&mut candidates.addresses, seen.owned()) {
+        return;
+    }
+    candidates.turn = candidates.addresses.len();
+    candidates.failing_since = Some(now.saturating_sub(patience + 1));
+    m.drop_link_out(ix);
 }
 
 fn replace(m: &mut ClusterMachine, ix: NodeIx, new: NodeAddress) -> NodeAddress {
@@ -46,10 +62,11 @@ fn replace(m: &mut ClusterMachine, ix: NodeIx, new: NodeAddress) -> NodeAddress 
     let candidates = &mut node.place.candidates;
     candidates.turn = 0;
     candidates.failing_since = None;
-    if !old.ip.is_empty() && old.ip != node.place.address.ip {
-        let (ip, now) = (Arc::clone(&old.ip), Arc::clone(&node.place.address.ip));
-        candidates.ips.retain(|candidate| *candidate != now);
-        add(&mut candidates.ips, ip);
+    candidates.lost = None;
+    let place = &mut node.place;
+    place.candidates.addresses.retain(|candidate| !is_same_place(candidate, &place.address));
+    if !is_same_place(&old, &place.address) {
+        add(&mut place.candidates.addresses, old.clone());
     }
     old
 }
@@ -74,55 +91,69 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, old: &NodeAddress) {
     m.reconsider();
 }
 
-/// Adds a candidate; the oldest makes room.
-fn add(ips: &mut Vec<IpText>, ip: IpText) {
-    if ip.is_empty() || ips.contains(&ip) {
-        return;
-    }
-    if ips.len() >= CANDIDATES_MAX {
-        ips.remove(0);
-    }
-    ips.push(ip);
+/// Whether two addresses lead to one listener of the bus.
+fn is_same_place(one: &NodeAddress, other: &NodeAddress) -> bool {
+    (&one.ip, one.bus_port) == (&other.ip, other.bus_port)
 }
 
-/// A name has addresses.
+/// Adds a candidate; the oldest makes room. Whether it is a new one that can be dialled.
+fn add(addresses: &mut Vec<NodeAddress>, address: NodeAddress) -> bool {
+    let is_known = addresses.iter().any(|candidate| is_same_place(candidate, &address));
+    if address.ip.is_empty() || address.bus_port == 0 || is_known {
+        return false;
+    }
+    if addresses.len() >= CANDIDATES_MAX {
+        addresses.remove(0);
+    }
+    addresses.push(address);
+    true
+}
+
+/// A name has addresses: candidates, with the ports that the node had.
 pub(crate) fn resolved(m: &mut ClusterMachine, ix: NodeIx, addresses: &[IpAddr]) {
     let place = &mut m.table.node_mut(ix).place;
+    let ports = match &place.candidates.lost {
+        Some(lost) if place.address.bus_port == 0 => lost.clone(),
+        _ => place.address.clone(),
+    };
     for ip in addresses.iter().take(CANDIDATES_MAX) {
-        let ip = text(*ip);
-        if ip != place.address.ip {
-            add(&mut place.candidates.ips, ip);
+        let address = NodeAddress { ip: text(*ip), ..ports.clone() };
+        if !is_same_place(&address, &place.address) {
+            add(&mut place.candidates.addresses, address);
         }
     }
 }
 
 /// A node's answer came from somebody else, at an address that was a candidate alone.
-pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, ip: &IpText) {
+pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeAddress) {
     let candidates = &mut m.table.node_mut(ix).place.candidates;
-    candidates.ips.retain(|candidate| candidate != ip);
+    candidates.addresses.retain(|candidate| !is_same_place(candidate, address));
     candidates.turn = 0;
 }
 
-/// Which address of a node is dialled next. The announced one alone, until it has failed for T.
-pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> (DialTarget, IpText) {
+/// The address of a node that is dialled next, and the port. The announced one alone, until it has failed for
+/// T; then every known address in turn.
+pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = m.settings.node_timeout_ms;
     let place = &mut m.table.node_mut(ix).place;
-    let announced = Arc::clone(&place.address.ip);
     let candidates = &mut place.candidates;
-    let failing = candidates.failing_since.is_some_and(|since| now - since > patience);
-    if !failing || candidates.ips.is_empty() {
-        return (DialTarget::AnnouncedLabels, announced);
+    let is_failing = candidates.failing_since.is_some_and(|since| now.saturating_sub(since) > patience);
+    let count = if is_failing { candidates.addresses.len() } else { 0 };
+    let mut turn = candidates.turn % (count + 1);
+    if turn == 0 && place.address.ip.is_empty() && count > 0 {
+        turn = 1;
     }
-    let turn = candidates.turn % (candidates.ips.len() + 1);
     candidates.turn = turn + 1;
-    match turn.checked_sub(1) {
-        None => (DialTarget::AnnouncedLabels, announced),
+    let (target, address) = match turn.checked_sub(1) {
+        None => (DialTarget::AnnouncedLabels, &place.address),
         Some(at) => {
-            let ip = Arc::clone(&candidates.ips[at]);
-            (DialTarget::Candidate(Arc::clone(&ip)), ip)
+            let candidate = &candidates.addresses[at];
+            (DialTarget::Candidate(candidate.clone()), candidate)
         }
-    }
+    };
+    let can_be_dialled = !address.ip.is_empty() && address.bus_port != 0;
+    can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
 /// Notes for each node whether it answers, and asks for its name's addresses where it has not for T (at most

@@ -7,7 +7,7 @@ use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::manual;
 use crate::meet;
-use crate::node::{LinkOut, NodeHealth, NodeIx};
+use crate::node::{LinkOut, Ms, NodeHealth, NodeIx};
 use crate::output::{ClusterOutput, ClusterState};
 use crate::send;
 use crate::settings::Switch;
@@ -37,19 +37,41 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
         ping_at_random(m);
     }
     let mut has_suspects = false;
+    let mut suspicion_at = None;
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
         if ix != m.table.my_ix() {
             contact(m, ix);
             has_suspects |= m.table.node(ix).health == NodeHealth::PFail;
+            suspicion_at = earlier(suspicion_at, failure::suspicion_at(m, ix));
         }
     }
+    m.cron.suspicion_at = suspicion_at;
     manual::tick(m);
     voter::regain(m);
     if has_suspects || m.cluster.state == ClusterState::Fail {
         m.todo.evaluate = true;
     }
     warn_if_unsure(m);
+}
+
+fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
+    one.into_iter().chain(other).min()
+}
+
+/// The moment of [`crate::Cluster::deadline`]: nodes that are silent for T are suspected, and the cluster's
+/// state is evaluated, without the cron (F-26).
+pub(crate) fn expired(m: &mut ClusterMachine) {
+    let mut suspicion_at = None;
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position).filter(|ix| *ix != m.table.my_ix()) else { continue };
+        if !m.table.node(ix).is_handshake() && !m.table.node(ix).is_without_address() {
+            failure::suspect(m, ix);
+            suspicion_at = earlier(suspicion_at, failure::suspicion_at(m, ix));
+        }
+    }
+    m.cron.suspicion_at = suspicion_at;
+    m.todo.evaluate = true;
 }
 
 /// Dials of this cron to nodes that were dialled a moment ago and do not dial back (G-2).
@@ -75,8 +97,7 @@ fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
 fn dial(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     let now = m.time.now;
     let node = m.table.node(ix);
-    let is_nowhere = node.is_without_address() && node.place.candidates.ips.is_empty();
-    if is_nowhere || (node.place.address.ip.is_empty() && node.place.candidates.ips.is_empty()) {
+    if node.place.address.ip.is_empty() && node.place.candidates.addresses.is_empty() {
         return;
     }
     let pause = m.settings.node_timeout_ms / 20;
@@ -87,11 +108,7 @@ fn dial(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
         }
         *budget -= 1;
     }
-    let (target, ip) = addresses::next_target(m, ix);
-    let port = m.table.node(ix).place.address.bus_port;
-    if ip.is_empty() || port == 0 {
-        return;
-    }
+    let Some((target, ip, port)) = addresses::next_target(m, ix) else { return };
     let link = m.links.insert(BusLink {
         kind: LinkKind::Out { node: ix, target },
         since: now,
@@ -101,6 +118,7 @@ fn dial(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
         pong_at: None,
         queue: SendQueue::default(),
         inbox: ReceiveBuffer::default(),
+        kept: 0,
     });
     let node = m.table.node_mut(ix);
     node.place.link_out = LinkOut::Dialling(link);

@@ -3,7 +3,7 @@
 use crate::health;
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, log};
-use crate::node::{FailOrigin, FailureReport, NodeHealth, NodeIx};
+use crate::node::{FailOrigin, FailureReport, Ms, NodeHealth, NodeIx};
 use crate::send;
 
 /// Suspects a node that has not answered for T (F-1). Called for each node by the cron.
@@ -22,6 +22,16 @@ pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     } else {
         log!(m, Debug, "NODE {} possibly failing.", m.name(ix));
     }
+}
+
+/// When a node that owes an answer is to be suspected; `None` for others.
+pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
+    let node = m.table.node(ix);
+    if !node.is_up() || node.is_handshake() || node.is_without_address() {
+        return None;
+    }
+    let since = node.clocks.ping_sent?.max(node.clocks.data_received);
+    since.checked_add(m.settings.node_timeout_ms)?.checked_add(1)
 }
 
 /// What gossip says of a node's health (G-10 item 3): `bad` of a voter is a report; a good word takes the

@@ -85,7 +85,7 @@ fn known(m: &mut ClusterMachine, sender: NodeIx, ix: NodeIx, entry: &GossipEntry
         pong_by_hearsay(m, ix, entry);
     } else if !node.is_up() && !node.place.address.is(&seen(m, entry)) {
         let seen = seen(m, entry);
-        addresses::take(m, ix, &seen);
+        addresses::heard(m, ix, &seen);
     }
 }
 

@@ -90,12 +90,16 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
     }
 }
 
-/// When an evaluation is due without any other event: the ends of the delays (F-21, F-23).
+/// The next moment at which something is due without any other event: the ends of the delays (F-21, F-23),
+/// and of a node's time to answer (F-26).
 pub(crate) fn deadline(m: &ClusterMachine) -> Option<u64> {
-    if m.cluster.state == ClusterState::Ok || !m.table.me().is_primary() {
-        return None;
-    }
-    let start = m.cluster.first.map(|first| first + WRITABLE_DELAY_MS);
-    let rejoin = m.cluster.last_minority.map(|at| at + m.settings.node_timeout_ms.clamp(500, 5_000));
-    start.into_iter().chain(rejoin).filter(|at| *at > m.time.now).min()
+    let delays = match m.cluster.state == ClusterState::Fail && m.table.me().is_primary() {
+        true => {
+            let start = m.cluster.first.map(|first| first + WRITABLE_DELAY_MS);
+            let rejoin = m.cluster.last_minority.map(|at| at + m.settings.node_timeout_ms.clamp(500, 5_000));
+            [start, rejoin]
+        }
+        false => [None, None],
+    };
+    delays.into_iter().chain([m.cron.suspicion_at]).flatten().filter(|at| *at > m.time.now).min()
 }

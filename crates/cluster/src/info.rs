@@ -1,5 +1,6 @@
 //! What is shown of the machine: CLUSTER INFO, LINKS, NODES, and the file's text.
 
+use crate::address::AskingClient;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link::LinkKind;
 use crate::link_key::LinkKey;
@@ -8,6 +9,7 @@ use crate::node::{ClusterNode, LinkOut, NodeHealth, NodeIx, NodeRole};
 use crate::output::{BusLane, ClusterState};
 use crate::slots::HashSlot;
 use crate::statistics::Statistics;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// The numbers of CLUSTER INFO (V-1), and ours (V-6).
@@ -115,10 +117,10 @@ pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: u
 }
 
 /// The lines of all nodes as CLUSTER NODES shows them (N-14).
-pub(crate) fn nodes_text(m: &ClusterMachine) -> String {
+pub(crate) fn nodes_text(m: &ClusterMachine, client: AskingClient) -> String {
     let mut text = TextBytes::default();
     for (ix, node) in m.table.iter() {
-        line(m, &mut text, ix, node, LineReader::Client);
+        line(m, &mut text, ix, node, LineReader::Client(client));
     }
     String::from_utf8_lossy(&text.0).into_owned()
 }
@@ -153,14 +155,18 @@ impl std::fmt::Write for TextBytes {
 /// For whom a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineReader {
-    Client,
+    Client(AskingClient),
     File,
 }
 
 fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode, reader: LineReader) {
-    let address = &node.place.address;
-    let _ = write!(text, "{} {}:{}@{}", node.id, address.ip, address.tcp_port, address.bus_port);
-    let host = &node.place.labels.host_name;
+    let (address, labels) = (&node.place.address, &node.place.labels);
+    let (ip, port) = match reader {
+        LineReader::Client(client) => (client.ip(address, labels), client.port(address, labels)),
+        LineReader::File => (Cow::Borrowed(&*address.ip), address.tcp_port),
+    };
+    let _ = write!(text, "{} {ip}:{port}@{}", node.id, address.bus_port);
+    let host = &labels.host_name;
     if reader == LineReader::File || !host.is_empty() {
         let _ = write!(text, ",{host}");
     }

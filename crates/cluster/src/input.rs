@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub enum ClusterInput<'a> {
     /// The cron: every 100 ms. Late and missing ones are normal.
     Tick,
+    /// The moment of [`crate::Cluster::deadline`]. One that comes early changes nothing.
+    Deadline,
     /// A dialled connection is made.
     Connected { link: LinkKey },
     /// Bytes of a link, split anywhere.

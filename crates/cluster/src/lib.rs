@@ -49,7 +49,7 @@ pub mod text;
 mod voter;
 pub mod wire;
 
-pub use address::{BusTransport, IpText, NodeAddress, NodeLabels};
+pub use address::{AskingClient, BusTransport, IpText, NodeAddress, NodeLabels};
 pub use conf::StartRefused;
 pub use durable::SaveCounts;
 pub use fuzz::{fuzz_bus_packets, fuzz_nodes_conf};
@@ -68,7 +68,7 @@ pub use slots::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};
 pub use statistics::Statistics;
 pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
 
-use link::{BusLink, LinkKind, SendQueue};
+use link::{BusLink, DialTarget, LinkKind, SendQueue};
 use machine::{ClusterMachine, Epochs, StepTime, log};
 use node::{ClusterNode, NodeRole};
 use sluice_base::{Now, Rng};
@@ -189,10 +189,11 @@ impl Cluster {
             pong_at: None,
             queue: SendQueue::default(),
             inbox: ReceiveBuffer::default(),
+            kept: 0,
         }))
     }
 
-    /// When a step is wanted although nothing happens, beside the cron.
+    /// When [`ClusterInput::Deadline`] is wanted, if nothing happens before. O(1).
     pub fn deadline(&self) -> Option<Ms> {
         health::deadline(&self.machine)
     }
@@ -223,15 +224,22 @@ impl Cluster {
         self.machine.statistics = Statistics::default();
     }
 
-    /// What `CLUSTER NODES` shows of every node, and the text of `nodes.conf` but for its epochs.
+    /// What `CLUSTER NODES` shows of every node to somebody without a connection.
     pub fn nodes_text(&self) -> String {
-        info::nodes_text(&self.machine)
+        let is_tls = self.machine.settings.transport == BusTransport::Tls;
+        self.nodes_text_for(AskingClient { is_ipv6: false, is_tls })
+    }
+
+    /// What `CLUSTER NODES` shows of every node to a client (N-14).
+    pub fn nodes_text_for(&self, client: AskingClient) -> String {
+        info::nodes_text(&self.machine, client)
     }
 
     fn handle(&mut self, input: &ClusterInput<'_>) {
         let m = &mut self.machine;
         match *input {
             ClusterInput::Tick => cron::tick(m),
+            ClusterInput::Deadline => cron::expired(m),
             ClusterInput::Connected { link } => cron::connected(m, link),
             ClusterInput::ReceivedMessage { link, bytes } => receive::bytes(m, link, bytes),
             ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),
@@ -265,8 +273,12 @@ impl Cluster {
     /// A dial that failed in the call starts the clock of suspicion (G-3).
     fn dial_failed(&mut self, key: LinkKey, moment: DialMoment) {
         let m = &mut self.machine;
-        let Some(LinkKind::Out { node, .. }) = m.links.get(key).map(|link| &link.kind) else { return };
+        let Some(LinkKind::Out { node, target }) = m.links.get(key).map(|link| &link.kind) else { return };
         let ix = *node;
+        let address = match target {
+            DialTarget::AnnouncedLabels => m.table.node(ix).place.address.clone(),
+            DialTarget::Candidate(address) => address.clone(),
+        };
         m.unlink(key);
         let now = m.time.now;
         match moment {
@@ -274,7 +286,6 @@ impl Cluster {
                 m.table.node_mut(ix).clocks.ping_sent.get_or_insert(now);
             }
             DialMoment::Later => {
-                let address = &m.table.node(ix).place.address;
                 log!(
                     m,
                     Verbose,

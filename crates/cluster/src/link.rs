@@ -3,7 +3,7 @@
 //! Invariants: (1) a key is never given out twice, so that a late input about a closed link finds nothing;
 //! (2) a link out has a node for as long as it lives.
 
-use crate::address::IpText;
+use crate::address::{IpText, NodeAddress};
 use crate::link_key::LinkKey;
 use crate::node::{Ms, NodeIx};
 use crate::output::BusLane;
@@ -24,7 +24,7 @@ pub(crate) enum LinkKind {
 pub(crate) enum DialTarget {
     AnnouncedLabels,
     /// An address that may be the node's (G-23).
-    Candidate(IpText),
+    Candidate(NodeAddress),
 }
 
 /// One connection.
@@ -43,6 +43,8 @@ pub(crate) struct BusLink {
     pub(crate) queue: SendQueue,
     /// Bytes of a message that is not whole. SlotsTaken out while its messages are handled.
     pub(crate) inbox: ReceiveBuffer,
+    /// Bytes of `inbox` that count against the sum of all links.
+    pub(crate) kept: usize,
 }
 
 /// Messages that were handed out for a link and are not written yet.
@@ -51,7 +53,8 @@ pub(crate) struct SendQueue {
     /// Bytes of each message that are left to write, and the message's memory: the control lane's, then the
     /// published ones.
     lanes: [VecDeque<(usize, usize)>; 2],
-    memory: usize,
+    /// Memory of the messages of each lane.
+    memory: [usize; 2],
 }
 
 /// Memory of a queue without a message, as the reference counts (G-30).
@@ -64,7 +67,7 @@ impl SendQueue {
     pub(crate) fn push(&mut self, bytes: usize, allocated: usize, lane: BusLane) {
         let memory = allocated + MESSAGE_OVERHEAD_BYTES;
         self.lanes[lane as usize].push_back((bytes, memory));
-        self.memory += memory;
+        self.memory[lane as usize] += memory;
     }
 
     /// Takes off what was written of a lane.
@@ -77,14 +80,20 @@ impl SendQueue {
             if *left > 0 {
                 return;
             }
-            self.memory -= *memory;
+            self.memory[lane as usize] -= *memory;
             messages.pop_front();
         }
     }
 
     /// Bytes of memory, as `send-buffer-allocated` and the limit count them (G-30, G-31).
     pub(crate) fn memory(&self) -> usize {
-        QUEUE_BASE_BYTES + self.memory
+        QUEUE_BASE_BYTES + self.memory[0] + self.memory[1]
+    }
+
+    /// Whether a lane has room for a message of `bytes`. A message that waits alone always fits.
+    pub(crate) fn has_room(&self, bytes: usize, lane: BusLane, limit: u64) -> bool {
+        let memory = self.memory[lane as usize];
+        memory == 0 || (memory + bytes) as u64 <= limit
     }
 }
 
@@ -108,6 +117,8 @@ pub(crate) struct Links {
     places: Vec<(u32, Option<Box<BusLink>>)>,
     free: Vec<u32>,
     live: usize,
+    /// The sum of what the links keep.
+    kept: usize,
 }
 
 impl Links {
@@ -138,11 +149,32 @@ impl Links {
         let place = self.places.get_mut(key.index as usize).filter(|place| place.0 == key.generation)?;
         let link = place.1.take()?;
         self.live -= 1;
+        self.kept -= link.kept;
         if let Some(next) = place.0.checked_add(1) {
             place.0 = next;
             self.free.push(key.index);
         }
         Some(*link)
+    }
+
+    /// Gives a link its buffer back after its bytes were handled.
+    pub(crate) fn keep(&mut self, key: LinkKey, inbox: ReceiveBuffer) {
+        let kept = inbox.kept();
+        let Some(link) = self.get_mut(key) else { return };
+        let before = std::mem::replace(&mut link.kept, kept);
+        link.inbox = inbox;
+        self.kept = self.kept - before + kept;
+    }
+
+    /// Bytes that all links keep of messages that are not whole, without those for subscribers.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// The link without a node that keeps the most.
+    pub(crate) fn fullest_stranger(&self) -> Option<LinkKey> {
+        let strangers = self.iter().filter(|(_, link)| link.node().is_none() && link.kept > 0);
+        strangers.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
     }
 
     /// How many links there are.

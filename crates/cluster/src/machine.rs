@@ -135,6 +135,8 @@ pub(crate) struct VotingRights {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CronMemory {
     pub(crate) rounds: u64,
+    /// When the first of the nodes that owe an answer is to be suspected (F-26).
+    pub(crate) suspicion_at: Option<Ms>,
     /// Room for the draws of gossip, kept between messages.
     pub(crate) draws: Vec<NodeIx>,
     /// Room for gossip and for a message while they are made.

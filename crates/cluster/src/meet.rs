@@ -120,8 +120,8 @@ pub(crate) fn is_somebody_else(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx)
         Some(LinkKind::Out { target, .. }) => target.clone(),
         _ => return,
     };
-    if let DialTarget::Candidate(ip) = target {
-        addresses::drop_candidate(m, ix, &ip);
+    if let DialTarget::Candidate(address) = target {
+        addresses::drop_candidate(m, ix, &address);
         m.close(key);
         return;
     }
@@ -139,9 +139,9 @@ pub(crate) fn is_somebody_else(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx)
     let id = node.id;
     let node = m.table.node_mut(ix);
     node.standing = NodeStanding::NoAddr;
-    // The ip is kept to be tried again with those that the node's name has.
-    let ip = std::mem::replace(&mut node.place.address, crate::address::NodeAddress::none()).ip;
-    log!(m, Debug, "Node {id} is not at {ip} any more");
+    let lost = std::mem::replace(&mut node.place.address, crate::address::NodeAddress::none());
+    log!(m, Debug, "Node {id} is not at {} any more", lost.ip);
+    m.table.node_mut(ix).place.candidates.lost = Some(lost);
     m.close(key);
     m.reconsider();
     m.save();

@@ -5,7 +5,7 @@
 //! of the last pong, which is shown; (3) an index of a node is valid until the node is deleted, and the table
 //! takes every index of a deleted node out of the others.
 
-use crate::address::{IpText, NodeAddress, NodeLabels};
+use crate::address::{NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link_key::LinkKey;
 use crate::slots::SlotSet;
@@ -125,7 +125,9 @@ pub(crate) struct Marks {
 /// Addresses to try for a node whose announced one does not answer (G-23).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
-    pub(crate) ips: Vec<IpText>,
+    pub(crate) addresses: Vec<NodeAddress>,
+    /// The address at which somebody else was found (G-16): its ports count for addresses that come without.
+    pub(crate) lost: Option<NodeAddress>,
     /// Which is dialled next: 0 for the announced address, `n` for candidate `n - 1`.
     pub(crate) turn: usize,
     /// When the announced address was first found not to answer.

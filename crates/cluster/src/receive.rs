@@ -27,6 +27,8 @@ use sluice_base::Bytes;
 
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
+/// Bytes that all links may keep of messages which are not whole, without those for subscribers.
+pub(crate) const KEPT_MAX: usize = 64 << 20;
 /// Flags of a header that are taken as what the sender can do.
 const CAPABILITIES: u16 = NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0;
 
@@ -57,8 +59,26 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
             return;
         }
     }
-    if let Some(link) = m.links.get_mut(key) {
-        link.inbox = inbox;
+    m.links.keep(key, inbox);
+    limit_kept(m, key);
+}
+
+/// Closes links while all together keep too much: links without a node first, then the last one that was
+/// heard.
+fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
+    while m.links.kept() > KEPT_MAX {
+        let key = m.links.fullest_stranger().unwrap_or(last);
+        let peer = peer_of(m, key);
+        log!(
+            m,
+            Warning,
+            "Closing the link of {peer}: all links together keep too much of unfinished messages."
+        );
+        m.statistics.buffer_limit_exceeded += 1;
+        m.close(key);
+        if key == last {
+            return;
+        }
     }
 }
 
@@ -152,7 +172,7 @@ fn peer_of(m: &ClusterMachine, key: LinkKey) -> IpText {
         Some(LinkKind::In { peer, .. }) => IpText::clone(peer),
         Some(LinkKind::Out { node, target }) => match target {
             DialTarget::AnnouncedLabels => IpText::clone(&m.table.node(*node).place.address.ip),
-            DialTarget::Candidate(ip) => IpText::clone(ip),
+            DialTarget::Candidate(address) => IpText::clone(&address.ip),
         },
         None => "".into(),
     }
@@ -307,9 +327,9 @@ fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     if let Some(link) = m.links.get_mut(key) {
         link.pong_at = Some(time.now);
         if let LinkKind::Out { target, .. } = &mut link.kind
-            && let DialTarget::Candidate(ip) = std::mem::replace(target, DialTarget::AnnouncedLabels)
+            && let DialTarget::Candidate(address) = std::mem::replace(target, DialTarget::AnnouncedLabels)
         {
-            confirmed = Some(ip);
+            confirmed = Some(address);
         }
     }
     let clocks = &mut m.table.node_mut(ix).clocks;
@@ -317,8 +337,8 @@ fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     clocks.ping_wall_ms = 0;
     clocks.pong_received = Some(time.now);
     clocks.pong_wall_ms = time.wall_ms;
-    if let Some(ip) = confirmed {
-        addresses::confirmed(m, ix, &ip);
+    if let Some(address) = confirmed {
+        addresses::confirmed(m, ix, address);
     }
     failure::answered(m, ix);
 }

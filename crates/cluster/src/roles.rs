@@ -88,24 +88,23 @@ pub(crate) fn heard(
             return HeaderVerdict::Stale;
         }
         attach(m, sender, primary);
+        log_primary(m, sender);
     } else if primary.is_some() && m.table.node(sender).primary() != primary {
         attach(m, sender, primary);
-        if let Some(primary) = primary {
-            let shard = m.table.node(primary).shown_shard();
-            log!(
-                m,
-                Notice,
-                "Node {} is now a replica of node {} in shard {shard}",
-                m.name(sender),
-                m.name(primary)
-            );
-        }
+        log_primary(m, sender);
     }
     follow_the_chain(m);
     if let Some(primary) = m.table.node(sender).primary() {
         adopt_shard(m, sender, primary);
     }
     HeaderVerdict::Go
+}
+
+/// Says whose replica a node is from now on.
+fn log_primary(m: &mut ClusterMachine, replica: NodeIx) {
+    let Some(primary) = m.table.node(replica).primary() else { return };
+    let shard = m.table.node(primary).shown_shard();
+    log!(m, Notice, "Node {} is now a replica of node {} in shard {shard}", m.name(replica), m.name(primary));
 }
 
 /// A primary says that it is a replica by now (E-16 item 2): its slots go to the winner of a failover, or
@@ -138,15 +137,17 @@ fn demote(
         for slot in slots.iter() {
             m.unbind(slot);
         }
-        if !slots.is_empty() {
-            let count = slots.len();
-            m.channels_gone(slots);
-            log!(
-                m,
-                Notice,
-                "Node {} is no longer primary of shard {shard}; removed all {count} slot(s) it used to own",
-                m.name(sender)
-            );
+        let count = slots.len();
+        m.channels_gone(slots);
+        log!(
+            m,
+            Notice,
+            "Node {} is no longer primary of shard {shard}; removed all {count} slot(s) it used to own",
+            m.name(sender)
+        );
+        if let Some(primary) = primary {
+            let shard = m.table.node(primary).shown_shard();
+            log!(m, Notice, "Node {} is now part of shard {shard}", m.name(sender));
         }
     }
     HeaderVerdict::Go

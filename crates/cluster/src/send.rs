@@ -21,6 +21,8 @@ pub(crate) const CAPABILITIES: NodeFlags =
 
 /// UPDATEs about one owner that a peer is sent in T at most.
 const UPDATES_A_TIMEOUT: u64 = 10;
+/// Bytes of messages that wait on one link at most, beside published ones.
+pub(crate) const CONTROL_MAX: u64 = 16 << 20;
 /// Bytes for which the reference allocates a PING at least; its queue's memory counts them (G-30).
 const PING_ALLOCATION_MIN: usize = 4_352;
 
@@ -80,6 +82,13 @@ fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeI
 /// Queues a message on a link.
 fn queue(m: &mut ClusterMachine, key: LinkKey, kind: MessageType, message: Arc<[u8]>, lane: BusLane) {
     let Some(link) = m.links.get_mut(key) else { return };
+    let limit = match lane {
+        BusLane::Publish => m.settings.link_publish_limit_bytes,
+        BusLane::Control => CONTROL_MAX,
+    };
+    if !link.queue.has_room(message.len(), lane, limit) {
+        return overfull(m, key, message.len(), lane);
+    }
     let allocated = match kind {
         MessageType::Ping | MessageType::Pong | MessageType::Meet => message.len().max(PING_ALLOCATION_MIN),
         _ => message.len(),
@@ -87,6 +96,22 @@ fn queue(m: &mut ClusterMachine, key: LinkKey, kind: MessageType, message: Arc<[
     link.queue.push(message.len(), allocated, lane);
     m.statistics.sent[kind as usize] += 1;
     m.out.push_back(ClusterOutput::Send { link: key, message, lane });
+}
+
+/// A message without room on a link: published ones are dropped (G-32); for others the link is closed, since
+/// the other end does not read.
+fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
+    match lane {
+        BusLane::Publish => {
+            m.statistics.dropped_publishes += 1;
+            m.statistics.dropped_publish_bytes += bytes as u64;
+        }
+        BusLane::Control => {
+            log!(m, Warning, "Closing a link whose other end does not read: {CONTROL_MAX} bytes wait on it.");
+            m.statistics.buffer_limit_exceeded += 1;
+            m.close(key);
+        }
+    }
 }
 
 /// PING on a link out, or MEET if the node has that flag (G-6): starts the clock that belongs to it.

@@ -34,6 +34,8 @@ pub struct ClusterSettings {
     pub blacklist_ttl_s: u64,
     /// `cluster-link-sendbuf-limit`; 0 for none.
     pub link_sendbuf_limit_bytes: u64,
+    /// `cluster-link-publish-limit`: bytes of published messages that wait on one link at most.
+    pub link_publish_limit_bytes: u64,
     /// `cluster-config-save-behavior`.
     pub save_behavior: SaveBehavior,
     /// `tls-cluster`.
@@ -119,6 +121,7 @@ impl Default for ClusterSettings {
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,
             link_sendbuf_limit_bytes: 0,
+            link_publish_limit_bytes: 64 << 20,
             save_behavior: SaveBehavior::Sync,
             transport: BusTransport::Tcp,
             announced: OwnAddress::default(),

@@ -32,6 +32,15 @@ fn cl_r2_a_replica_is_one_for_all_and_of_its_primarys_shard() {
         let (id0, id3) = (network.id(0), network.id(3));
         let shard = |id| m.table.node(m.table.find(&id).unwrap()).shown_shard();
         assert_eq!(shard(id0), shard(id3), "N-5, S-4 at node {one}");
+        if one != 3 {
+            let own = format!("Node {id3} (10.0.0.4:6379) is");
+            let shard = shard(id0);
+            assert!(network.has_logged(one, &format!("{own} no longer primary of shard ")), "E-16");
+            assert!(network.has_logged(one, "; removed all 0 slot(s) it used to own"));
+            assert!(network.has_logged(one, &format!("{own} now part of shard {shard}")));
+            let replica = format!("{own} now a replica of node {id0} (10.0.0.1:6379) in shard {shard}");
+            assert!(network.has_logged(one, &replica));
+        }
     }
     assert!(matches!(
         role_changes(&network, 3)[..],

@@ -163,3 +163,31 @@ fn cl_f5_a_node_that_has_just_started_does_not_condemn_alone() {
     assert_eq!(network.flags(0, 2), "master,fail?");
     assert_eq!(network.flags(1, 2), "master");
 }
+
+#[test]
+fn cl_f26_a_primary_that_is_cut_off_stops_at_its_deadline_without_a_cron() {
+    let mut network = Network::cluster(3, 3);
+    network.cut(0, 1);
+    network.cut(0, 2);
+    // The last cron that is on time sends the pings that stay unanswered.
+    network.run(300);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
+    let mut steps = 0;
+    let first = network.now_ms;
+    while network.peers[0].cluster.info().state == ClusterState::Ok {
+        let deadline = network.peers[0].cluster.deadline().expect("an answer is owed");
+        assert!(deadline > network.now_ms, "a deadline lies ahead");
+        network.now_ms = deadline;
+        network.step(0, &ClusterInput::Deadline);
+        steps += 1;
+        assert!(steps < 10);
+    }
+    assert!(network.now_ms - first <= TIMEOUT_MS + 1, "{} ms", network.now_ms - first);
+    assert!(network.now_ms - first > TIMEOUT_MS - 400);
+    assert!(
+        network.has_logged(0, "Cluster state changed: fail") || {
+            network.deliver();
+            network.has_logged(0, "Cluster state changed: fail")
+        }
+    );
+}

@@ -110,7 +110,7 @@ fn cl_g23_a_wrong_id_at_a_candidate_drops_the_candidate_alone() {
     assert!(!line[2].contains("noaddr"), "G-16 does not apply to a trial");
     assert!(!network.knows(0, stranger));
     let m = &network.peers[0].cluster.machine;
-    assert!(m.table.node(m.table.find(&node).unwrap()).place.candidates.ips.is_empty());
+    assert!(m.table.node(m.table.find(&node).unwrap()).place.candidates.addresses.is_empty());
 }
 
 #[test]
@@ -125,4 +125,60 @@ fn cl_g14_a_meet_at_a_new_address_moves_a_known_node() {
     assert!(network.line(0, 1).unwrap()[1].starts_with("10.0.6.2:"));
     assert!(network.line(1, 0).unwrap()[1].starts_with("10.0.6.1:"));
     assert_eq!(network.peers[0].cluster.info().known_nodes, 2);
+}
+
+#[test]
+fn cl_g10_an_address_that_gossip_alone_names_is_a_candidate() {
+    let mut network = Network::cluster(3, 3);
+    network.kill(1);
+    let stranger = network.add(Ipv4Addr::new(10, 0, 5, 5));
+    network.run(3 * TIMEOUT_MS);
+    assert!(network.flags(0, 1).contains("fail"));
+    let seen = crate::address::Seen { ip: "10.0.5.5", tcp_port: 7_000, tls_port: 0, bus_port: 17_000 };
+    let id = network.id(1);
+    let dials = network.peers[0].dials;
+    let m = &mut network.peers[0].cluster.machine;
+    let ix = m.table.find(&id).unwrap();
+    crate::addresses::heard(m, ix, &seen);
+    network.run(300);
+    assert!(network.peers[0].dials > dials, "dialled at once");
+    let line = network.line(0, 1).unwrap();
+    assert!(
+        line[1].starts_with("10.0.0.2:6379") && line[2] == "master,fail",
+        "a wrong id there is nothing: {line:?}"
+    );
+    assert!(!network.knows(0, stranger));
+    // The node itself answers at such an address.
+    network.kill(stranger);
+    network.revive(1, Ipv4Addr::new(10, 0, 5, 6));
+    let seen = crate::address::Seen { ip: "10.0.5.6", ..seen };
+    crate::addresses::heard(&mut network.peers[0].cluster.machine, ix, &seen);
+    // The cron of node 1, which would dial, does not come.
+    network.now_ms += 200;
+    network.step(0, &ClusterInput::Tick);
+    network.deliver();
+    let line = network.line(0, 1).unwrap();
+    assert!(line[1].starts_with("10.0.5.6:7000@17000"), "with the ports that were named: {line:?}");
+}
+
+#[test]
+fn cl_g16_g23_a_node_without_address_is_found_by_its_name_with_the_ports_it_had() {
+    let mut network = Network::cluster(2, 2);
+    let old = network.peers[1].ip;
+    network.kill(0);
+    network.kill(1);
+    let stranger = network.add(old);
+    network.revive(0, Ipv4Addr::new(10, 0, 6, 1));
+    network.revive(1, Ipv4Addr::new(10, 0, 6, 2));
+    network.run(1_000);
+    assert!(network.flags(0, 1).contains("noaddr"));
+    network.run(2 * TIMEOUT_MS);
+    let node = network.id(1);
+    let addresses = [IpAddr::V4(network.peers[stranger].ip), IpAddr::V4(network.peers[1].ip)];
+    network.step(0, &ClusterInput::Resolved { node, addresses: &addresses });
+    network.run(2_000);
+    let line = network.line(0, 1).unwrap();
+    assert!(line[1].starts_with("10.0.6.2:6379@16379"), "{line:?}");
+    assert!(!line[2].contains("noaddr"), "{line:?}");
+    assert!(network.line(1, 0).unwrap()[1].starts_with("10.0.6.1:"), "and so it learns of the first");
 }

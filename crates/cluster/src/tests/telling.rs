@@ -3,6 +3,7 @@ use super::network::{Disk, Network, TIMEOUT_MS};
 use crate::wire::MessageType;
 use crate::*;
 use sluice_base::Bytes;
+use std::net::Ipv4Addr;
 
 #[test]
 fn cl_w10_names_reach_the_others_and_are_cleared() {
@@ -254,4 +255,106 @@ fn cl_e53_the_shard_is_told_with_the_role_that_it_belongs_to() {
     // Its own epoch is 4, and its primary's is 1: within one shard that message would be a stale one (E-16).
     assert_eq!(network.flags(1, 3), "slave");
     assert_eq!(shard_here(&network, 1, &own), shard_here(&network, 1, &first));
+}
+
+#[test]
+fn cl_n14_clients_are_shown_the_address_and_port_that_are_theirs() {
+    let mut network = Network::cluster(2, 2);
+    let shown = |network: &Network, is_ipv6, is_tls| {
+        let text = network.peers[0].cluster.nodes_text_for(AskingClient { is_ipv6, is_tls });
+        let id = network.id(1).to_string();
+        text.lines().find(|line| line.starts_with(&id)).unwrap().split(' ').nth(1).unwrap().to_owned()
+    };
+    network.configure(1, |settings| settings.announced.tls_port = 6_380);
+    network.run(1_000);
+    for is_ipv6 in [false, true] {
+        assert_eq!(shown(&network, is_ipv6, false), "10.0.0.2:6379@16379");
+        assert_eq!(shown(&network, is_ipv6, true), "10.0.0.2:6380@16379");
+    }
+    network.configure(1, |settings| {
+        settings.announced.labels.host_name = "two".into();
+        settings.announced.labels.client_ipv4 = Some(Ipv4Addr::new(192, 0, 2, 7));
+        settings.announced.labels.client_ipv6 = "2001:db8::7".parse().ok();
+        settings.announced.labels.client_port = 7_001;
+        settings.announced.labels.client_tls_port = 7_002;
+    });
+    network.run(1_000);
+    assert_eq!(shown(&network, false, false), "192.0.2.7:7001@16379,two");
+    assert_eq!(shown(&network, false, true), "192.0.2.7:7002@16379,two");
+    assert_eq!(shown(&network, true, false), "2001:db8::7:7001@16379,two");
+    assert_eq!(shown(&network, true, true), "2001:db8::7:7002@16379,two");
+    let (_, file) = network.peers[0].written.last().unwrap();
+    assert!(file.contains(" 10.0.0.2:6379@16379,two,"), "N-12: the file has the address of the bus");
+}
+
+#[test]
+fn cl_g32_published_messages_beyond_the_limit_are_dropped_one_by_one() {
+    let mut network = Network::cluster(2, 2);
+    network.configure(0, |settings| settings.link_publish_limit_bytes = 10_000);
+    let m = &mut network.peers[0].cluster;
+    let (channel, message) = (Bytes::copy_from(b"c"), Bytes::copy_from(&[b'm'; 3_000]));
+    let now = sluice_base::Now { mono_ns: 2_000_000_000_000, unix_us: 1_700_000_000_000_000 };
+    let publish = ClusterInput::Publish { channel: &channel, message: &message, scope: PublishScope::All };
+    let sent = |m: &mut Cluster| {
+        let outputs = std::iter::from_fn(|| m.next_output());
+        outputs.filter(|output| matches!(output, ClusterOutput::Send { lane: BusLane::Publish, .. })).count()
+    };
+    // Nothing is written meanwhile.
+    let count: usize = (0..5)
+        .map(|_| {
+            m.step(now, &publish);
+            sent(m)
+        })
+        .sum();
+    let statistics = m.info().statistics;
+    assert_eq!((count, statistics.dropped_publishes), (3, 2));
+    assert_eq!(statistics.dropped_publish_bytes, 2 * (24 + 1 + 3_000));
+    let huge = Bytes::copy_from(&[b'm'; 20_000]);
+    let link = m.links().find(|link| link.is_out).unwrap().link;
+    m.step(now, &ClusterInput::Sent { link, lane: BusLane::Publish, bytes: 3 * (24 + 1 + 3_000) });
+    m.step(now, &ClusterInput::Publish { channel: &channel, message: &huge, scope: PublishScope::All });
+    assert_eq!(sent(m), 1, "a message alone always fits");
+}
+
+#[test]
+fn cl_x2_what_links_keep_of_unfinished_messages_has_a_sum() {
+    let mut network = Network::cluster(2, 2);
+    let now = network.now();
+    let m = &mut network.peers[0].cluster;
+    let ip = std::net::IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9));
+    // A PING of the greatest length, but for its end.
+    let mut bytes = vec![0; crate::wire::MESSAGE_MAX - 1];
+    bytes[..14].copy_from_slice(b"RCmb\0\0\0\0\0\x01\0\0\0\0");
+    bytes[4..8].copy_from_slice(&(crate::wire::MESSAGE_MAX as u32).to_be_bytes());
+    let links: Vec<LinkKey> = (0..12).map(|_| m.accept(now, ip, ip).unwrap()).collect();
+    for link in &links {
+        m.step(now, &ClusterInput::ReceivedMessage { link: *link, bytes: &bytes });
+        assert!(m.machine.links.kept() <= crate::receive::KEPT_MAX, "S-10");
+    }
+    let closed = std::iter::from_fn(|| m.next_output());
+    let closed = closed.filter(|output| matches!(output, ClusterOutput::Close { .. })).count() as u64;
+    assert!(closed > 0 && closed < 12, "{closed}");
+    assert_eq!(m.info().statistics.buffer_limit_exceeded, closed);
+    assert_eq!(m.links().count(), 2, "links of nodes stay");
+    for link in links {
+        m.step(now, &ClusterInput::Closed { link });
+    }
+    assert_eq!(m.machine.links.kept(), m.machine.links.iter().map(|(_, link)| link.kept).sum());
+}
+
+#[test]
+fn cl_x2_a_link_whose_other_end_does_not_read_is_closed() {
+    let mut network = Network::cluster(2, 2);
+    let now = network.now();
+    let m = &mut network.peers[0].cluster;
+    let link = m.links().find(|link| link.is_out).unwrap().link;
+    let ix = m.machine.table.find(&m.links().next().unwrap().node).unwrap();
+    for _ in 0..crate::send::CONTROL_MAX / 2_000 {
+        crate::send::ping(&mut m.machine, ix);
+    }
+    assert!(m.links().all(|facts| facts.link != link), "closed");
+    let queued = m.links().map(|facts| facts.queue_bytes as u64).max();
+    assert!(queued.unwrap() <= crate::send::CONTROL_MAX + 5_000);
+    assert_eq!(m.info().statistics.buffer_limit_exceeded, 1);
+    m.step(now, &ClusterInput::Tick);
 }

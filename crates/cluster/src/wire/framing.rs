@@ -174,6 +174,14 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Bytes of memory that a message takes whose length is not the clients' matter; 0 for others.
+    pub fn kept(&self) -> usize {
+        match MessagePrefix::of(&self.bytes) {
+            Some(Ok(prefix)) if prefix.is_published() => 0,
+            _ => self.memory(),
+        }
+    }
+
     /// Bytes of memory that the buffer has.
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
