@@ -4,7 +4,7 @@
 //! the last durable file, never a newer one of this node's own making; (3) what waits for a generation leaves
 //! when a file of that generation or a later one is durable, and a vote leaves at no other moment.
 
-use crate::id::{ClusterEpoch, NodeId};
+use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::node::Ms;
 use crate::output::{ClusterAnswer, Generation, Ticket};
 use crate::slots::SlotSet;
@@ -21,6 +21,8 @@ pub(crate) enum OwnClaim {
 pub(crate) struct ToldView {
     pub(crate) current_epoch: ClusterEpoch,
     pub(crate) claim: OwnClaim,
+    /// The shard of that claim: a role told with the shard of another one would pass for a failover.
+    pub(crate) shard: ShardId,
 }
 
 /// What leaves once a file is durable.

@@ -96,7 +96,7 @@ fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
         return;
     }
     let votes = count_reports(m, ix) + u32::from(m.table.me().is_voter());
-    if votes < health::quorum(m.cluster.size) {
+    if votes < health::quorum(health::deciding_size(m)) {
         return;
     }
     log!(m, Notice, "Marking node {} as failing (quorum reached).", m.name(ix));

@@ -50,6 +50,15 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     (!is_covered || !is_sure).then_some(DownReason::Coverage)
 }
 
+/// Voters whose majority decides about a failure: the size, or as long as the first evaluation is to come
+/// those that are known. Without that a node that has just started would decide alone.
+pub(crate) fn deciding_size(m: &ClusterMachine) -> u32 {
+    match m.cluster.size {
+        0 => m.table.iter().filter(|(_, node)| node.is_voter()).count() as u32,
+        size => size,
+    }
+}
+
 /// Voters that decide, out of `size`.
 pub(crate) fn quorum(size: u32) -> u32 {
     size / 2 + 1

@@ -157,7 +157,8 @@ impl ClusterMachine {
         settings: Arc<ClusterSettings>,
         rng: Rng,
     ) -> ClusterMachine {
-        let told = ToldView { current_epoch: epochs.current, claim: OwnClaim::Replica { of: None } };
+        let shard = table.me().shown_shard();
+        let told = ToldView { current_epoch: epochs.current, claim: OwnClaim::Replica { of: None }, shard };
         let mut machine = ClusterMachine {
             settings,
             time: StepTime::default(),
@@ -199,7 +200,7 @@ impl ClusterMachine {
                 OwnClaim::Primary { config_epoch: me.config_epoch, slots: Box::new(me.slots.clone()) }
             }
         };
-        ToldView { current_epoch: self.epochs.current, claim }
+        ToldView { current_epoch: self.epochs.current, claim, shard: me.shown_shard() }
     }
 
     /// The file has to be written again.

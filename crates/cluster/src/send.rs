@@ -233,7 +233,7 @@ fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
         client_port: labels.client_port,
         client_tls_port: labels.client_tls_port,
         availability_zone: &labels.availability_zone,
-        shard: m.table.me().shown_shard(),
+        shard: m.durable.told.shard,
     };
     let forgotten = m.blacklist.iter(m.time.now);
     told.announce(&announced, forgotten.map(|(node, seconds)| ForgottenNode { node, seconds }));

@@ -146,6 +146,25 @@ fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
 }
 
 #[test]
+fn cl_f5_a_node_that_has_just_started_does_not_condemn_alone() {
+    let mut network = Network::cluster(3, 3);
+    // Below the writable delay, at whose end voters are counted first (F-21).
+    (0..3).for_each(|number| network.configure(number, |settings| settings.node_timeout_ms = 1_000));
+    network.run(500);
+    let ip = network.peers[0].ip;
+    network.kill(0);
+    network.cut(0, 2);
+    network.revive(0, ip);
+    let (_, file) = network.peers[0].written.last().unwrap().clone();
+    let settings = network.peers[0].settings.clone().into();
+    let cluster = Cluster::start(network.now(), settings, 9, Some(file.as_bytes()), &[]);
+    network.peers[0].cluster = cluster.unwrap();
+    network.run(1_800);
+    assert_eq!(network.flags(0, 2), "master,fail?");
+    assert_eq!(network.flags(1, 2), "master");
+}
+
+#[test]
 fn cl_f26_a_primary_that_is_cut_off_stops_at_its_deadline_without_a_cron() {
     let mut network = Network::cluster(3, 3);
     network.cut(0, 1);

@@ -1,5 +1,5 @@
 //! Gossip, extensions, published messages, clocks, bounds.
-use super::network::{Network, TIMEOUT_MS};
+use super::network::{Disk, Network, TIMEOUT_MS};
 use crate::wire::MessageType;
 use crate::*;
 use sluice_base::Bytes;
@@ -233,6 +233,28 @@ fn cl_f10_gossip_alone_makes_nobody_fail() {
     network.cut(3, 2);
     network.run(2_000);
     assert_eq!(network.flags(0, 2), "master");
+}
+
+#[test]
+fn cl_e53_the_shard_is_told_with_the_role_that_it_belongs_to() {
+    let mut network = Network::cluster(4, 3);
+    let (first, own) = (network.id(0), network.id(3));
+    let shard_here = |network: &Network, number: usize, id: &NodeId| {
+        let table = &network.peers[number].cluster.machine.table;
+        table.node(table.find(id).unwrap()).shard
+    };
+    let before = shard_here(&network, 1, &own);
+    network.peers[3].disk = Disk::Stands;
+    network.ask(3, ClusterCommand::Replicate { node: first.as_bytes(), data: HasKeys::No });
+    network.run(2_000);
+    assert_eq!(network.flags(1, 3), "master");
+    assert_eq!(shard_here(&network, 1, &own), before, "a primary of the other's shard");
+    network.peers[3].disk = Disk::Writes;
+    network.write(3);
+    network.run(1_000);
+    // Its own epoch is 4, and its primary's is 1: within one shard that message would be a stale one (E-16).
+    assert_eq!(network.flags(1, 3), "slave");
+    assert_eq!(shard_here(&network, 1, &own), shard_here(&network, 1, &first));
 }
 
 #[test]
