@@ -24,6 +24,16 @@ pub fn key_slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) & (SLOT_COUNT - 1)
 }
 
+/// The slot of all names that `pattern` matches, if the pattern alone says one: a pattern without a wildcard,
+/// or with a tag that is not empty and has none before its end.
+pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
+    let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
+    let Some(wild) = pattern.iter().position(is_wild) else { return Some(key_slot(pattern)) };
+    let literal = &pattern[..wild];
+    let tag = hash_tag(literal);
+    (tag.len() < literal.len()).then(|| key_slot(literal))
+}
+
 /// The part of `key` that chooses its slot.
 #[inline]
 fn hash_tag(key: &[u8]) -> &[u8] {
@@ -134,6 +144,31 @@ mod tests {
             ("{}{a}", "{}{a}"),
         ] {
             assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
+        }
+    }
+
+    #[test]
+    fn cb_g3_a_pattern_has_a_slot_where_its_wildcards_come_behind_its_tag() {
+        for (pattern, same_as) in [
+            ("foo", Some("foo")),
+            ("{foo}*", Some("foo")),
+            ("a{foo}?b", Some("foo")),
+            ("{foo}[a]\\x", Some("foo")),
+            ("{}x", Some("{}x")),
+            ("", Some("")),
+            ("*{foo}", None),
+            ("{f*o}", None),
+            ("{foo*", None),
+            ("{}*", None),
+            ("{}{foo}*", None),
+            ("\\{foo}", None),
+            ("foo*", None),
+        ] {
+            assert_eq!(
+                pattern_slot(pattern.as_bytes()),
+                same_as.map(|key| key_slot(key.as_bytes())),
+                "{pattern}"
+            );
         }
     }
 

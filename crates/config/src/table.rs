@@ -391,13 +391,13 @@ params! {
             "Milliseconds of silence after which a node counts as failing.";
         CLUSTER_PORT: Int = number("cluster-port", 0, 0, 65535).immutable(),
             "Port of the cluster bus; 0 is the client port plus 10000.";
-        CLUSTER_DATABASES: Int = number("cluster-databases", 1, 1, INT).immutable().later(CLUSTER),
+        CLUSTER_DATABASES: Int = number("cluster-databases", 1, 1, INT).immutable(),
             "Number of databases in cluster mode.";
         CLUSTER_REQUIRE_FULL_COVERAGE: Bool = boolean("cluster-require-full-coverage", true),
             "Stop answering when some slot has no node.";
-        CLUSTER_ALLOW_READS_WHEN_DOWN: Bool = boolean("cluster-allow-reads-when-down", false).later(CLUSTER),
+        CLUSTER_ALLOW_READS_WHEN_DOWN: Bool = boolean("cluster-allow-reads-when-down", false),
             "Answer reads of our own slots although the cluster is down.";
-        CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN: Bool = boolean("cluster-allow-pubsubshard-when-down", true).later(CLUSTER),
+        CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN: Bool = boolean("cluster-allow-pubsubshard-when-down", true),
             "Deliver sharded messages although the cluster is down.";
         CLUSTER_REPLICA_VALIDITY_FACTOR: Int = number("cluster-replica-validity-factor", 10, 0, INT).alias("cluster-slave-validity-factor").later(CLUSTER),
             "Node timeouts without its primary after which a replica is too old to take over; 0 is never.";
@@ -433,7 +433,7 @@ params! {
             "Port that clients are told; 0 is the reported one.";
         CLUSTER_ANNOUNCE_CLIENT_TLS_PORT: Int = number("cluster-announce-client-tls-port", 0, 0, 65535),
             "TLS port that clients are told; 0 is the reported one.";
-        CLUSTER_PREFERRED_ENDPOINT_TYPE: Choice<EndpointType> = one_of::<EndpointType>("cluster-preferred-endpoint-type", EndpointType::Ip as u8).later(CLUSTER),
+        CLUSTER_PREFERRED_ENDPOINT_TYPE: Choice<EndpointType> = one_of::<EndpointType>("cluster-preferred-endpoint-type", EndpointType::Ip as u8),
             "What redirections name: ip, hostname or unknown-endpoint.";
         CLUSTER_SLOT_STATS_ENABLED: Bool = boolean("cluster-slot-stats-enabled", false).later(CLUSTER),
             "Count processor time and traffic of each slot.";

@@ -14,5 +14,5 @@
 
 mod driving;
 mod emptying;
-mod messages;
+pub(crate) mod messages;
 pub(crate) mod redirect;

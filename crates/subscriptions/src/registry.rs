@@ -11,9 +11,9 @@
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
 use sluice_base::glob::{self, LongClasses, SHORT_BYTES_MAX};
-use sluice_base::heap;
+use sluice_base::{heap, key_slot};
 use sluice_resp::Outbox;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What can be subscribed to.
@@ -140,6 +140,8 @@ impl TopicRef {
 #[derive(Debug, Default)]
 struct Topics {
     by_name: BTreeMap<Arc<[u8]>, u32>,
+    /// Shard channels by their hash slots.
+    by_hash_slot: BTreeSet<(u16, u32)>,
     slots: Vec<Topic>,
     free: Vec<u32>,
 }
@@ -193,6 +195,7 @@ impl PubSub {
         };
         let topics = |topics: &Topics| {
             heap::tree::<Arc<[u8]>, u32>(topics.by_name.len())
+                + heap::tree::<(u16, u32), ()>(topics.by_hash_slot.len())
                 + heap::vec(&topics.slots)
                 + heap::vec(&topics.free)
                 + topics.slots.iter().filter(|topic| !topic.name.is_empty()).map(topic).sum::<usize>()
@@ -340,9 +343,19 @@ impl PubSub {
         self.client_count
     }
 
-    /// The names of a kind's topics, in order.
+    /// The names of a kind's topics, in order: shard channels in that of their hash slots.
     pub fn iter(&self, kind: TopicKind) -> impl Iterator<Item = &[u8]> {
-        self.topics[kind as usize].by_name.keys().map(|name| &name[..])
+        let topics = &self.topics[kind as usize];
+        let by_name = (kind != TopicKind::Shard).then(|| topics.by_name.keys());
+        let by_slot = topics.by_hash_slot.iter().map(|(_, at)| &topics.slots[*at as usize].name);
+        by_name.into_iter().flatten().chain(by_slot).map(|name| &name[..])
+    }
+
+    /// The shard channels of some hash slots, in the order of these. Cost: O(shard channels).
+    pub fn shard_channels_of(&self, is_wanted: impl Fn(u16) -> bool) -> Vec<TopicRef> {
+        let all = self.topics[TopicKind::Shard as usize].by_hash_slot.iter();
+        let wanted = all.filter(|(hash_slot, _)| is_wanted(*hash_slot));
+        wanted.map(|(_, slot)| TopicRef { kind: TopicKind::Shard, slot: *slot }).collect()
     }
 
     /// How many subscribers a topic has.
@@ -422,6 +435,9 @@ impl Topics {
                 (self.slots.len() - 1) as u32
             }
         };
+        if kind == TopicKind::Shard {
+            self.by_hash_slot.insert((key_slot(&name), slot));
+        }
         self.by_name.insert(name, slot);
         slot
     }
@@ -429,6 +445,9 @@ impl Topics {
     fn remove(&mut self, slot: u32) {
         let topic = std::mem::take(&mut self.slots[slot as usize]);
         self.by_name.remove(&topic.name);
+        if !self.by_hash_slot.is_empty() {
+            self.by_hash_slot.remove(&(key_slot(&topic.name), slot));
+        }
         self.free.push(slot);
         if self.by_name.is_empty() {
             *self = Topics::default();

@@ -12,14 +12,17 @@ specs! {
     CLUSTER_BUMPEPOCH,
     CLUSTER_CANCELSLOTMIGRATIONS,
     CLUSTER_COUNT_FAILURE_REPORTS,
+    CLUSTER_COUNTKEYSINSLOT,
     CLUSTER_DELSLOTS,
     CLUSTER_DELSLOTSRANGE,
     CLUSTER_FAILOVER,
     CLUSTER_FLUSHSLOTS,
     CLUSTER_FORGET,
+    CLUSTER_GETKEYSINSLOT,
     CLUSTER_GETSLOTMIGRATIONS,
     CLUSTER_HELP,
     CLUSTER_INFO,
+    CLUSTER_KEYSLOT,
     CLUSTER_LINKS,
     CLUSTER_MEET,
     CLUSTER_MIGRATESLOTS,
@@ -93,14 +96,17 @@ pub static CLUSTER: Spec = Spec {
         &CLUSTER_BUMPEPOCH,
         &CLUSTER_CANCELSLOTMIGRATIONS,
         &CLUSTER_COUNT_FAILURE_REPORTS,
+        &CLUSTER_COUNTKEYSINSLOT,
         &CLUSTER_DELSLOTS,
         &CLUSTER_DELSLOTSRANGE,
         &CLUSTER_FAILOVER,
         &CLUSTER_FLUSHSLOTS,
         &CLUSTER_FORGET,
+        &CLUSTER_GETKEYSINSLOT,
         &CLUSTER_GETSLOTMIGRATIONS,
         &CLUSTER_HELP,
         &CLUSTER_INFO,
+        &CLUSTER_KEYSLOT,
         &CLUSTER_LINKS,
         &CLUSTER_MEET,
         &CLUSTER_MIGRATESLOTS,
@@ -228,6 +234,25 @@ pub static CLUSTER_COUNT_FAILURE_REPORTS: Spec = Spec {
     id: id::CLUSTER_COUNT_FAILURE_REPORTS,
 };
 
+/// `CLUSTER COUNTKEYSINSLOT`
+pub static CLUSTER_COUNTKEYSINSLOT: Spec = Spec {
+    full_name: "cluster|countkeysinslot",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::STALE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[integer("slot")],
+    tips: &[],
+    history: &[],
+    summary: "Counts the keys of a slot that this node holds.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLUSTER_COUNTKEYSINSLOT,
+};
+
 /// `CLUSTER DELSLOTS`
 pub static CLUSTER_DELSLOTS: Spec = Spec {
     full_name: "cluster|delslots",
@@ -323,6 +348,25 @@ pub static CLUSTER_FORGET: Spec = Spec {
     id: id::CLUSTER_FORGET,
 };
 
+/// `CLUSTER GETKEYSINSLOT`
+pub static CLUSTER_GETKEYSINSLOT: Spec = Spec {
+    full_name: "cluster|getkeysinslot",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(4),
+    flags: Flags::STALE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[integer("slot"), integer("count")],
+    tips: &["nondeterministic_output"],
+    history: &[],
+    summary: "Names keys of a slot that this node holds.",
+    complexity: "O(N), N names",
+    deprecated: None,
+    id: id::CLUSTER_GETKEYSINSLOT,
+};
+
 /// `CLUSTER GETSLOTMIGRATIONS`
 pub static CLUSTER_GETSLOTMIGRATIONS: Spec = Spec {
     full_name: "cluster|getslotmigrations",
@@ -378,6 +422,25 @@ pub static CLUSTER_INFO: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CLUSTER_INFO,
+};
+
+/// `CLUSTER KEYSLOT`
+pub static CLUSTER_KEYSLOT: Spec = Spec {
+    full_name: "cluster|keyslot",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "3.0.0",
+    arity: Arity::Exactly(3),
+    flags: Flags::STALE,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[string("key")],
+    tips: &[],
+    history: &[],
+    summary: "Computes the slot of a key.",
+    complexity: "O(N), N bytes",
+    deprecated: None,
+    id: id::CLUSTER_KEYSLOT,
 };
 
 /// `CLUSTER LINKS`

@@ -8,6 +8,7 @@ use crate::error::CmdError;
 use crate::item_commands::{ItemCommands, is_told_by_result};
 use crate::outcome::{Outcome, Run};
 use sluice_base::num::{IntBuffer, parse_f64};
+use sluice_base::{key_slot, pattern_slot};
 use sluice_keyspace::{Access, DbRef, Event, ExpiryMode, Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::{Direction, List, ListContext, ListItem, ListLimits};
@@ -32,8 +33,15 @@ struct SortOptions<'a> {
 }
 
 impl<'a> SortOptions<'a> {
-    /// `reads_any_key`: whether BY and GET may name keys.
-    fn parse(args: Args<'a>, may_store: bool, reads_any_key: bool) -> Result<SortOptions<'a>, CmdError> {
+    /// `reads_any_key`: whether BY and GET may name keys. In a cluster these must be of the slot of the key
+    /// that is sorted, and the pattern must say so.
+    fn parse(
+        args: Args<'a>,
+        may_store: bool,
+        reads_any_key: bool,
+        is_cluster: bool,
+    ) -> Result<SortOptions<'a>, CmdError> {
+        let is_of_slot = |pattern: &[u8]| !is_cluster || pattern_slot(pattern) == Some(key_slot(args.at(1)));
         let mut options = SortOptions {
             by: None,
             keeps_order: false,
@@ -61,6 +69,12 @@ impl<'a> SortOptions<'a> {
                 () if args.is(at, "BY") && behind >= 1 => {
                     options.by = Some(args.at(at + 1));
                     options.keeps_order |= !args.at(at + 1).contains(&b'*');
+                    if !options.keeps_order && !is_of_slot(args.at(at + 1)) {
+                        return Err(CmdError::text(
+                            "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+                             different slots.",
+                        ));
+                    }
                     if !options.keeps_order && !reads_any_key {
                         return Err(CmdError::text(
                             "ERR BY option of SORT denied due to insufficient ACL permissions.",
@@ -69,6 +83,12 @@ impl<'a> SortOptions<'a> {
                     at += 1;
                 }
                 () if args.is(at, "GET") && behind >= 1 => {
+                    if args.at(at + 1) != b"#" && !is_of_slot(args.at(at + 1)) {
+                        return Err(CmdError::text(
+                            "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+                             different slots.",
+                        ));
+                    }
                     if !reads_any_key {
                         return Err(CmdError::text(
                             "ERR GET option of SORT denied due to insufficient ACL permissions.",
@@ -94,13 +114,13 @@ impl<'a> SortOptions<'a> {
 }
 
 pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    let options = SortOptions::parse(args, false, ctx.reads_any_key)?;
+    let options = SortOptions::parse(args, false, ctx.reads_any_key, ctx.limits.is_cluster)?;
     sorted(&mut ctx.db, args, options, !ctx.may_wait)?.reply(&mut ctx.reply);
     Ok(Outcome::Done)
 }
 
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let options = SortOptions::parse(args, true, ctx.reads_any_key)?;
+    let options = SortOptions::parse(args, true, ctx.reads_any_key, ctx.limits.is_cluster)?;
     let store = options.store;
     // Elements in their own order, ties included: the same list wherever the key holds the same elements.
     let is_same_elsewhere = options.by.is_none() && options.get.is_empty();

@@ -3,6 +3,7 @@
 //! they talk to.
 
 mod change;
+mod keys;
 mod map_replies;
 mod read;
 mod setslot;
@@ -19,12 +20,15 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_ADDSLOTSRANGE, Handler::Cluster(change::addslotsrange)),
     route(&specs::CLUSTER_BUMPEPOCH, Handler::Cluster(change::bumpepoch)),
     route(&specs::CLUSTER_COUNT_FAILURE_REPORTS, Handler::Cluster(change::count_failure_reports)),
+    route(&specs::CLUSTER_COUNTKEYSINSLOT, Handler::Cluster(keys::count_keys_in_slot)),
     route(&specs::CLUSTER_DELSLOTS, Handler::Cluster(change::delslots)),
     route(&specs::CLUSTER_DELSLOTSRANGE, Handler::Cluster(change::delslotsrange)),
     route(&specs::CLUSTER_FLUSHSLOTS, Handler::Cluster(change::flushslots)),
     route(&specs::CLUSTER_FORGET, Handler::Cluster(change::forget)),
+    route(&specs::CLUSTER_GETKEYSINSLOT, Handler::Cluster(keys::get_keys_in_slot)),
     route(&specs::CLUSTER_HELP, Handler::Cluster(read::help)),
     route(&specs::CLUSTER_INFO, Handler::Cluster(read::info)),
+    route(&specs::CLUSTER_KEYSLOT, Handler::Cluster(keys::key_slot)),
     route(&specs::CLUSTER_LINKS, Handler::Cluster(read::links)),
     route(&specs::CLUSTER_MEET, Handler::Cluster(change::meet)),
     route(&specs::CLUSTER_MYID, Handler::Cluster(read::myid)),

@@ -2,10 +2,13 @@
 
 use crate::engine::Engine;
 use crate::pubsub::delivery::Delivery;
-use sluice_base::Bytes;
-use sluice_cluster::{PublishScope, SlotSet};
+use sluice_base::{Bytes, Now, SessionKey};
+use sluice_cluster::{ClusterInput, HashSlot, PublishScope, SlotSet};
+use sluice_command::specs::pubsub;
+use sluice_commands::Args;
+use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::process::Process;
-use sluice_resp::Protocol;
+use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::TopicKind;
 
 impl Engine {
@@ -31,5 +34,46 @@ impl Engine {
     }
 
     /// Ends the subscriptions to sharded channels of these slots, and tells their subscribers (T-32).
-    pub(super) fn end_shard_channels(&mut self, _slots: &SlotSet, _process: &mut dyn Process) {}
+    pub(super) fn end_shard_channels(&mut self, slots: &SlotSet, process: &mut dyn Process) {
+        let pubsub = &self.control.clients.pubsub;
+        let is_wanted = |slot| HashSlot::new(slot).is_some_and(|slot| slots.contains(slot));
+        let topics = pubsub.shard_channels_of(is_wanted).into_iter();
+        let ended: Vec<(Vec<u8>, Vec<SessionKey>)> =
+            topics.map(|topic| (pubsub.name(topic).to_vec(), pubsub.subscribers(topic).to_vec())).collect();
+        for (channel, subscribers) in ended {
+            for client in subscribers {
+                self.end_shard_channel(&channel, client, process);
+            }
+        }
+        self.log_disconnected(process);
+    }
+
+    fn end_shard_channel(&mut self, channel: &[u8], client: SessionKey, process: &mut dyn Process) {
+        self.control.clients.pubsub.unsubscribe(TopicKind::Shard, client, channel);
+        let subscribed = self.control.clients.pubsub.subscribed(client);
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.caller.subscribed = subscribed;
+        session.mask = self.gate.session_mask(session);
+        let Engine { sessions, control, units, .. } = self;
+        let spare = &mut units.spare_outboxes;
+        let (now, own) = (process.recent(), Protocol::Resp2);
+        Delivery { sessions, control, spare, now, own }.send_all(&[client], |proto, buffer| {
+            let mut outbox = Outbox::from_buffer(buffer);
+            let mut reply = Reply::new(&mut outbox, proto);
+            reply.push(3);
+            reply.bulk(b"sunsubscribe");
+            reply.bulk(channel);
+            reply.int(i64::from(subscribed.shards));
+            outbox.into_parts().0
+        });
+    }
+}
+
+/// Sends a client's message to the other nodes, which have it reach their subscribers (T-30): with PUBLISH to
+/// all, with SPUBLISH to those of the shard.
+pub(crate) fn tell_other_nodes(mode: &mut ClusterMode, args: Args<'_>, now: Now) {
+    let bytes = |at| args.shared(at).cloned().unwrap_or_else(|| Bytes::copy_from(args.at(at)));
+    let is_shard = args.spec().is_some_and(|spec| spec.id == pubsub::SPUBLISH.id);
+    let scope = if is_shard { PublishScope::Shard } else { PublishScope::All };
+    mode.machine.step(now, &ClusterInput::Publish { channel: &bytes(1), message: &bytes(2), scope });
 }

@@ -1,5 +1,6 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
+use crate::cluster::messages::tell_other_nodes;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
 use crate::exec::unit::Unit;
@@ -57,7 +58,7 @@ impl Engine {
             Handler::Session(run) => self.for_session(run, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
             Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
-            Handler::PubSub(run) => self.for_pubsub(run, session, args),
+            Handler::PubSub(run) => self.for_pubsub(run, session, args, process),
             Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
@@ -233,6 +234,7 @@ impl Engine {
         run: fn(&mut PubSubCtx<'_>, Args<'_>) -> Run,
         session: &mut Session,
         args: Args<'_>,
+        process: &dyn Process,
     ) -> Run {
         let Engine { effects, control, gate, .. } = self;
         let Session { key, caller, outbox, .. } = session;
@@ -244,7 +246,13 @@ impl Engine {
         // The replicas get a message whether a client of this server receives the message or not. It is no
         // change of the data.
         let published = std::mem::take(&mut control.clients.pubsub.outgoing.published);
-        if published && (effects.propagating || !control.clients.pubsub.outgoing.targets.is_empty()) {
+        if let Some(mode) = control.cluster.as_deref_mut().filter(|_| published) {
+            // Replicas are nodes, and hear of the message by the bus.
+            tell_other_nodes(mode, args, process.recent());
+            if !control.clients.pubsub.outgoing.targets.is_empty() {
+                effects.do_not_propagate();
+            }
+        } else if published && (effects.propagating || !control.clients.pubsub.outgoing.targets.is_empty()) {
             effects.force_to_replicas();
         }
         if session.caller.subscribed != before {

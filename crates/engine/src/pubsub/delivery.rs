@@ -128,7 +128,7 @@ impl Delivery<'_> {
 
     /// Sends the same to several clients, each there or the one that runs a command. `write` writes it in a
     /// version of the protocol.
-    pub(super) fn send_all(&mut self, keys: &[SessionKey], write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>) {
+    pub(crate) fn send_all(&mut self, keys: &[SessionKey], write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>) {
         let (pubsub, mut receivers) = self.parts();
         let buffers = std::mem::take(&mut pubsub.outgoing.buffers);
         let mut sent = receivers.send(keys, buffers, write);

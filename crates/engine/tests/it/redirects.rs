@@ -520,3 +520,90 @@ fn cb_d1_d3_v9_databases_and_commands_of_one_server() {
     assert!(rig.run("INFO cluster").contains("cluster_enabled:0"));
     assert!(rig.run("HELLO").contains("\"mode\", \"standalone\""));
 }
+
+#[test]
+fn cb_g10_g11_k39_keys_of_a_slot() {
+    let mut rig = well(&two_shards(), &[("cluster-databases", "2")]);
+    check_all(
+        &mut rig,
+        &[
+            ("CLUSTER KEYSLOT foo", ":12182"),
+            ("CLUSTER KEYSLOT ''", ":0"),
+            ("CLUSTER KEYSLOT 'a{foo}'", ":12182"),
+            ("MSET {bar}1 1 {bar}2 2 {bar}3 3", "+OK"),
+            ("CLUSTER COUNTKEYSINSLOT 5061", ":3"),
+            ("CLUSTER COUNTKEYSINSLOT 5062", ":0"),
+            ("CLUSTER COUNTKEYSINSLOT x", "-ERR value is not an integer or out of range"),
+            ("CLUSTER COUNTKEYSINSLOT 16384", "-ERR Invalid slot"),
+            ("CLUSTER COUNTKEYSINSLOT -1", "-ERR Invalid slot"),
+            ("CLUSTER GETKEYSINSLOT 5061 0", "[]"),
+            ("CLUSTER GETKEYSINSLOT 5061 -1", "-ERR Invalid slot or number of keys"),
+            ("CLUSTER GETKEYSINSLOT 16384 1", "-ERR Invalid slot or number of keys"),
+            ("CLUSTER GETKEYSINSLOT 5061 x", "-ERR value is not an integer or out of range"),
+        ],
+    );
+    assert_eq!(rig.run("CLUSTER GETKEYSINSLOT 5061 2").matches("{bar}").count(), 2);
+    assert_eq!(rig.run("CLUSTER GETKEYSINSLOT 5061 9223372036854775807").matches("{bar}").count(), 3);
+    check_all(&mut rig, &[("SELECT 1", "+OK"), ("CLUSTER COUNTKEYSINSLOT 5061", ":0")]);
+}
+
+#[test]
+fn cb_t20_sort_names_keys_of_its_slot_alone() {
+    let mut rig = served();
+    let refused = |word: &str| {
+        format!(
+            "-ERR {word} option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+             different slots."
+        )
+    };
+    check_all(
+        &mut rig,
+        &[
+            ("RPUSH bar 2 1", ":2"),
+            ("SORT bar BY w_*", &refused("BY")),
+            ("SORT bar BY {hello}_*", &refused("BY")),
+            ("SORT bar BY {bar}_*", "[\"1\", \"2\"]"),
+            ("SORT bar BY nosort", "[\"2\", \"1\"]"),
+            ("SORT bar GET x_*", &refused("GET")),
+            ("SORT bar GET # GET {bar}_*", "[\"1\", nil, \"2\", nil]"),
+            ("SORT_RO bar BY *{bar}", &refused("BY")),
+        ],
+    );
+    Rig::new().check("SORT bar BY w_* GET x_*", "[]");
+}
+
+#[test]
+fn cb_t32_subscribers_of_a_slot_that_leaves_are_told() {
+    let mut rig = served();
+    let (first, second) = (rig.connect(), rig.connect());
+    rig.run_as(second, "HELLO 3");
+    rig.check_as(first, "SSUBSCRIBE bar", "[\"ssubscribe\", \"bar\", :1]");
+    rig.check_as(first, "SSUBSCRIBE hello", "[\"ssubscribe\", \"hello\", :2]");
+    rig.run_as(second, "SSUBSCRIBE {bar}2");
+    // In the order of slots (T-31).
+    rig.check("PUBSUB SHARDCHANNELS", "[\"hello\", \"bar\", \"{bar}2\"]");
+    rig.check(&format!("CLUSTER SETSLOT 5061 NODE {OTHER}"), "+OK");
+    assert_eq!(render(&rig.output(first)), "[\"sunsubscribe\", \"bar\", :1]");
+    assert_eq!(rig.output(second), b">3\r\n$12\r\nsunsubscribe\r\n$6\r\n{bar}2\r\n:0\r\n");
+    rig.check("PUBSUB SHARDCHANNELS", "[\"hello\"]");
+    rig.check_as(first, "SSUBSCRIBE bar", "-MOVED 5061 10.0.0.1:7001");
+    // A client of RESP2 that has none left is an ordinary one again.
+    rig.check(&format!("CLUSTER SETSLOT 866 NODE {OTHER}"), "+OK");
+    assert_eq!(render(&rig.output(first)), "[\"sunsubscribe\", \"hello\", :0]");
+    rig.check_as(first, "ECHO x", "\"x\"");
+}
+
+#[test]
+fn cb_t30_messages_reach_local_subscribers_and_no_replica_by_its_stream() {
+    let mut rig = served();
+    let (listener, replica) = (rig.connect(), rig.replica());
+    rig.check_as(listener, "SUBSCRIBE c", "[\"subscribe\", \"c\", :1]");
+    rig.check_as(listener, "SSUBSCRIBE bar", "[\"ssubscribe\", \"bar\", :1]");
+    rig.check("PUBLISH c m", ":1");
+    rig.check("SPUBLISH bar m", ":1");
+    rig.check("PUBLISH nobody m", ":0");
+    assert_eq!(render(&rig.output(listener)), "[\"message\", \"c\", \"m\"]\n[\"smessage\", \"bar\", \"m\"]");
+    rig.check("SET bar 1", "+OK");
+    let fed = rig.fed(replica);
+    assert!(fed.contains("SET bar 1") && !fed.contains("PUBLISH"), "{fed}");
+}

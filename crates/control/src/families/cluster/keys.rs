@@ -1,0 +1,35 @@
+//! CLUSTER commands about the keys of a slot, in the database of the client that asks (D-4).
+
+use crate::ctx::ClusterCtx;
+use sluice_cluster::SLOT_COUNT;
+use sluice_commands::{Args, CmdError, Outcome, Run};
+
+/// The slot's number; `None` where there is no such slot.
+fn number(number: i64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|slot| *slot < SLOT_COUNT)
+}
+
+pub(super) fn key_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    ctx.reply.int(i64::from(sluice_base::key_slot(args.at(2))));
+    Ok(Outcome::Done)
+}
+
+/// CLUSTER COUNTKEYSINSLOT (G-10).
+pub(super) fn count_keys_in_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    let slot = number(args.int(2)?).ok_or(CmdError::text("ERR Invalid slot"))?;
+    let db = ctx.keyspace.db(ctx.session.caller.db);
+    ctx.reply.int(i64::try_from(db.slot_len(slot)).unwrap_or(i64::MAX));
+    Ok(Outcome::Done)
+}
+
+/// CLUSTER GETKEYSINSLOT (G-11).
+pub(super) fn get_keys_in_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
+    const REFUSED: CmdError = CmdError::text("ERR Invalid slot or number of keys");
+    let (slot, count) = (args.int(2)?, args.int(3)?);
+    let slot = number(slot).ok_or(REFUSED)?;
+    let count = usize::try_from(count).map_err(|_| REFUSED)?;
+    let db = ctx.keyspace.db(ctx.session.caller.db);
+    ctx.reply.array(count.min(db.slot_len(slot)));
+    db.slot_iter(slot).take(count).for_each(|handle| ctx.reply.bulk(db.entry(handle).key()));
+    Ok(Outcome::Done)
+}
