@@ -234,7 +234,7 @@ impl Engine {
         run: fn(&mut PubSubCtx<'_>, Args<'_>) -> Run,
         session: &mut Session,
         args: Args<'_>,
-        process: &dyn Process,
+        process: &mut dyn Process,
     ) -> Run {
         let Engine { effects, control, gate, .. } = self;
         let Session { key, caller, outbox, .. } = session;
