@@ -449,7 +449,7 @@ impl BusDriver<'_> {
     }
 }
 
-/// Encodes messages behind what TLS has to answer.
+/// The answers of TLS, with encoded messages appended.
 fn encode(codec: &mut dyn Codec, plain: Vec<u8>, mut out: Vec<u8>) -> Result<Vec<u8>, String> {
     if !plain.is_empty() {
         codec.encode(&[&plain], &mut out)?;
