@@ -56,7 +56,7 @@ pub struct HeldDial {
 pub struct Bus {
     /// The connections.
     pub links: BusLinks,
-    /// Those that speak TLS and are not established.
+    /// Handshakes of connections that speak TLS.
     pub handshakes: Handshakes<BusPeer>,
     /// The writer of `nodes.conf`; none on a server that is no node of a cluster.
     pub file: Option<FileWriter>,

@@ -22,7 +22,7 @@ use sluice_base::{HashSeed, siphash13};
 use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, Loader, param};
 use sluice_engine::{Engine, Seeds};
-use sluice_evloop::AnyLoop;
+use sluice_evloop::{AnyLoop, Opened};
 use sluice_snapshot::NotLoaded;
 use sluice_tls::Context;
 use std::ffi::OsString;
@@ -259,14 +259,7 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
     host.apply_metrics(&config).map_err(|text| fail(&mut host, text))?;
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
-    let backend = iteration::backend_of(&config);
-    let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
-        .map_err(|error| fail(&mut host, format!("opening the event loop: {error}")))?;
-    host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
-    host.bio = Some(
-        Bio::start(&config.str(param::BIO_CPULIST))
-            .map_err(|error| fail(&mut host, format!("starting the background thread: {error}")))?,
-    );
+    let opened = open_event_loop(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     host.status.socket = supervisor::socket::wanted(&config);
     host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
     // What cannot be had of these is in the log, and no reason not to serve.
@@ -279,27 +272,19 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
     }
     let mut engine = Engine::new(config, seeds, &mut host);
     engine.install_users(users);
-    if let Some(node) = &node {
-        node.begin(&mut engine, &mut host).map_err(|text| fail(&mut host, text))?;
-    }
+    let node = node.map(|node| node.begin(&mut engine, &mut host, opened.event_loop.waker())).transpose();
+    let node = node.map_err(|text| fail(&mut host, text))?;
     host.note(LogLevel::Notice, "Server initialized");
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
     let Ok(begun) = begin_load(&mut engine, &mut host) else {
         host.note(LogLevel::Warning, loader::NOT_LOADED);
         return Ok(1);
     };
-    let writer = node.map(|node| {
-        let waits = engine.is_cluster_primary() && matches!(begun, Begun::UnderWay(_));
-        let writer = node.file.write_with(host.storage.clone(), opened.event_loop.waker());
-        writer.map(|writer| (writer, waits))
-    });
-    let writer = writer.transpose();
-    let writer = writer
-        .map_err(|error| fail(&mut host, format!("starting the thread of the cluster's file: {error}")))?;
+    let waits = engine.is_cluster_primary() && matches!(begun, Begun::UnderWay(_));
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
-    if let Some((writer, waits)) = writer {
-        server.join_cluster(writer, waits);
+    if let Some(file) = node {
+        server.join_cluster(file, waits);
     }
     match begun {
         Begun::UnderWay(folder) => server.open_when_loaded(folder),
@@ -311,6 +296,18 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
         }
     }
     Ok(server.run() as u8)
+}
+
+/// Opens the main thread's event loop, and starts the thread that frees what is large.
+fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
+    let backend = iteration::backend_of(config);
+    let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
+        .map_err(|error| format!("opening the event loop: {error}"))?;
+    host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
+    let bio = Bio::start(&config.str(param::BIO_CPULIST))
+        .map_err(|error| format!("starting the background thread: {error}"))?;
+    host.bio = Some(bio);
+    Ok(opened)
 }
 
 /// How far loading is before the server runs.

@@ -36,8 +36,8 @@ pub enum Thread<'a> {
     AofSync,
     /// Puts the base that a rewrite has made in force. Refused: the thread of the file does it.
     AofBase,
-    /// Does the handshakes of connections of the cluster's bus. Refused: the connection is closed, and the log
-    /// says so.
+    /// Does the handshakes of connections of the cluster's bus. Refused: the connection is closed, and the
+    /// log says so.
     BusHandshake,
     /// Writes `nodes.conf`. Refused: the server does not start.
     ClusterFile,

@@ -20,8 +20,18 @@ const ARGUMENTS: &str = "SLUICE_TEST_ARGS";
 const RING: (&str, &str) = ("SLUICE_TEST_RING", "2");
 
 /// Tests that hold however the server is run.
-const ANY_WAY: &[&str] =
-    &["config", "limits", "metrics", "operation", "protocol", "pubsub", "replica", "slow_reads", "tls"];
+const ANY_WAY: &[&str] = &[
+    "cluster",
+    "config",
+    "limits",
+    "metrics",
+    "operation",
+    "protocol",
+    "pubsub",
+    "replica",
+    "slow_reads",
+    "tls",
+];
 /// Tests that hold with I/O threads too; of event loops they know nothing.
 const WITH_IO_THREADS: &[&str] = &[
     "aof_loading",

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPhase {
-    /// It is not begun before the data are loaded.
+    /// A dial that begins when the data are loaded.
     Held,
     /// The kernel makes it.
     Dialling,
@@ -36,7 +36,7 @@ pub struct BusConnection {
     pub lanes: OutputLanes,
     /// What the write under way has of each lane.
     pub in_flight: Option<LaneBytes>,
-    /// Whether it is among those that have something to send.
+    /// Whether the bus has noted that this connection may have something to send.
     pub is_ready: bool,
     /// Encoded bytes that leave ahead of the next message: what TLS answers.
     pub answers: Vec<u8>,

@@ -1,18 +1,19 @@
 //! What a node of a cluster does ahead of everything else: its file is claimed and read, and its port judged.
 
-use super::node_file::NodeFile;
+use super::node_file::{FileWriter, NodeFile};
 use crate::host::Host;
 use crate::listen;
 use nix::ifaddrs::getifaddrs;
 use sluice_base::LogLevel;
 use sluice_config::{Config, param};
 use sluice_engine::Engine;
+use sluice_evloop::Waker;
 use std::net::IpAddr;
 
 /// A node that is about to begin.
 pub struct NodeStart {
     /// Its file.
-    pub file: NodeFile,
+    file: NodeFile,
     /// The text of the file; none for a new node.
     text: Option<Vec<u8>>,
 }
@@ -41,13 +42,16 @@ impl NodeStart {
         Ok(Some(NodeStart { file, text }))
     }
 
-    /// The engine is a node from now on.
+    /// The engine is a node from now on, whose file is written by what is returned; `waker` is used when a
+    /// write is over.
     ///
     /// # Errors
-    /// The file does not say which node this is: text for the log.
-    pub fn begin(&self, engine: &mut Engine, host: &mut Host) -> Result<(), String> {
+    /// The file does not say which node this is, or there is no thread: text for the log.
+    pub fn begin(self, engine: &mut Engine, host: &mut Host, waker: Waker) -> Result<FileWriter, String> {
         let started = engine.start_cluster(self.text.as_deref(), &own_addresses(), host);
-        started.map_err(|refused| refused.to_string())
+        started.map_err(|refused| refused.to_string())?;
+        let writer = self.file.write_with(host.storage.clone(), waker);
+        writer.map_err(|error| format!("starting the thread of the cluster's file: {error}"))
     }
 }
 

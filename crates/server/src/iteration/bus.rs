@@ -5,7 +5,9 @@ use super::Server;
 use crate::bus::lanes::LaneBytes;
 use crate::bus::links::{BusConnection, LinkPhase};
 use crate::bus::node_file::FileWriter;
-use crate::bus::{BusPeer, HANDSHAKES_MAX, HeldDial};
+use crate::bus::{Bus, BusPeer, HANDSHAKES_MAX, HeldDial};
+use crate::connection::spare::SpareBuffers;
+use crate::host::Host;
 use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole};
 use crate::net::{BusPlace, Codec, Endpoint, Ends, PeerSide, Stream, send_now};
 use crate::os::plain_error;
@@ -13,7 +15,8 @@ use sluice_base::LogLevel;
 use sluice_cluster::{BusLane, ClusterInput, DialMoment, LinkKey};
 use sluice_config::param;
 use sluice_control::cluster::order::BusOrder;
-use sluice_evloop::{Event, Interest, Received, SendBuf, Sending, Sent};
+use sluice_engine::Engine;
+use sluice_evloop::{AnyLoop, Event, Interest, Received, SendBuf, Sending, Sent};
 use std::net::{IpAddr, SocketAddr};
 
 /// Bytes that one write of a link carries, at most.
@@ -32,12 +35,70 @@ impl Server {
         }
     }
 
+    fn bus_driver(&mut self) -> BusDriver<'_> {
+        BusDriver {
+            bus: &mut self.bus,
+            engine: &mut self.engine,
+            host: &mut self.host,
+            event_loop: &mut self.sockets.event_loop,
+            spare: &mut self.sockets.spare,
+            ending: &mut self.ending,
+        }
+    }
+
     /// Does what the engine has ordered, until there is no order left.
     pub(super) fn drive_bus(&mut self) {
-        if !self.bus.is_on() {
-            return;
+        if self.bus.is_on() {
+            self.bus_driver().drive();
         }
-        self.take_bus_handshakes();
+    }
+
+    /// Takes an event of a connection of the bus.
+    #[cold]
+    pub(super) fn bus_event(&mut self, place: BusPlace, event: Event) {
+        self.bus_driver().event(place, event);
+    }
+
+    /// Takes in a connection to the bus port.
+    #[cold]
+    pub(super) fn accept_on_bus(&mut self, stream: Stream) {
+        if self.bus.is_on() {
+            self.bus_driver().accept(stream);
+        }
+    }
+
+    /// The data are loaded: nodes are connected to, and may connect.
+    pub(super) fn open_bus(&mut self) {
+        if self.bus.is_on() {
+            self.bus_driver().open();
+        }
+    }
+
+    /// The server ends: the file is whole then, and another process may have it.
+    pub(super) fn end_bus(&mut self) {
+        if let Some(file) = &mut self.bus.file {
+            if file.is_busy() {
+                self.host.note(LogLevel::Notice, "Saving the cluster configuration file before exiting.");
+            }
+            file.end();
+        }
+    }
+}
+
+/// The bus, and what of the server it is driven with.
+struct BusDriver<'a> {
+    bus: &'a mut Bus,
+    engine: &'a mut Engine,
+    host: &'a mut Host,
+    event_loop: &'a mut AnyLoop,
+    spare: &'a mut SpareBuffers,
+    /// The exit status, once the server is to end.
+    ending: &'a mut Option<i32>,
+}
+
+impl BusDriver<'_> {
+    fn drive(&mut self) {
+        self.take_handshakes();
         self.take_node_file();
         while let Some(found) = self.bus.resolver.take() {
             self.step(&ClusterInput::Resolved { node: found.node, addresses: &found.addresses });
@@ -46,25 +107,25 @@ impl Server {
             let mut was_ordered = false;
             while let Some(order) = self.engine.next_bus_order() {
                 was_ordered = true;
-                self.carry_out_order(order);
+                self.carry_out(order);
             }
             if !was_ordered {
-                return self.send_on_bus();
+                return self.send_all();
             }
         }
     }
 
     fn step(&mut self, input: &ClusterInput<'_>) {
-        self.engine.step_cluster(input, &mut self.host);
+        self.engine.step_cluster(input, self.host);
     }
 
-    fn carry_out_order(&mut self, order: BusOrder) {
+    fn carry_out(&mut self, order: BusOrder) {
         match order {
             BusOrder::Dial { link, ip, port } => {
                 let place = self.bus.links.insert(BusConnection::new(link));
                 match &mut self.bus.held {
                     Some(held) => held.push(HeldDial { place, ip, port }),
-                    None => self.dial_on_bus(place, &ip, port),
+                    None => self.dial(place, &ip, port),
                 }
             }
             BusOrder::Close { link } => {
@@ -73,7 +134,7 @@ impl Server {
                 }
             }
             BusOrder::Resolve { node, host } => {
-                let asked = self.bus.resolver.ask(node, host, self.sockets.event_loop.waker());
+                let asked = self.bus.resolver.ask(node, host, self.event_loop.waker());
                 if let Err(error) = asked {
                     self.host
                         .note(LogLevel::Warning, &format!("No thread for names: {}", plain_error(&error)));
@@ -92,7 +153,7 @@ impl Server {
                     writer.write(generation, file);
                 }
             }
-            BusOrder::End => self.ending = Some(1),
+            BusOrder::End => *self.ending = Some(1),
         }
     }
 
@@ -110,17 +171,14 @@ impl Server {
         }
     }
 
-    /// The data are loaded: nodes are connected to, and may connect.
-    pub(super) fn open_bus(&mut self) {
-        if self.bus.is_on() {
-            self.host.settings.open_bus();
-        }
+    fn open(&mut self) {
+        self.host.settings.open_bus();
         for HeldDial { place, ip, port } in self.bus.held.take().into_iter().flatten() {
-            self.dial_on_bus(place, &ip, port);
+            self.dial(place, &ip, port);
         }
     }
 
-    fn dial_on_bus(&mut self, place: BusPlace, ip: &str, port: u16) {
+    fn dial(&mut self, place: BusPlace, ip: &str, port: u16) {
         let Some(connection) = self.bus.links.get_mut(place) else { return };
         let source = self.engine.config().str(param::BIND_SOURCE_ADDR);
         let dialled = ip.parse::<IpAddr>().map_err(|error| error.to_string()).and_then(|ip| {
@@ -128,7 +186,7 @@ impl Server {
         });
         match dialled {
             Ok(stream) => {
-                let event_loop = &mut self.sockets.event_loop;
+                let event_loop = &mut *self.event_loop;
                 (connection.source, _) = stream.attach(event_loop, Endpoint::BusLink(place));
                 connection.phase = LinkPhase::Dialling;
                 event_loop.watch(connection.source, Interest::WRITABLE);
@@ -143,37 +201,35 @@ impl Server {
         }
     }
 
-    /// Takes an event of a connection of the bus.
-    #[cold]
-    pub(super) fn bus_event(&mut self, place: BusPlace, event: Event) {
+    fn event(&mut self, place: BusPlace, event: Event) {
         match event {
             Event::Received { received: Received::Data(chunk), .. } => {
-                self.received_on_bus(place, &chunk);
-                self.sockets.event_loop.give_back(chunk);
+                self.received(place, &chunk);
+                self.event_loop.give_back(chunk);
             }
-            Event::Received { received: Received::Eof, .. } => self.end_link_of_bus(place, ""),
+            Event::Received { received: Received::Eof, .. } => self.end_link(place, ""),
             Event::Received { received: Received::Failed(error), .. } => {
-                self.end_link_of_bus(place, &plain_error(&error));
+                self.end_link(place, &plain_error(&error));
             }
             Event::Sent { sent, .. } => {
                 let in_flight = self.bus.links.get_mut(place).and_then(|link| link.in_flight.take());
                 self.bus.note_ready(place);
-                self.sent_on_bus(place, in_flight.unwrap_or_default(), sent);
+                self.sent(place, in_flight.unwrap_or_default(), sent);
             }
-            Event::Ready { .. } => self.dialled_on_bus(place),
+            Event::Ready { .. } => self.dialled(place),
             Event::Detached { fd, .. } => self.begin_dialled_handshake(place, Stream::detached(fd)),
             _ => {}
         }
     }
 
     /// Bytes go to the engine as they come.
-    fn received_on_bus(&mut self, place: BusPlace, chunk: &[u8]) {
+    fn received(&mut self, place: BusPlace, chunk: &[u8]) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         let key = link.key;
         let Some(codec) = &mut link.codec else {
             return self.step(&ClusterInput::ReceivedMessage { link: key, bytes: chunk });
         };
-        let mut buffers = self.sockets.spare.decoded();
+        let mut buffers = self.spare.decoded();
         let decoded = codec.decode(chunk, &mut buffers);
         link.answers.extend_from_slice(&buffers.answer);
         let is_flooded = link.answers.len() > ANSWERS_MAX;
@@ -183,13 +239,13 @@ impl Server {
         if !buffers.plain.is_empty() {
             self.step(&ClusterInput::ReceivedMessage { link: key, bytes: &buffers.plain });
         }
-        self.sockets.spare.keep_decoded(buffers);
+        self.spare.keep_decoded(buffers);
         match decoded {
             Ok(PeerSide::Open) if !is_flooded => {}
-            Ok(_) => self.end_link_of_bus(place, ""),
+            Ok(_) => self.end_link(place, ""),
             Err(reason) => {
                 self.send_answers_now(place);
-                self.end_link_of_bus(place, &reason);
+                self.end_link(place, &reason);
             }
         }
     }
@@ -198,14 +254,14 @@ impl Server {
     fn send_answers_now(&mut self, place: BusPlace) {
         if let Some(link) = self.bus.links.get_mut(place)
             && link.in_flight.is_none()
-            && let Some(socket) = self.sockets.event_loop.fd(link.source)
+            && let Some(socket) = self.event_loop.fd(link.source)
         {
             send_now(socket, &link.answers);
         }
     }
 
     /// A connection has ended: the engine is told.
-    fn end_link_of_bus(&mut self, place: BusPlace, reason: &str) {
+    fn end_link(&mut self, place: BusPlace, reason: &str) {
         let Some(key) = self.drop_link(place) else { return };
         if !reason.is_empty() {
             self.host.note(LogLevel::Debug, &format!("A link of the cluster bus has ended: {reason}"));
@@ -217,7 +273,7 @@ impl Server {
     fn drop_link(&mut self, place: BusPlace) -> Option<LinkKey> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
-            LinkPhase::Dialling | LinkPhase::Open => self.sockets.event_loop.close(link.source),
+            LinkPhase::Dialling | LinkPhase::Open => self.event_loop.close(link.source),
             // The socket comes, finds that the place is gone, and is closed then.
             LinkPhase::Held | LinkPhase::Leaving | LinkPhase::Shaking => {}
         }
@@ -225,13 +281,13 @@ impl Server {
     }
 
     /// The kernel has made a connection, or has not.
-    fn dialled_on_bus(&mut self, place: BusPlace) {
+    fn dialled(&mut self, place: BusPlace) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         let (source, key) = (link.source, link.key);
         if link.phase != LinkPhase::Dialling {
             return;
         }
-        let Some(socket) = self.sockets.event_loop.fd(source) else { return };
+        let Some(socket) = self.event_loop.fd(source) else { return };
         if let Err(error) = Stream::dialled(socket) {
             let peer = Ends::of(socket).peer.map_or_else(String::new, |peer| format!(" of {peer}"));
             let text = format!("Cannot connect to the cluster bus{peer}: {}", plain_error(&error));
@@ -241,10 +297,10 @@ impl Server {
         }
         if self.engine.config().bool(param::TLS_CLUSTER) {
             link.phase = LinkPhase::Leaving;
-            return self.sockets.event_loop.detach(source);
+            return self.event_loop.detach(source);
         }
         link.phase = LinkPhase::Open;
-        self.sockets.event_loop.recv_start(source);
+        self.event_loop.recv_start(source);
         self.bus.note_ready(place);
         self.step(&ClusterInput::Connected { link: key });
     }
@@ -253,13 +309,12 @@ impl Server {
     fn begin_dialled_handshake(&mut self, place: BusPlace, stream: Stream) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         link.phase = LinkPhase::Shaking;
-        if let Err(reason) = self.begin_bus_handshake(stream, HandshakeRole::Dialler, BusPeer::Dialled(place))
-        {
+        if let Err(reason) = self.begin_handshake(stream, HandshakeRole::Dialler, BusPeer::Dialled(place)) {
             self.fail_handshake(BusPeer::Dialled(place), &reason);
         }
     }
 
-    fn begin_bus_handshake(
+    fn begin_handshake(
         &mut self,
         stream: Stream,
         role: HandshakeRole,
@@ -270,39 +325,34 @@ impl Server {
         }
         let context = self.host.settings.tls.context().cloned().ok_or("TLS is not configured")?;
         let begin = Begin { stream, context, role, field: None, origin };
-        let begun = self.bus.handshakes.begin(begin, self.sockets.event_loop.waker());
+        let begun = self.bus.handshakes.begin(begin, self.event_loop.waker());
         begun.map_err(|error| format!("no thread for handshakes: {}", plain_error(&error)))
     }
 
-    /// Takes in a connection to the bus port.
-    #[cold]
-    pub(super) fn accept_on_bus(&mut self, stream: Stream) {
-        if !self.bus.is_on() {
-            return;
-        }
+    fn accept(&mut self, stream: Stream) {
         if !self.engine.config().bool(param::TLS_CLUSTER) {
-            return self.admit_to_bus(stream, &[]);
+            return self.admit(stream, &[]);
         }
-        if let Err(reason) = self.begin_bus_handshake(stream, HandshakeRole::Node, BusPeer::Accepted) {
+        if let Err(reason) = self.begin_handshake(stream, HandshakeRole::Node, BusPeer::Accepted) {
             self.fail_handshake(BusPeer::Accepted, &reason);
         }
     }
 
     /// Makes a connection a link, unless the engine has too many. `plain` has come already.
-    fn admit_to_bus(&mut self, stream: Stream, plain: &[u8]) {
+    fn admit(&mut self, stream: Stream, plain: &[u8]) {
         let Ends { peer: Some(peer), own: Some(own) } = stream.ends() else { return };
         let (peer, own) = (peer.ip().to_canonical(), own.ip().to_canonical());
-        let Some(key) = self.engine.accept_bus_link(peer, own, &mut self.host) else { return };
+        let Some(key) = self.engine.accept_bus_link(peer, own, self.host) else { return };
         let place = self.bus.links.insert(BusConnection::new(key));
-        self.attach_to_bus(place, stream);
+        self.attach(place, stream);
         if !plain.is_empty() {
             self.step(&ClusterInput::ReceivedMessage { link: key, bytes: plain });
         }
     }
 
     /// Messages flow on a connection from now on.
-    fn attach_to_bus(&mut self, place: BusPlace, stream: Stream) {
-        let event_loop = &mut self.sockets.event_loop;
+    fn attach(&mut self, place: BusPlace, stream: Stream) {
+        let event_loop = &mut *self.event_loop;
         let (source, codec) = stream.attach(event_loop, Endpoint::BusLink(place));
         event_loop.recv_start(source);
         if let Some(link) = self.bus.links.get_mut(place) {
@@ -311,15 +361,15 @@ impl Server {
     }
 
     /// Takes up connections whose handshake is over.
-    fn take_bus_handshakes(&mut self) {
+    fn take_handshakes(&mut self) {
         while let Some(outcome) = self.bus.handshakes.take() {
             match outcome {
                 HandshakeOutcome::Established { stream, plain, origin: BusPeer::Accepted, .. } => {
-                    self.admit_to_bus(stream, &plain);
+                    self.admit(stream, &plain);
                 }
                 HandshakeOutcome::Established { stream, plain, origin: BusPeer::Dialled(place), .. } => {
                     let Some(key) = self.bus.links.get_mut(place).map(|link| link.key) else { continue };
-                    self.attach_to_bus(place, stream);
+                    self.attach(place, stream);
                     self.bus.note_ready(place);
                     self.step(&ClusterInput::Connected { link: key });
                     if !plain.is_empty() {
@@ -347,13 +397,13 @@ impl Server {
     }
 
     /// Gives each link that has something to send one write. What is left has its turn in the next iteration.
-    fn send_on_bus(&mut self) {
+    fn send_all(&mut self) {
         for place in self.bus.take_ready() {
-            self.write_on_bus(place);
+            self.write(place);
         }
     }
 
-    fn write_on_bus(&mut self, place: BusPlace) {
+    fn write(&mut self, place: BusPlace) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         if link.phase != LinkPhase::Open || link.in_flight.is_some() {
             return;
@@ -367,24 +417,24 @@ impl Server {
         let head = match head {
             Ok(head) if head.is_empty() => return self.bus.spare = head,
             Ok(head) => head,
-            Err(reason) => return self.end_link_of_bus(place, &reason),
+            Err(reason) => return self.end_link(place, &reason),
         };
-        match self.sockets.event_loop.send(link.source, SendBuf { head, shared: Vec::new() }) {
+        match self.event_loop.send(link.source, SendBuf { head, shared: Vec::new() }) {
             Sending::InFlight => link.in_flight = Some(taken),
             Sending::Done(sent) => {
                 if !link.lanes.is_empty() {
                     self.bus.note_ready(place);
                 }
-                self.sent_on_bus(place, taken, sent);
+                self.sent(place, taken, sent);
             }
         }
     }
 
     /// A write is over.
-    fn sent_on_bus(&mut self, place: BusPlace, bytes: LaneBytes, sent: Sent) {
+    fn sent(&mut self, place: BusPlace, bytes: LaneBytes, sent: Sent) {
         let Some(key) = self.bus.links.get_mut(place).map(|link| link.key) else { return };
         if let Some(error) = sent.error {
-            return self.end_link_of_bus(place, &plain_error(&error));
+            return self.end_link(place, &plain_error(&error));
         }
         let mut buffer = sent.buf.head;
         if self.bus.spare.capacity() == 0 && buffer.capacity() <= 2 * WRITE_BYTES {
@@ -397,19 +447,9 @@ impl Server {
             }
         }
     }
-
-    /// The server ends: the file is whole then, and another process may have it.
-    pub(super) fn end_bus(&mut self) {
-        if let Some(file) = &mut self.bus.file {
-            if file.is_busy() {
-                self.host.note(LogLevel::Notice, "Saving the cluster configuration file before exiting.");
-            }
-            file.end();
-        }
-    }
 }
 
-/// Encodes messages behind what TLS has to answer.
+/// The answers of TLS, with encoded messages appended.
 fn encode(codec: &mut dyn Codec, plain: Vec<u8>, mut out: Vec<u8>) -> Result<Vec<u8>, String> {
     if !plain.is_empty() {
         codec.encode(&[&plain], &mut out)?;

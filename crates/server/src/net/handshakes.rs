@@ -1,4 +1,5 @@
-//! TLS handshakes of clients, and of the links of a cluster's bus: a thread of their own does them, since a signature takes up to a millisecond.
+//! TLS handshakes of clients, and of the links of a cluster's bus: a thread of their own does them, since a
+//! signature takes up to a millisecond.
 //!
 //! ```text
 //!  accepted ──Begin──► the thread's event loop: bytes ⇄ session ──established──► detached ──Established──► a client's connection
