@@ -1,5 +1,5 @@
 //! This replica's own elections: when it stands, how it asks for votes, how it takes over (E-40 to E-47,
-//! E-55), and a failover that an operator asks of it (M-1 to M-8).
+//! E-55), and a failover that an operator asks of it (M1 to M8).
 //!
 //! ```text
 //!  Idle ─primary FAIL, data young enough─► Waiting ─time─► Requested ─quorum─► takes over, Idle
@@ -10,17 +10,17 @@
 //! when its epoch is durable, and what a takeover tells leaves when the file with it is; (3) an answer counts
 //! for the election that is open and for no other.
 
-use crate::claims;
+use crate::candidacy::{ElectionStage, Obstacle, Schedule, WantedFailover};
 use crate::durable::Withheld;
 use crate::epochs;
 use crate::health;
-use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, log};
 use crate::node::{LinkOut, Ms, NodeIx};
 use crate::output::ClusterOutput;
 use crate::roles;
 use crate::send;
+use crate::slots::SlotSet;
 use crate::wire::{BusHeader, MessageType};
 
 /// The longest base delay of an election, ms.
@@ -31,80 +31,8 @@ const WITHOUT_DATA_MS: u64 = 500;
 const ELECTION_MIN_MS: u64 = 2_000;
 /// Milliseconds between two lines of the log that say the same about why no election is held.
 const SAID_MS: u64 = 1_000;
-/// The same for data that are too old.
+/// Milliseconds between two lines of the log about data that are too old.
 const SAID_OF_AGE_MS: u64 = 10_000;
-
-/// How far this replica's election is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ElectionStage {
-    #[default]
-    Idle,
-    /// The request for votes leaves at this time.
-    Waiting(Schedule),
-    /// Votes were asked for, or will be when the epoch is durable.
-    Requested { schedule: Schedule, epoch: ClusterEpoch, votes: Vec<NodeId> },
-    /// Too few votes came in time.
-    Expired(Schedule),
-}
-
-/// When an election begins, and by which order among others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Schedule {
-    at: Ms,
-    rank: u64,
-    /// Failed shards ahead of this one.
-    shard_rank: u64,
-    /// Voters are asked although they may not hold the primary for failed.
-    forces: bool,
-}
-
-/// A failover that an operator has asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum WantedFailover {
-    #[default]
-    None,
-    /// The primary was asked to pause; its offset is awaited.
-    AwaitsOffset { end: Ms },
-    /// The primary is paused at this offset.
-    CatchesUp { end: Ms, goal: u64 },
-    /// The election may begin, whatever the primary's health.
-    MayStart { end: Ms },
-}
-
-impl WantedFailover {
-    fn end(self) -> Option<Ms> {
-        match self {
-            WantedFailover::None => None,
-            WantedFailover::AwaitsOffset { end }
-            | WantedFailover::CatchesUp { end, .. }
-            | WantedFailover::MayStart { end } => Some(end),
-        }
-    }
-
-    fn may_start(self) -> bool {
-        matches!(self, WantedFailover::MayStart { .. })
-    }
-}
-
-/// What this node remembers as a candidate.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Candidacy {
-    pub(crate) stage: ElectionStage,
-    pub(crate) wanted: WantedFailover,
-    /// When the primary was heard last on the replication link; none: never in this process.
-    pub(crate) contact: Option<Ms>,
-    /// What was said last of why no election is held, and when.
-    said: Option<(Obstacle, Ms)>,
-}
-
-/// Why no election is held, or none is won yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle {
-    OldData,
-    Delay,
-    Expired,
-    Votes,
-}
 
 /// How a failover by hand is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +45,7 @@ pub enum FailoverKind {
     Takeover,
 }
 
-/// CLUSTER FAILOVER (M-1).
+/// CLUSTER FAILOVER (M1).
 ///
 /// # Errors
 /// The error for the client.
@@ -142,12 +70,12 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
         }
         FailoverKind::Forced => {
             log!(m, Notice, "Forced failover user request accepted (user request from '{client}').");
-            m.candidacy.wanted = WantedFailover::MayStart { end };
+            m.failover.candidacy.wanted = WantedFailover::MayStart { end };
             restart(m);
         }
         FailoverKind::Agreed => {
             log!(m, Notice, "Manual failover user request accepted (user request from '{client}').");
-            m.candidacy.wanted = WantedFailover::AwaitsOffset { end };
+            m.failover.candidacy.wanted = WantedFailover::AwaitsOffset { end };
             send::failover_start(m, primary);
         }
     }
@@ -155,9 +83,9 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     Ok(())
 }
 
-/// An election under way gives way to the one that was asked for by hand (M-5).
+/// An election under way gives way to the one that was asked for by hand (M5).
 fn restart(m: &mut ClusterMachine) {
-    if let ElectionStage::Waiting(_) | ElectionStage::Requested { .. } = m.candidacy.stage {
+    if let ElectionStage::Waiting(_) | ElectionStage::Requested { .. } = m.failover.candidacy.stage {
         log!(
             m,
             Warning,
@@ -165,17 +93,17 @@ fn restart(m: &mut ClusterMachine) {
             m.epochs.current
         );
     }
-    m.candidacy.stage = ElectionStage::Idle;
+    m.failover.candidacy.stage = ElectionStage::Idle;
 }
 
-/// A paused primary has told where its stream ends (M-4).
+/// A paused primary has told where its stream ends (M4).
 pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>) {
-    if let WantedFailover::AwaitsOffset { end } = m.candidacy.wanted
+    if let WantedFailover::AwaitsOffset { end } = m.failover.candidacy.wanted
         && header.message_flags.is_paused
         && m.is_my_primary(sender)
     {
         let goal = header.offset;
-        m.candidacy.wanted = WantedFailover::CatchesUp { end, goal };
+        m.failover.candidacy.wanted = WantedFailover::CatchesUp { end, goal };
         log!(m, Warning, "Received replication offset for paused primary manual failover: {goal}");
     }
 }
@@ -183,26 +111,26 @@ pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &Bu
 /// Goes on with what is under way: called by the cron, and whenever something came that an election waits
 /// for.
 pub(crate) fn advance(m: &mut ClusterMachine) {
-    if let WantedFailover::CatchesUp { end, goal } = m.candidacy.wanted
+    if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
         && m.table.me().offset == goal
     {
         log!(m, Warning, "All primary replication stream processed, manual failover can start.");
-        m.candidacy.wanted = WantedFailover::MayStart { end };
+        m.failover.candidacy.wanted = WantedFailover::MayStart { end };
         restart(m);
     }
-    if m.candidacy.wanted.end().is_some_and(|end| m.time.now > end) {
+    if m.failover.candidacy.wanted.end().is_some_and(|end| m.time.now > end) {
         log!(m, Warning, "Manual failover timed out.");
-        m.candidacy.wanted = WantedFailover::None;
-        m.candidacy.stage = ElectionStage::Idle;
+        m.failover.candidacy.wanted = WantedFailover::None;
+        m.failover.candidacy.stage = ElectionStage::Idle;
     }
-    let by_hand = m.candidacy.wanted.may_start();
+    let by_hand = m.failover.candidacy.wanted.may_start();
     let primary = m.table.me().primary();
     let stands =
-        |primary: &NodeIx| by_hand || m.table.node(*primary).is_failed() && !m.settings.replica_no_failover;
+        |primary: &NodeIx| by_hand || m.table.node(*primary).is_failed() && !m.settings.replica.no_failover;
     let Some(primary) = primary.filter(stands) else {
-        m.candidacy.stage = ElectionStage::Idle;
+        m.failover.candidacy.stage = ElectionStage::Idle;
         if m.table.me().is_primary() {
-            m.candidacy.wanted = WantedFailover::None;
+            m.failover.candidacy.wanted = WantedFailover::None;
         }
         return;
     };
@@ -219,10 +147,10 @@ fn open_ms(m: &ClusterMachine) -> u64 {
 
 /// Whether the data are older than the validity factor allows (E-41).
 fn has_old_data(m: &ClusterMachine) -> bool {
-    let factor = m.settings.replica_validity_factor;
+    let factor = m.settings.replica.validity_factor;
     let timeout = m.settings.node_timeout_ms;
-    let limit = m.settings.replica_ping_period_ms.saturating_add(timeout.saturating_mul(factor));
-    let age = m.candidacy.contact.map_or(u64::MAX, |at| m.time.now.saturating_sub(at));
+    let limit = m.settings.replica.ping_period_ms.saturating_add(timeout.saturating_mul(factor));
+    let age = m.failover.candidacy.contact.map_or(u64::MAX, |at| m.time.now.saturating_sub(at));
     let age = if age > timeout { age - timeout } else { age };
     factor != 0 && age > limit
 }
@@ -230,7 +158,7 @@ fn has_old_data(m: &ClusterMachine) -> bool {
 /// The stages of an election.
 fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
     let (now, open) = (m.time.now, open_ms(m));
-    let scheduled = match &m.candidacy.stage {
+    let scheduled = match &m.failover.candidacy.stage {
         ElectionStage::Idle => None,
         ElectionStage::Waiting(schedule)
         | ElectionStage::Requested { schedule, .. }
@@ -241,7 +169,7 @@ fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
     } else if !by_hand {
         reschedule(m, primary);
     }
-    match m.candidacy.stage.clone() {
+    match m.failover.candidacy.stage.clone() {
         ElectionStage::Waiting(schedule) if now < schedule.at => say(m, Obstacle::Delay),
         ElectionStage::Waiting(schedule) if now - schedule.at > open => expire(m, schedule),
         ElectionStage::Waiting(schedule) => request(m, schedule),
@@ -258,7 +186,7 @@ fn quorum(m: &ClusterMachine) -> u64 {
 }
 
 fn expire(m: &mut ClusterMachine, schedule: Schedule) {
-    m.candidacy.stage = ElectionStage::Expired(schedule);
+    m.failover.candidacy.stage = ElectionStage::Expired(schedule);
     say(m, Obstacle::Expired);
 }
 
@@ -282,7 +210,7 @@ fn schedule(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
         }
     };
     let schedule = Schedule { at: m.time.now + wait, rank, shard_rank, forces: by_hand || is_best };
-    m.candidacy.stage = ElectionStage::Waiting(schedule);
+    m.failover.candidacy.stage = ElectionStage::Waiting(schedule);
     log!(
         m,
         Notice,
@@ -325,7 +253,7 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
 
 /// Failed voters with replicas whose shards come ahead of mine.
 fn shard_rank(m: &ClusterMachine) -> u64 {
-    let factor = m.settings.replica_validity_factor;
+    let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
     let mine = m.table.me().shown_shard();
     let is_ahead = |node: &crate::node::ClusterNode| {
@@ -344,7 +272,7 @@ fn is_best_ranked(m: &ClusterMachine, primary: NodeIx, rank: u64, shard_rank: u6
 
 /// Offsets of others came: the time moves with the ranks (E-44).
 fn reschedule(m: &mut ClusterMachine, primary: NodeIx) {
-    let ElectionStage::Waiting(mut schedule) = m.candidacy.stage else { return };
+    let ElectionStage::Waiting(mut schedule) = m.failover.candidacy.stage else { return };
     if m.time.now >= schedule.at {
         return;
     }
@@ -369,7 +297,7 @@ fn reschedule(m: &mut ClusterMachine, primary: NodeIx) {
         log!(m, Notice, "Myself become the best ranked replica, initiate the election immediately.");
         (schedule.at, schedule.forces) = (m.time.now, true);
     }
-    m.candidacy.stage = ElectionStage::Waiting(schedule);
+    m.failover.candidacy.stage = ElectionStage::Waiting(schedule);
 }
 
 /// Asks for votes, once the epoch of the election is durable (E-45, E-53).
@@ -378,24 +306,15 @@ fn request(m: &mut ClusterMachine, schedule: Schedule) {
     m.epochs.current = epoch;
     let of = m.table.node(m.table.primary_of(m.table.my_ix())).config_epoch;
     log!(m, Notice, "Starting a failover election for epoch {epoch}, node config epoch is {of}");
-    m.candidacy.stage = ElectionStage::Requested { schedule, epoch, votes: Vec::new() };
+    m.failover.candidacy.stage = ElectionStage::Requested { schedule, epoch, votes: Vec::new() };
     m.save();
     m.durable.hold(Withheld::VoteRequest { epoch });
-}
-
-/// The epoch of a request is durable: the request leaves, unless the election is over.
-pub(crate) fn epoch_is_durable(m: &mut ClusterMachine, epoch: ClusterEpoch) {
-    if let ElectionStage::Requested { schedule, epoch: open, .. } = m.candidacy.stage
-        && open == epoch
-    {
-        send::vote_request(m, epoch, schedule.forces);
-    }
 }
 
 /// A vote (E-46).
 pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_>) {
     let (id, is_voter) = (m.table.node(voter).id, m.table.node(voter).is_voter());
-    if let ElectionStage::Requested { epoch, votes, .. } = &mut m.candidacy.stage
+    if let ElectionStage::Requested { epoch, votes, .. } = &mut m.failover.candidacy.stage
         && is_voter
         && header.current_epoch == *epoch
         && !votes.contains(&id)
@@ -407,7 +326,7 @@ pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_
 
 /// Enough votes came (E-47).
 fn win(m: &mut ClusterMachine, primary: NodeIx) {
-    let ElectionStage::Requested { epoch, .. } = m.candidacy.stage else { return };
+    let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(m, Notice, "Failover election won: I'm the new primary.");
     if m.table.me().config_epoch < epoch {
         m.table.me_mut().config_epoch = epoch;
@@ -432,24 +351,24 @@ fn take_over(m: &mut ClusterMachine, old: NodeIx) {
         m.table.bind(slot, my_ix);
     }
     m.channels_gone(slots);
-    m.candidacy.stage = ElectionStage::Idle;
-    m.candidacy.wanted = WantedFailover::None;
-    // What the data hold of slots that are another's is found as at a start (R-30).
+    m.failover.candidacy.stage = ElectionStage::Idle;
+    m.failover.candidacy.wanted = WantedFailover::None;
+    // What the data hold of slots that are another's is found as at a start (R30).
     m.out.push_back(ClusterOutput::AskKeys);
     m.reconsider();
     m.save();
     m.announce();
-    claims::forget_strays(m);
+    m.keys.strays = SlotSet::EMPTY;
 }
 
 /// One line of the log, unless the same was said a moment ago.
 fn say(m: &mut ClusterMachine, obstacle: Obstacle) {
     let pause = if obstacle == Obstacle::OldData { SAID_OF_AGE_MS } else { SAID_MS };
-    if m.candidacy.said.is_some_and(|(last, at)| last == obstacle && m.time.now - at < pause) {
+    if m.failover.candidacy.said.is_some_and(|(last, at)| last == obstacle && m.time.now - at < pause) {
         return;
     }
-    m.candidacy.said = Some((obstacle, m.time.now));
-    let votes = match &m.candidacy.stage {
+    m.failover.candidacy.said = Some((obstacle, m.time.now));
+    let votes = match &m.failover.candidacy.stage {
         ElectionStage::Requested { votes, .. } => votes.len(),
         ElectionStage::Idle | ElectionStage::Waiting(_) | ElectionStage::Expired(_) => 0,
     };

@@ -43,11 +43,6 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     empty(m, gone, LostSlots::FoundAtStart);
 }
 
-/// Keys that were found in others' slots are looked for again.
-pub(crate) fn forget_strays(m: &mut ClusterMachine) {
-    m.keys.strays = SlotSet::EMPTY;
-}
-
 /// Deletes the keys of slots.
 fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     if slots.is_empty() {

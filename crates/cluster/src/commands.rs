@@ -12,7 +12,7 @@ use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::input::{ClusterCommand, HasKeys, LinkDirection, ResetKind, epoch_of};
 use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
 use crate::meet;
-use crate::node::{Initiator, NodeIx};
+use crate::node::Initiator;
 use crate::output::{ClusterAnswer, ClusterOutput, RoleChange, Synchronisation, Ticket};
 use crate::roles::{self, OpenSlots};
 use crate::setslot;
@@ -62,17 +62,12 @@ fn run(m: &mut ClusterMachine, client: &str, command: &ClusterCommand<'_>) -> Re
             Ok(ClusterAnswer::Ok)
         }
         ClusterCommand::CountFailureReports { node } => {
-            let ix = known(m, node)?;
+            let ix = m.known(node)?;
             Ok(ClusterAnswer::Integer(i64::from(failure::count_reports(m, ix))))
         }
         ClusterCommand::SetSlot(command) => setslot::execute(m, command),
         ClusterCommand::KillLinks { direction, node } => kill_links(m, *direction, node),
     }
-}
-
-pub(crate) fn known(m: &ClusterMachine, text: &[u8]) -> Result<NodeIx, String> {
-    let ix = NodeId::parse(text).and_then(|id| m.table.find(&id));
-    ix.ok_or_else(|| format!("ERR Unknown node {}", String::from_utf8_lossy(text)))
 }
 
 /// CLUSTER MEET (G-12, X-11).
@@ -104,7 +99,7 @@ fn forget(m: &mut ClusterMachine, text: &[u8]) -> Result<ClusterAnswer, String> 
     let id = NodeId::parse(text);
     let Some(ix) = id.and_then(|id| m.table.find(&id)) else {
         let is_forgotten = id.is_some_and(|id| m.blacklist.contains(&id, m.time.now));
-        return if is_forgotten { Ok(ClusterAnswer::Ok) } else { known(m, text).map(|_| ClusterAnswer::Ok) };
+        return if is_forgotten { Ok(ClusterAnswer::Ok) } else { m.known(text).map(|_| ClusterAnswer::Ok) };
     };
     if ix == m.table.my_ix() {
         return Err("ERR I tried hard but I can't forget myself...".to_owned());
@@ -119,7 +114,7 @@ fn forget(m: &mut ClusterMachine, text: &[u8]) -> Result<ClusterAnswer, String> 
 
 /// CLUSTER REPLICATE (R2).
 fn replicate(m: &mut ClusterMachine, text: &[u8], data: HasKeys) -> Result<ClusterAnswer, String> {
-    let ix = known(m, text)?;
+    let ix = m.known(text)?;
     if ix == m.table.my_ix() {
         return Err("ERR Can't replicate myself".to_owned());
     }
@@ -308,7 +303,7 @@ fn kill_links(
     direction: LinkDirection,
     node: &[u8],
 ) -> Result<ClusterAnswer, String> {
-    let ix = known(m, node)?;
+    let ix = m.known(node)?;
     if ix == m.table.my_ix() {
         return Err("ERR Cannot free cluster link(s) to myself".to_owned());
     }

@@ -131,7 +131,7 @@ pub(crate) fn replica_lines(
     node: &[u8],
     client: AskingClient,
 ) -> Result<Vec<String>, String> {
-    let ix = crate::commands::known(m, node)?;
+    let ix = m.known(node)?;
     if m.table.node(ix).is_replica() {
         return Err("ERR The specified node is not a master".to_owned());
     }

@@ -13,6 +13,7 @@
 
 mod address;
 mod addresses;
+mod candidacy;
 mod candidate;
 mod claims;
 mod commands;
@@ -72,7 +73,9 @@ pub use output::{
 };
 pub use redirect::{DownRules, KeyPresence, SlotRequest, SlotVerdict};
 pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
-pub use settings::{BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, SaveBehavior, Switch};
+pub use settings::{
+    BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, ReplicaRules, SaveBehavior, Switch,
+};
 pub use slots::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};
 pub use statistics::Statistics;
 pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
@@ -303,7 +306,7 @@ impl Cluster {
                 m.table.me_mut().offset = offset;
                 candidate::advance(m);
             }
-            ClusterInput::PrimaryContact { at } => m.candidacy.contact = at,
+            ClusterInput::PrimaryContact { at } => m.failover.candidacy.contact = at,
             ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
             ClusterInput::OpenSlots(open) => saved::reopen(m, open),
             ClusterInput::Command { ticket, client, ref command } => {
@@ -368,7 +371,7 @@ impl Cluster {
     fn apply_settings(&mut self) {
         let m = &mut self.machine;
         let announced = &m.settings.announced;
-        let no_failover = m.settings.replica_no_failover;
+        let no_failover = m.settings.replica.no_failover;
         let me = m.table.me_mut();
         let address = NodeAddress {
             ip: announced.ip.clone().unwrap_or_else(|| IpText::clone(&me.place.address.ip)),

@@ -2,7 +2,7 @@
 //! that go.
 
 use crate::address::LogName;
-use crate::candidate::Candidacy;
+use crate::candidacy::Candidacy;
 use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link::{LinkKind, Links};
@@ -86,6 +86,15 @@ pub(crate) enum ManualFailover {
     Paused { replica: NodeIx, end: Ms },
 }
 
+/// Failovers that this node has a part in.
+#[derive(Clone, Debug)]
+pub(crate) struct Failovers {
+    /// As a primary: whether a replica that takes over by hand has it paused.
+    pub(crate) paused: ManualFailover,
+    /// As a replica.
+    pub(crate) candidacy: Candidacy,
+}
+
 /// What a settle has to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Todo {
@@ -118,9 +127,7 @@ pub(crate) struct ClusterMachine {
     pub(crate) epochs: Epochs,
     pub(crate) cluster: StateOfCluster,
     pub(crate) durable: Durable,
-    pub(crate) manual: ManualFailover,
-    /// This node as a candidate.
-    pub(crate) candidacy: Candidacy,
+    pub(crate) failover: Failovers,
     pub(crate) rights: VotingRights,
     pub(crate) keys: StrayKeys,
     pub(crate) todo: Todo,
@@ -176,8 +183,7 @@ impl ClusterMachine {
                 last_minority: None,
             },
             durable: Durable::new(told),
-            manual: ManualFailover::Off,
-            candidacy: Candidacy::default(),
+            failover: Failovers { paused: ManualFailover::Off, candidacy: Candidacy::default() },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
             todo: Todo { evaluate: true, map: true, elect: false },
@@ -201,6 +207,15 @@ impl ClusterMachine {
             }
         };
         ToldView { current_epoch: self.epochs.current, claim, shard: me.shown_shard() }
+    }
+
+    /// The node whose id is `text`.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub(crate) fn known(&self, text: &[u8]) -> Result<NodeIx, String> {
+        let ix = NodeId::parse(text).and_then(|id| self.table.find(&id));
+        ix.ok_or_else(|| format!("ERR Unknown node {}", String::from_utf8_lossy(text)))
     }
 
     /// The file has to be written again.
@@ -281,8 +296,8 @@ impl ClusterMachine {
         if let Some(key) = self.table.node(ix).place.link_in {
             self.close(key);
         }
-        if matches!(self.manual, ManualFailover::Paused { replica, .. } if replica == ix) {
-            self.manual = ManualFailover::Off;
+        if matches!(self.failover.paused, ManualFailover::Paused { replica, .. } if replica == ix) {
+            self.failover.paused = ManualFailover::Off;
             self.out.push_back(ClusterOutput::Unpause);
         }
         let slots = self.table.delete(ix);

@@ -15,7 +15,7 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     }
     let timeout = m.settings.manual_failover_timeout_ms;
     let end = m.time.now.saturating_add(timeout);
-    m.manual = ManualFailover::Paused { replica: sender, end };
+    m.failover.paused = ManualFailover::Paused { replica: sender, end };
     log!(m, Warning, "Manual failover requested by replica {}.", m.name(sender));
     m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
     send::gossip(m, key, MessageType::Ping);
@@ -24,7 +24,7 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
 /// Tells the replica again where the stream stands, and ends what has taken too long (M6). Called by the
 /// cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
-    let ManualFailover::Paused { replica, end } = m.manual else { return };
+    let ManualFailover::Paused { replica, end } = m.failover.paused else { return };
     if m.time.now > end {
         log!(m, Warning, "Manual failover timed out.");
         roles::end_pause(m);

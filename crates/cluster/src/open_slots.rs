@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 /// Open slots of a primary, each with the other end of its move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenSlotList {
-    /// Slots that come, and where from.
+    /// Slots on their way here, with the nodes that give them.
     pub importing: Vec<(HashSlot, NodeId)>,
-    /// Slots that go, and where to.
+    /// Slots on their way to other nodes, with these nodes.
     pub migrating: Vec<(HashSlot, NodeId)>,
 }
 

@@ -52,8 +52,8 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
 
 /// A manual failover of this node as a primary is over.
 pub(crate) fn end_pause(m: &mut ClusterMachine) {
-    if m.manual != ManualFailover::Off {
-        m.manual = ManualFailover::Off;
+    if m.failover.paused != ManualFailover::Off {
+        m.failover.paused = ManualFailover::Off;
         m.out.push_back(ClusterOutput::Unpause);
     }
 }

@@ -1,7 +1,6 @@
 //! Messages to other nodes: their claims, and the link of each.
 
 use crate::address::{BusTransport, Seen};
-use crate::candidate;
 use crate::durable::{OwnClaim, Withheld};
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
@@ -58,7 +57,7 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
         flags: role | NodeFlags::MYSELF | CAPABILITIES | marks,
         is_down: m.cluster.state == ClusterState::Fail,
         message_flags: MessageFlags {
-            is_paused: m.manual != ManualFailover::Off,
+            is_paused: m.failover.paused != ManualFailover::Off,
             force_ack: false,
             reads_extensions: false,
         },
@@ -265,7 +264,7 @@ pub(crate) fn fail(m: &mut ClusterMachine, id: NodeId) {
 }
 
 /// AUTH_REQUEST to every node but handshakes, in an epoch that is durable (E-45).
-pub(crate) fn vote_request(m: &mut ClusterMachine, epoch: ClusterEpoch, forces: bool) {
+fn vote_request(m: &mut ClusterMachine, epoch: ClusterEpoch, forces: bool) {
     let mut header = header(m);
     header.current_epoch = epoch;
     header.message_flags.force_ack = forces;
@@ -324,7 +323,12 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
                 queue(m, key, MessageType::AuthAck, message, BusLane::Control);
             }
         }
-        Withheld::VoteRequest { epoch } => candidate::epoch_is_durable(m, epoch),
+        // The request leaves unless its election is over.
+        Withheld::VoteRequest { epoch } => {
+            if let Some(schedule) = m.failover.candidacy.open_election(epoch) {
+                vote_request(m, epoch, schedule.forces);
+            }
+        }
         Withheld::Reply { to, answer } => m.out.push_back(ClusterOutput::Reply { to, answer }),
         Withheld::Announce => pong_to_all(m),
     }

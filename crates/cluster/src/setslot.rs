@@ -70,7 +70,7 @@ fn checked(m: &ClusterMachine, command: &SetSlot<'_>) -> Result<Checked, String>
         }
         SlotAction::Stable => Ok(Checked::Stable),
         SlotAction::Node(node) => {
-            let ix = primary(m, crate::commands::known(m, node)?)?;
+            let ix = primary(m, m.known(node)?)?;
             if owner == Some(my_ix) && ix != my_ix && command.keys == HasKeys::Yes {
                 return Err(format!(
                     "ERR Can't assign hashslot {} to a different node while I still hold keys for this hash slot.",

@@ -13,6 +13,23 @@ pub enum SaveBehavior {
     BestEffort,
 }
 
+/// Directives about replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaRules {
+    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and does not stand for election.
+    pub no_failover: bool,
+    /// `cluster-replica-validity-factor`; 0 for any age.
+    pub validity_factor: u64,
+    /// `repl-ping-replica-period`, in ms.
+    pub ping_period_ms: u64,
+}
+
+impl Default for ReplicaRules {
+    fn default() -> ReplicaRules {
+        ReplicaRules { no_failover: false, validity_factor: 10, ping_period_ms: 10_000 }
+    }
+}
+
 /// Directives in force. A change is a whole new record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
@@ -24,12 +41,8 @@ pub struct ClusterSettings {
     pub gossip_percent: u8,
     /// `cluster-require-full-coverage`.
     pub require_full_coverage: bool,
-    /// Whether this node announces NOFAILOVER as a replica.
-    pub replica_no_failover: bool,
-    /// `cluster-replica-validity-factor`; 0 for any age.
-    pub replica_validity_factor: u64,
-    /// `repl-ping-replica-period`, in ms.
-    pub replica_ping_period_ms: u64,
+    /// What this node does as a replica.
+    pub replica: ReplicaRules,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
     /// `cluster-manual-failover-timeout`.
@@ -120,9 +133,7 @@ impl Default for ClusterSettings {
             ping_interval_ms: 0,
             gossip_percent: 10,
             require_full_coverage: true,
-            replica_no_failover: false,
-            replica_validity_factor: 10,
-            replica_ping_period_ms: 10_000,
+            replica: ReplicaRules::default(),
             allow_replica_migration: true,
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,

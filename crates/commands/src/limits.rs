@@ -219,10 +219,7 @@ impl Limits {
             fsyncs_always: config.choice::<AppendFsync>(param::APPENDFSYNC) == AppendFsync::Always,
             aof_timestamps: config.bool(param::AOF_TIMESTAMP_ENABLED),
             slow_read_elements: slow_read_elements(config),
-            databases: config.int(match config.bool(param::CLUSTER_ENABLED) {
-                true => param::CLUSTER_DATABASES,
-                false => param::DATABASES,
-            }) as usize,
+            databases: databases(config),
             is_cluster: config.bool(param::CLUSTER_ENABLED),
             maxclients: config.int(param::MAXCLIENTS) as usize,
         }
@@ -281,6 +278,15 @@ fn zset_limits(config: &Config) -> ZsetLimits {
 }
 
 /// What a read may visit where commands run: everything, where the directive is 0.
+/// How many databases there are: a node of a cluster has its own number.
+fn databases(config: &Config) -> usize {
+    let directive = match config.bool(param::CLUSTER_ENABLED) {
+        true => param::CLUSTER_DATABASES,
+        false => param::DATABASES,
+    };
+    config.int(directive) as usize
+}
+
 fn slow_read_elements(config: &Config) -> usize {
     match config.int(param::SLOW_READ_ELEMENTS) {
         0 => usize::MAX,

@@ -34,7 +34,8 @@ pub enum WaitFor {
     Cluster(u64),
     /// A value of a type under one of its keys.
     Keys(BlockOn),
-    /// The replicas, which are told of a command before this server executes the command: then it is run again.
+    /// The replicas, which are told of a command before this server executes the command: then it is run
+    /// again.
     ReplicasFirst {
         /// How many replicas have to acknowledge.
         count: i64,

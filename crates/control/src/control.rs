@@ -59,8 +59,6 @@ pub struct Control {
     pub run_id: String,
     /// A database has no room for many more entries: what could add some is refused.
     pub nearly_full: Watched<bool>,
-    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
-    pub http_said_s: i64,
     /// What clients have to do with each other and with the server: who waits, listens, watches, must go.
     pub clients: ClientRelations,
     /// The data in files: what is appended, saved, loaded, and how the server ends.
@@ -112,6 +110,8 @@ pub struct ClientRelations {
     pub tracking: Tracking,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
+    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    pub http_said_s: i64,
     /// Sessions that must end, marked while another session ran.
     pub to_close: Vec<SessionKey>,
 }
@@ -249,7 +249,6 @@ impl Control {
             started: now,
             run_id,
             nearly_full: Watched::new(false, &epoch),
-            http_said_s: 0,
             clients,
             persistence: PersistenceState { last_save_s: now.unix_s(), ..PersistenceState::new(&epoch) },
             replication: ReplicationState::new(replid, &epoch),
@@ -292,6 +291,7 @@ impl ClientRelations {
             watching: Watching::new(epoch.clone()),
             tracking: Tracking::new(epoch.clone()),
             ready: Vec::new(),
+            http_said_s: 0,
             to_close: Vec::new(),
         }
     }

@@ -199,7 +199,7 @@ pub struct ClusterCtx<'a> {
 
 impl ClusterCtx<'_> {
     /// The client that asks, for the log.
-    pub fn client_line(&self) -> String {
+    pub(crate) fn client_line(&self) -> String {
         let hides = self.config.bool(param::HIDE_USER_DATA_FROM_LOG);
         self.session.short_line(hides).to_string()
     }

@@ -94,8 +94,8 @@ pub trait SnapshotFiles {
     /// line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
-    /// Gives the files of the data, snapshot and append-only file, a second name each, which ends in `ending`:
-    /// what takes their place loses nothing. The names; none in a process without files.
+    /// Gives the files of the data, snapshot and append-only file, a second name each, which ends in
+    /// `ending`: what takes their place loses nothing. The names; none in a process without files.
     ///
     /// # Errors
     /// Why a file has no second name, for the log.

@@ -7,12 +7,13 @@
 //!  CLUSTER …, PUBLISH, cron  ──────────────►                   └──► BusOrder ──next_bus_order──► the process
 //! ```
 //!
-//! Invariants: (1) the machine is stepped between units, and what it wants of the engine is carried out before
-//! anything else is executed; (2) orders leave in the machine's order; (3) a client's command that changes
-//! the cluster is answered when the machine answers, by the ticket of its session, never when its handler
-//! returns.
+//! Invariants: (1) the machine is stepped between units, and what it wants of the engine is carried out
+//! before anything else is executed; (2) orders leave in the machine's order; (3) a client's command that
+//! changes the cluster is answered when the machine answers, by the ticket of its session, never when its
+//! handler returns.
 
 mod driving;
 mod emptying;
+mod lost_waits;
 pub(crate) mod messages;
 pub(crate) mod redirect;

@@ -70,14 +70,14 @@ fn cl_e41_a_replica_that_has_not_heard_its_primary_for_too_long_stays_one() {
 fn cl_e45_votes_are_asked_for_when_the_epoch_is_durable() {
     let mut network = with_replicas();
     network.peers[3].disk = super::network::Disk::Stands;
-    network.peers[4].settings.replica_no_failover = true;
+    network.peers[4].settings.replica.no_failover = true;
     let settings = network.peers[4].settings.clone().into();
     network.step(4, &ClusterInput::Settings(&settings));
     network.kill(0);
     network.run(TIMEOUT_MS + 1_000);
     let asked = |network: &Network| network.sent(3, 1, wire::MessageType::AuthRequest);
     assert_eq!(asked(&network), 0);
-    // FAIL stands in the first write, the epoch of the election in the one behind it.
+    // The first write holds FAIL, the second one the epoch of the election.
     network.write(3);
     network.write(3);
     assert_eq!(asked(&network), 1);

@@ -25,7 +25,7 @@ fn cl_w10_names_reach_the_others_and_are_cleared() {
 #[test]
 fn cl_c1_nofailover_is_told_and_shown() {
     let mut network = Network::cluster(3, 2);
-    network.configure(2, |settings| settings.replica_no_failover = true);
+    network.configure(2, |settings| settings.replica.no_failover = true);
     network.run(500);
     assert_eq!(network.flags(0, 2), "master,nofailover");
 }

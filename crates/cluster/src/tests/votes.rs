@@ -151,7 +151,7 @@ fn cl_m3_m6_mfstart_pauses_the_primary_for_a_time() {
     let start = wire::MessageBody::ManualFailoverStart;
     let (id0, id2, id3) = (network.id(0), network.id(2), network.id(3));
     network.inject(2, 0, &wire::BusMessage::Full(header(id2, id0), start.clone()));
-    assert_eq!(network.peers[0].cluster.machine.manual, ManualFailover::Off, "not of my replicas");
+    assert_eq!(network.peers[0].cluster.machine.failover.paused, ManualFailover::Off, "not of my replicas");
     network.inject(3, 0, &wire::BusMessage::Full(header(id3, id0), start));
     let until = network.peers[0].seen.iter().find_map(|output| match output {
         ClusterOutput::PauseWrites { until } => Some(*until),
@@ -160,7 +160,7 @@ fn cl_m3_m6_mfstart_pauses_the_primary_for_a_time() {
     assert_eq!(until, Some(network.now_ms + 10_000));
     assert!(network.has_logged(0, "Manual failover requested by replica"));
     network.run(4_900);
-    assert_ne!(network.peers[0].cluster.machine.manual, ManualFailover::Off);
+    assert_ne!(network.peers[0].cluster.machine.failover.paused, ManualFailover::Off);
     network.run(300);
     assert!(network.has_logged(0, "Manual failover timed out."));
     assert!(network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::Unpause)));

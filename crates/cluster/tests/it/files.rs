@@ -3,7 +3,7 @@
 use sluice_cluster::conf::{self, ConfFile};
 use sluice_cluster::{
     BusTransport, Cluster, ClusterEpoch, ClusterOutput, ClusterSettings, HashSlot, NodeId, OwnLine,
-    SavedNode, SavedRole, ShardId, SlotSet,
+    ReplicaRules, SavedNode, SavedRole, ShardId, SlotSet,
 };
 
 macro_rules! files {
@@ -62,8 +62,10 @@ fn cl_i4_files_of_stock_nodes_are_read_without_a_complaint_and_written_again() {
         assert_eq!(file.repairs, [], "{name}");
         assert_eq!(file.saved.own_line, OwnLine::Whole, "{name}");
         assert_eq!(file.saved.others.len(), text.lines().count() - 2, "{name}");
-        let settings =
-            ClusterSettings { replica_no_failover: file.saved.me.no_failover, ..Default::default() };
+        let settings = {
+            let replica = ReplicaRules { no_failover: file.saved.me.no_failover, ..Default::default() };
+            ClusterSettings { replica, ..Default::default() }
+        };
         let mut cluster = Cluster::start(now, settings.into(), 1, Some(text.as_bytes()), &[]).unwrap();
         let outputs = std::iter::from_fn(|| cluster.next_output());
         let written = outputs.filter_map(|output| match output {

@@ -5,7 +5,8 @@ use crate::reference::StockNode;
 use sluice_base::{Now, Rng};
 use sluice_cluster::{
     BusTransport, Cluster, ClusterEpoch, ClusterOutput, ClusterSettings, HashSlot, NodeAddress, NodeId,
-    NodeLabels, OwnAddress, OwnLine, SLOT_COUNT, SavedCluster, SavedNode, SavedRole, ShardId, SlotSet, conf,
+    NodeLabels, OwnAddress, OwnLine, ReplicaRules, SLOT_COUNT, SavedCluster, SavedNode, SavedRole, ShardId,
+    SlotSet, conf,
 };
 
 const PRIMARIES: usize = 5;
@@ -92,7 +93,7 @@ fn written(saved: &SavedCluster) -> std::sync::Arc<[u8]> {
     let (own, labels) = (&saved.me.address, saved.me.labels.clone());
     let (tcp_port, tls_port, bus_port) = (own.tcp_port, own.tls_port, own.bus_port);
     let settings = ClusterSettings {
-        replica_no_failover: saved.me.no_failover,
+        replica: ReplicaRules { no_failover: saved.me.no_failover, ..ReplicaRules::default() },
         announced: OwnAddress { ip: None, tcp_port, tls_port, bus_port, labels },
         ..ClusterSettings::default()
     };

@@ -43,7 +43,7 @@ specs! {
     READWRITE,
 }
 
-/// What changes the node, or what it knows.
+/// Flags of commands that change the node, or its knowledge of others.
 const CHANGE: Flags = Flags::ADMIN.or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
 /// What an operator reads.
 const ADMIN_READ: Flags = Flags::ADMIN.or(Flags::STALE);

@@ -120,9 +120,9 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
     })
 }
 
-/// The command as it propagates; `None` where the request propagates unchanged. `at_ms`: the moment of
-/// expiry in place of a time to live, so that the command means the same whenever it arrives. A payload that
-/// other servers refuse, or of which they may make another value, is replaced by that of DUMP. The type of the
+/// The command as it propagates; `None` where the request propagates unchanged. `at_ms`: the moment of expiry
+/// in place of a time to live, so that the command means the same whenever it arrives. A payload that other
+/// servers refuse, or of which they may make another value, is replaced by that of DUMP. The type of the
 /// payload decides, since encoding a large collection would take as long as reading one.
 fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i64>) -> Option<Argv> {
     if !ctx.db.effects.propagating {

@@ -3,7 +3,6 @@
 //! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
 //! between units; (2) each ticket belongs to one session that waits, or to none that is left.
 
-use crate::Control;
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
 use sluice_base::{Bytes, Now, SessionKey};
@@ -11,6 +10,7 @@ use sluice_cluster::{
     AskingClient, BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId,
     OpenSlotList, SlotMap, SlotSet, Ticket,
 };
+use sluice_config::Config;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub enum MapReply {
     Shards,
 }
 
-/// Which reply is kept: what, and for whom.
+/// The key of a kept reply: a command, and the clients that are told the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeptReply {
     /// The command.
@@ -113,18 +113,15 @@ impl ServedSlots {
     }
 }
 
-impl Control {
-    /// Has the machine know the directives in force, if this server is a node.
-    pub fn apply_cluster_settings(&mut self, now: Now) {
-        let Some(mode) = &mut self.cluster else { return };
-        let settings = Arc::new(settings::of(&self.config, mode.debug));
-        mode.machine.step(now, &ClusterInput::Settings(&settings));
-        // Which of a node's addresses are told is a directive, too.
-        mode.replies.clear();
-    }
-}
-
 impl ClusterMode {
+    /// Has the machine know the directives in force.
+    pub(crate) fn apply_settings(&mut self, config: &Config, now: Now) {
+        let settings = Arc::new(settings::of(config, self.debug));
+        self.machine.step(now, &ClusterInput::Settings(&settings));
+        // Which of a node's addresses are told is a directive, too.
+        self.replies.clear();
+    }
+
     /// The state around a machine that has just begun.
     pub fn new(machine: Cluster) -> ClusterMode {
         let map = Arc::new(SlotMap {

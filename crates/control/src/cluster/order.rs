@@ -30,8 +30,8 @@ pub enum BusOrder {
         /// The name.
         host: Arc<str>,
     },
-    /// Queue a message on a link: those of [`BusLane::Control`] leave ahead of published ones. Bytes that were
-    /// written are told by [`ClusterInput::Sent`](sluice_cluster::ClusterInput::Sent).
+    /// Queue a message on a link: those of [`BusLane::Control`] leave ahead of published ones. Bytes that
+    /// were written are told by [`ClusterInput::Sent`](sluice_cluster::ClusterInput::Sent).
     Send {
         /// The link.
         link: LinkKey,

@@ -1,7 +1,9 @@
 //! The directives that the node's machine reads.
 
 use sluice_base::LogLevel;
-use sluice_cluster::{BusDebug, BusTransport, ClusterSettings, NodeLabels, OwnAddress, SaveBehavior};
+use sluice_cluster::{
+    BusDebug, BusTransport, ClusterSettings, NodeLabels, OwnAddress, ReplicaRules, SaveBehavior,
+};
 use sluice_config::choice::ClusterSaveBehavior;
 use sluice_config::{Config, param};
 use std::sync::Arc;
@@ -16,9 +18,11 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
         ping_interval_ms: config.uint(param::CLUSTER_PING_INTERVAL),
         gossip_percent: u8::try_from(config.int(param::CLUSTER_MESSAGE_GOSSIP_PERC)).unwrap_or(100),
         require_full_coverage: config.bool(param::CLUSTER_REQUIRE_FULL_COVERAGE),
-        replica_no_failover: config.bool(param::CLUSTER_REPLICA_NO_FAILOVER),
-        replica_validity_factor: config.uint(param::CLUSTER_REPLICA_VALIDITY_FACTOR),
-        replica_ping_period_ms: config.uint(param::REPL_PING_REPLICA_PERIOD).saturating_mul(1_000),
+        replica: ReplicaRules {
+            no_failover: config.bool(param::CLUSTER_REPLICA_NO_FAILOVER),
+            validity_factor: config.uint(param::CLUSTER_REPLICA_VALIDITY_FACTOR),
+            ping_period_ms: config.uint(param::REPL_PING_REPLICA_PERIOD).saturating_mul(1_000),
+        },
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
         manual_failover_timeout_ms: config.uint(param::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
         blacklist_ttl_s: config.uint(param::CLUSTER_BLACKLIST_TTL),

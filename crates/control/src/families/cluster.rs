@@ -1,15 +1,16 @@
-//! CLUSTER, and what steers what a connection may read from a node: ASKING, READONLY and READWRITE. Without a cluster
-//! these two change nothing, and the reference answers OK as well: tools send READONLY without asking what
-//! they talk to.
+//! CLUSTER, and what steers what a connection may read from a node: ASKING, READONLY and READWRITE. Without a
+//! cluster these two change nothing, and the reference answers OK as well: tools send READONLY without asking
+//! what they talk to.
 
 mod change;
+mod forms;
 mod keys;
 mod map_replies;
 mod read;
 mod setslot;
 mod syncslots;
 
-use crate::ctx::{ClusterCtx, Handler, Route, SessionCtx, route};
+use crate::ctx::{Handler, Route, SessionCtx, route};
 use sluice_command::specs::cluster as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_session::Asking;
@@ -43,10 +44,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_SHARDS, Handler::Cluster(map_replies::shards)),
     route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
     route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),
-    route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_FAILOVER, Handler::Cluster(change::failover)),
-    route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(not_yet)),
-    route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(not_yet)),
+    route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
+    route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_SYNCSLOTS, Handler::Cluster(syncslots::syncslots)),
     route(&specs::READONLY, Handler::Session(readonly)),
     route(&specs::READWRITE, Handler::Session(readwrite)),
@@ -72,19 +73,4 @@ fn readwrite(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     ctx.caller.flags.read_only = false;
     ctx.reply.ok();
     Ok(Outcome::Done)
-}
-
-/// The error of a form that the command table lets pass and no subcommand has (K-2).
-fn unknown_form(args: Args<'_>) -> CmdError {
-    let word = args.at(1);
-    CmdError::owned(
-        [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLUSTER HELP."]
-            .concat(),
-    )
-}
-
-/// Commands that the reference has and that are refused here: nothing of them is done.
-fn not_yet(_: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
-    let name = args.at(1).to_ascii_uppercase();
-    Err(CmdError::owned([b"ERR CLUSTER ", name.as_slice(), b" is not supported by this version"].concat()))
 }

@@ -91,8 +91,8 @@ impl Engine {
         self.take_cluster_outputs(process);
     }
 
-    /// The next order for the process. Orders come about in [`Engine::step_cluster`], in commands and in
-    /// [`Engine::end_iteration`]: the process takes them once an iteration behind that, until there is none.
+    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
+    /// orders; the process takes all of them once an iteration, after these.
     pub fn next_bus_order(&mut self) -> Option<BusOrder> {
         self.control.cluster.as_mut()?.orders.pop_front()
     }
@@ -193,7 +193,7 @@ impl Engine {
             ClusterOutput::Deliver { channel, message, scope } => {
                 self.deliver_from_bus(&channel, &message, scope, process);
             }
-            // Parted from these when they came.
+            // Orders for the process were parted from the decisions when they came.
             ClusterOutput::Dial { .. }
             | ClusterOutput::Close { .. }
             | ClusterOutput::Resolve { .. }
@@ -260,7 +260,7 @@ impl Engine {
         self.step_cluster(&ClusterInput::KeysIn(&slots), process);
     }
 
-    /// Holds writes back for a manual failover (M-3), until `until_ms` of the monotonic clock.
+    /// Holds writes back for a manual failover (M3), until `until_ms` of the monotonic clock.
     fn pause_for_failover(&mut self, until_ms: u64, now: Now) {
         let left_ms = until_ms.saturating_sub(now.mono_ns / 1_000_000);
         let until_ms = now.unix_ms().saturating_add(i64::try_from(left_ms).unwrap_or(i64::MAX));
@@ -268,8 +268,8 @@ impl Engine {
     }
 }
 
-/// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds are
-/// counted, as the reference counts them.
+/// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds
+/// are counted, as the reference counts them.
 fn contact_ms(role: Option<&ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
     let role = role?;
     let heard_s = match role.session.filter(|_| role.is_up()) {

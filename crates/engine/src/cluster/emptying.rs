@@ -17,7 +17,7 @@ const KEYS_AT_ONCE: usize = 64;
 /// How long one slice of deletions may take, ns.
 const SLICE_NS: u64 = 1_000_000;
 
-/// Keys as the cluster deletes them, whatever their expiry.
+/// The access by which the cluster deletes keys, whatever their expiry.
 fn access(process: &mut dyn Process) -> Access {
     let now = process.recent();
     Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
@@ -117,7 +117,7 @@ impl Engine {
         false
     }
 
-    /// Drops all keys and all functions: a replica becomes an empty primary (R-3, M-21).
+    /// Drops all keys and all functions: a replica becomes an empty primary (R3, M21).
     pub(super) fn drop_all_data(&mut self, process: &mut dyn Process) {
         let access = access(process);
         let mut data = self.keyspace.dataset(access, &mut self.effects);

@@ -33,7 +33,7 @@ impl Engine {
         self.log_disconnected(process);
     }
 
-    /// Ends the subscriptions to sharded channels of these slots, and tells their subscribers (T-32).
+    /// Ends the subscriptions to sharded channels of these slots, and tells their subscribers (T32).
     pub(super) fn end_shard_channels(&mut self, slots: &SlotSet, process: &mut dyn Process) {
         let pubsub = &self.control.clients.pubsub;
         let is_wanted = |slot| HashSlot::new(slot).is_some_and(|slot| slots.contains(slot));
@@ -69,7 +69,7 @@ impl Engine {
     }
 }
 
-/// Sends a client's message to the other nodes, which have it reach their subscribers (T-30): with PUBLISH to
+/// Sends a client's message to the other nodes, which have it reach their subscribers (T30): with PUBLISH to
 /// all, with SPUBLISH to those of the shard.
 pub(crate) fn tell_other_nodes(mode: &mut ClusterMode, args: Args<'_>, now: Now) {
     let bytes = |at| args.shared(at).cloned().unwrap_or_else(|| Bytes::copy_from(args.at(at)));

@@ -3,7 +3,6 @@
 //!
 //! The decision is `SlotMap::answer`; here are the slot of a request, the look for its keys, and the texts.
 
-use crate::engine::Engine;
 use crate::exec::gate::{Asked, Rejection, Verdict};
 use crate::exec::standing::Standing;
 use sluice_base::{Now, key_slot, num};
@@ -16,7 +15,6 @@ use sluice_config::choice::EndpointType;
 use sluice_config::{Config, param};
 use sluice_control::cluster::endpoint::{NodeEndpoint, asking, endpoint_of, ip_of, port_of};
 use sluice_control::cluster::mode::ClusterMode;
-use sluice_control::process::Process;
 use sluice_keyspace::{Keyspace, slot_of};
 use sluice_session::transaction::{QueueRoute, Transaction};
 use sluice_session::{Asking, Caller, Session};
@@ -111,7 +109,8 @@ fn leaves_db(spec: &Spec, args: Args<'_>, db: usize) -> bool {
     spec.id == generic::COPY.id && (3..args.len()).any(is_other)
 }
 
-/// Adds a command that is queued to what EXEC is routed by (H-5). `db`: the one in which the command will run.
+/// Adds a command that is queued to what EXEC is routed by (H-5). `db`: the one in which the command will
+/// run.
 pub(crate) fn note_route(of: &mut QueueRoute, route: Route, spec: &Spec, args: Args<'_>, db: usize) {
     match route {
         Route::Keyless => {}
@@ -295,7 +294,7 @@ enum Word {
 }
 
 /// A redirect (S-50 to S-53). After ASK with no host many clients fail, or ask the node that sent them away
-/// (U-31): ASK always names an address.
+/// (U31): ASK always names an address.
 fn redirect(
     word: Word,
     slot: HashSlot,
@@ -315,31 +314,13 @@ fn redirect(
     format!("{word} {} {host}:{}", slot.number(), port_of(node, client)).into()
 }
 
-impl Engine {
-    /// Answers the clients that wait for keys of slots which this node does not serve any more, or that the
-    /// cluster does not (S-70, S-73). Cost: O(sessions) while one waits for a key.
-    pub(super) fn answer_lost_waits(&mut self, process: &mut dyn Process) {
-        let Some(mode) = &self.control.cluster else { return };
-        if !self.control.clients.blocking.wants_keys() {
-            return;
-        }
-        let end = |session: &Session| {
-            let (spec, error) = end_of_wait(mode, &self.control.config, session)?;
-            Some((session.key, spec, error))
-        };
-        let lost: Vec<_> = self.sessions.iter().filter_map(end).collect();
-        for (client, spec, error) in lost {
-            let text = error.wire();
-            self.stats.count_error(&text);
-            self.stats.commands[spec.id.0 as usize].rejected += 1;
-            self.end_wait(client, process, |reply| reply.error(&text));
-        }
-    }
-}
-
-/// What a client that waits for keys is told when their slot, or the cluster, is not served here any more, and
-/// the command; none where the client goes on to wait.
-fn end_of_wait(mode: &ClusterMode, config: &Config, session: &Session) -> Option<(&'static Spec, CmdError)> {
+/// What a client that waits for keys is told when their slot, or the cluster, is not served here any more,
+/// and the command; none where the client goes on to wait.
+pub(super) fn end_of_wait(
+    mode: &ClusterMode,
+    config: &Config,
+    session: &Session,
+) -> Option<(&'static Spec, CmdError)> {
     let waiting = session.waiting.as_deref()?;
     let (WaitFor::Keys(on), Named::Command(spec)) = (waiting.on, waiting.prepared.named) else { return None };
     let (slot, map) = (slot_of_name(waiting.keys(on).next()?), &mode.map);

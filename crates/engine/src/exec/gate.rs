@@ -36,8 +36,8 @@ const READ_ONLY_SCRIPT: u32 = 1 << 6;
 /// that were made ahead.
 const SLOTS_AHEAD: u32 = 1 << 30;
 
-/// A bit that no check owns, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes for which
-/// requests that holds.
+/// A bit that no check owns, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes for
+/// which requests that holds.
 const NOTES_ASKING: u32 = 1 << 29;
 
 /// A bit that no check owns. A strict append-only file holds replies back until the data that they show are

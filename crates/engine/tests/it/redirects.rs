@@ -348,7 +348,7 @@ fn cb_s18_a_replica_reads_for_who_wants_that() {
             ("MULTI", "+OK"),
             ("SET foo 1", moved),
             ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
-            // A script without a first line may read; with one it says what it does (T-12).
+            // A script without a first line may read; with one it says what it does (T12).
             ("EVAL 'return server.call(\"get\", KEYS[1])' 1 foo", "nil"),
             ("EVAL '#!lua\nreturn 1' 1 foo", moved),
             ("EVAL '#!lua flags=no-writes\nreturn 1' 1 foo", ":1"),
@@ -481,7 +481,7 @@ fn cb_s50_to_s53_what_stands_for_a_node() {
             ("GET foo", "-MOVED 12182 node.example:8001"),
             ("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK"),
             ("GET foo", "-MOVED 12182 :8001"),
-            // ASK names an address whatever the type (U-31).
+            // ASK names an address whatever the type (U31).
             (&format!("CLUSTER SETSLOT 5061 MIGRATING {OTHER}"), "+OK"),
             ("GET bar", "-ASK 5061 192.0.2.7:8001"),
         ],
@@ -580,7 +580,7 @@ fn cb_t32_subscribers_of_a_slot_that_leaves_are_told() {
     rig.check_as(first, "SSUBSCRIBE bar", "[\"ssubscribe\", \"bar\", :1]");
     rig.check_as(first, "SSUBSCRIBE hello", "[\"ssubscribe\", \"hello\", :2]");
     rig.run_as(second, "SSUBSCRIBE {bar}2");
-    // In the order of slots (T-31).
+    // In the order of slots (T31).
     rig.check("PUBSUB SHARDCHANNELS", "[\"hello\", \"bar\", \"{bar}2\"]");
     rig.check(&format!("CLUSTER SETSLOT 5061 NODE {OTHER}"), "+OK");
     assert_eq!(render(&rig.output(first)), "[\"sunsubscribe\", \"bar\", :1]");

@@ -3,7 +3,7 @@
 //! The machine answers them when what they have changed is durable: until then the client waits, and nobody
 //! else. In MULTI and in scripts nobody can wait: there the machine answers at once.
 
-use super::unknown_form;
+use super::forms::unknown_form;
 use crate::ctx::ClusterCtx;
 use sluice_cluster::{
     ClusterAnswer, ClusterCommand, ClusterInput, FailoverKind, HasKeys, HashSlot, ResetKind, SLOT_COUNT,
@@ -176,7 +176,7 @@ pub(super) fn reset(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 impl ClusterCtx<'_> {
     /// Whether any database has a key.
     fn has_keys(&self) -> HasKeys {
-        match (0..self.keyspace.databases()).any(|number| self.keyspace.db(number).len() > 0) {
+        match (0..self.keyspace.databases()).any(|number| !self.keyspace.db(number).is_empty()) {
             true => HasKeys::Yes,
             false => HasKeys::No,
         }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Bytes from which on a kept reply is shared by all who wait for it; below that a copy costs less.
 const SHARED_BYTES_MIN: usize = 4096;
 
-/// Those who are told the same.
+/// Clients that are told the same.
 struct Audience {
     client: AskingClient,
     endpoints: EndpointType,

@@ -57,7 +57,7 @@ fn tell_replicas(ctx: &mut ClusterCtx<'_>, command: &ClusterCommand<'_>, timeout
 /// How long SETSLOT waits for the replicas unless the option TIMEOUT says so, ms.
 const WAIT_MS: u64 = 2_000;
 
-/// The option TIMEOUT (O-2). Unknown words behind the action are passed over, as the reference does.
+/// The option TIMEOUT (O-2). Unknown words after the action are passed over, as the reference does.
 fn timeout_ms(args: Args<'_>, from: usize) -> Result<u64, CmdError> {
     let Some(at) = (from..args.len()).find(|at| args.is(*at, "TIMEOUT")) else { return Ok(WAIT_MS) };
     if at + 1 == args.len() {

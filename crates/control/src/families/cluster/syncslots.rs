@@ -4,7 +4,7 @@
 //! by commands of their own, and those of a move that has failed go by commands of their own, ahead of its
 //! FINISH. The keys of a move that is under way are shown like others.
 
-use super::not_yet;
+use super::forms::not_yet;
 use crate::ctx::ClusterCtx;
 use sluice_commands::{Args, Outcome, Run};
 

@@ -98,7 +98,9 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     }
     take_up_users(ctx.control, &changed);
     ctx.control.apply_limits();
-    ctx.control.apply_cluster_settings(ctx.now);
+    if let Some(mode) = &mut ctx.control.cluster {
+        mode.apply_settings(&ctx.control.config, ctx.now);
+    }
     // How late a replica may be is a directive.
     ctx.control.replication.count_good_replicas = true;
     if is_maxmemory_changed {

@@ -9,7 +9,7 @@ mod reload;
 
 use crate::action::{Action, Crash};
 use crate::ctx::DebugCtx;
-use crate::families::server::debug::common::ok;
+use crate::families::server::debug::common::{ok, switch, unknown};
 use sluice_base::LogLevel;
 use sluice_collections::index::Stats;
 use sluice_command::derive;
@@ -228,18 +228,6 @@ pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         Some(sub) => (sub.run)(ctx, args),
         None => Err(unknown(args)),
     }
-}
-
-fn unknown(args: Args<'_>) -> CmdError {
-    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend_from_slice(sluice_commands::shown(args.at(1), 128));
-    text.extend_from_slice(b"'. Try DEBUG HELP.");
-    CmdError::owned(text)
-}
-
-/// Anything but a number other than 0 is off, as in the reference.
-fn switch(args: Args<'_>, index: usize) -> bool {
-    args.int(index).is_ok_and(|n| n != 0)
 }
 
 fn help(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {

@@ -253,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Refuses a call for keys of another slot than the run's (T-13): behind all other checks.
+    /// Refuses a call for keys of another slot than the run's (T13): behind all other checks.
     fn hold_to_slot(
         &self,
         run: &mut ScriptRun,

@@ -1,7 +1,6 @@
 //! DEBUG's switches of the bus of a cluster, for tests.
 
-use super::common::ok;
-use super::switch;
+use super::common::{ok, switch, unknown};
 use crate::ctx::DebugCtx;
 use sluice_cluster::{
     BusDebug, ClusterAnswer, ClusterCommand, LinkDirection, NodeId, OnPacketDrop, PacketFilter, Switch,
@@ -14,7 +13,7 @@ const NO_CLUSTER: CmdError =
 fn change(ctx: &mut DebugCtx<'_>, change: impl FnOnce(&mut BusDebug)) -> Run {
     let mode = ctx.control.cluster.as_mut().ok_or(NO_CLUSTER)?;
     change(&mut mode.debug);
-    ctx.control.apply_cluster_settings(ctx.now);
+    mode.apply_settings(&ctx.control.config, ctx.now);
     ok(ctx)
 }
 
@@ -52,7 +51,7 @@ fn disabled(args: Args<'_>) -> Switch {
 /// CLUSTERLINK KILL: ends the links with a node.
 pub(super) fn kill_links(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if !args.is(2, "KILL") {
-        return Err(super::unknown(args));
+        return Err(unknown(args));
     }
     let directions = [("TO", LinkDirection::To), ("FROM", LinkDirection::From), ("ALL", LinkDirection::All)];
     let named = directions.into_iter().find(|(word, _)| args.is(3, word));
