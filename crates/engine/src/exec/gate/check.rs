@@ -88,6 +88,7 @@ pub struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// A session's request at a moment; `script`: the flags of the script that the command runs, as far as
     /// they are known.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         spec: &'static Spec,
         args: Args<'a>,
