@@ -134,6 +134,15 @@ impl<'a> DbRef<'a> {
         self.db.is_empty()
     }
 
+    /// Every live key of a hash slot, in no order; none with [`crate::Layout::One`]. O(keys of the slot).
+    pub fn for_each_in_slot(&self, slot: u16, visit: impl FnMut(Entry<'a>)) {
+        self.effects.meet_database(self.number);
+        let db: &'a Db = self.db;
+        let entries = db.slot_iter(slot).map(|handle| Entry::of(db, handle));
+        let is_live = |entry: &Entry<'a>| !entry.expiry().is_some_and(|at| is_expired(at, &self.access));
+        entries.filter(is_live).for_each(visit);
+    }
+
     /// Every live key, in no order. O(n). The entries lie anywhere in memory: each is asked for some entries
     /// ahead of its visit.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {

@@ -5,9 +5,12 @@ use crate::ctx::ReadCtx;
 use crate::error::{CmdError, until_zero};
 use crate::name_filter::NameFilter;
 use crate::outcome::{Outcome, Run};
+use sluice_base::crc16::SLOT_COUNT;
 use sluice_base::num::IntBuffer;
+use sluice_base::pattern_slot;
 use sluice_keyspace::Entry;
 use sluice_resp::Reply;
+use std::cmp::Ordering;
 
 pub(super) fn keys(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let pattern = args.at(1);
@@ -17,13 +20,17 @@ pub(super) fn keys(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let names = ctx.reply.outbox().mark();
     let mut count = 0;
     let reply = &mut ctx.reply;
-    ctx.db.for_each(|entry| {
+    let visit = |entry: Entry<'_>| {
         let key = entry.key();
         if filter.passes(key) && !filter.left_last_undecided() {
             reply.bulk(key);
             count += 1;
         }
-    });
+    };
+    match pattern_slot(pattern).filter(|_| ctx.limits.is_cluster) {
+        Some(slot) => ctx.db.for_each_in_slot(slot, visit),
+        None => ctx.db.for_each(visit),
+    }
     if filter.has_undecided() {
         let found = ctx.reply.outbox().split_off(names);
         ctx.reply.outbox().rewind(start);
@@ -51,6 +58,19 @@ struct ScanOptions<'a> {
 pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut cursor = parse_cursor(args.at(1)).ok_or(CmdError::text("ERR invalid cursor"))?;
     let options = ScanOptions::parse(args)?;
+    // Names that the pattern matches lie in one slot: the walk looks into no other.
+    let only = options.pattern.filter(|_| ctx.limits.is_cluster).and_then(pattern_slot);
+    if let Some(slot) = only {
+        match slot_of_cursor(cursor).cmp(&slot) {
+            Ordering::Less => cursor = u64::from(slot),
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                reply_scan_cursor(ctx, 0);
+                ctx.reply.array(0);
+                return Ok(Outcome::Done);
+            }
+        }
+    }
     let mut filter = NameFilter::new(options.pattern);
     // The cursor's text comes first and is known last: the keys wait in a list of references.
     let mut found = Vec::new();
@@ -65,6 +85,9 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
             },
             |entry| found.push(entry.key()),
         );
+        if only.is_some_and(|slot| slot != slot_of_cursor(cursor)) {
+            cursor = 0;
+        }
         steps -= 1;
         if cursor == 0 || seen >= options.count || steps == 0 || filter.has_undecided() {
             break;
@@ -72,6 +95,11 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     }
     let items = found.into_iter().map(|key| move |reply: &mut Reply<'_>| reply.bulk(key));
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), 1, items)
+}
+
+/// The slot in which a walk over a keyspace with slots stands (G-2).
+fn slot_of_cursor(cursor: u64) -> u16 {
+    (cursor % u64::from(SLOT_COUNT)) as u16
 }
 
 /// The head of the reply of a SCAN command: what follows is an array.

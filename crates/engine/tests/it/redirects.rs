@@ -607,3 +607,40 @@ fn cb_t30_messages_reach_local_subscribers_and_no_replica_by_its_stream() {
     let fed = rig.fed(replica);
     assert!(fed.contains("SET bar 1") && !fed.contains("PUBLISH"), "{fed}");
 }
+
+/// A pattern whose names lie in one slot is looked for there alone, and finds what a look at all finds.
+#[test]
+fn cb_g2_g3_patterns_of_one_slot() {
+    let mut rig = served();
+    for at in 0..200 {
+        rig.run(&format!("SET {{bar}}{at} v"));
+        rig.run(&format!("SET {{hello}}{at} v"));
+    }
+    assert_eq!(rig.run("KEYS {bar}*").matches("{bar}").count(), 200);
+    rig.check("KEYS {bar}7", "[\"{bar}7\"]");
+    rig.check("KEYS *{bar}7", "[\"{bar}7\"]");
+    rig.check("KEYS {nobody}*", "[]");
+    for (pattern, keys) in
+        [("{bar}*", 200), ("{hello}*", 200), ("{hello}1?", 10), ("{bar}7", 1), ("{nobody}*", 0)]
+    {
+        let (mut cursor, mut found, mut calls) = ("0".to_owned(), 0, 0);
+        loop {
+            let reply = rig.run(&format!("SCAN {cursor} MATCH {pattern} COUNT 20"));
+            found += reply.matches('{').count();
+            calls += 1;
+            cursor = reply.split('"').nth(1).unwrap().to_owned();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(found, keys, "{pattern}");
+        assert!(calls <= 40, "{pattern}: {calls} calls look at one slot of 200 keys");
+    }
+    // A cursor behind the pattern's slot has nothing more to find.
+    rig.check("SCAN 5062 MATCH {bar}*", "[\"0\", []]");
+    // Without a cluster slots mean nothing.
+    let mut plain = Rig::new();
+    plain.check("SET {bar}1 v", "+OK");
+    plain.check("KEYS {bar}*", "[\"{bar}1\"]");
+    plain.check("SCAN 0 MATCH {bar}1", "[\"0\", [\"{bar}1\"]]");
+}
