@@ -71,7 +71,7 @@ pub use output::{
     BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, LostSlots, MapNode,
     PublishScope, RoleChange, SlotMap, Synchronisation, Ticket,
 };
-pub use redirect::{DownRules, KeyPresence, SlotRequest, SlotVerdict};
+pub use redirect::{DownRules, KeyCounts, SlotRequest, SlotVerdict};
 pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
 pub use settings::{
     BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, ReplicaRules, SaveBehavior, Switch,

@@ -36,7 +36,7 @@ pub struct DownRules {
 
 /// Keys of a request that were looked for here. Nothing is counted where they are not to be looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyPresence {
+pub struct KeyCounts {
     /// Keys that are here, each as often as the request names it.
     pub existing: usize,
     /// Keys that are not, or have expired.
@@ -84,7 +84,7 @@ impl SlotMap {
         &self,
         request: &SlotRequest,
         rules: DownRules,
-        look: impl FnOnce() -> KeyPresence,
+        look: impl FnOnce() -> KeyCounts,
     ) -> SlotVerdict<'_> {
         let slot = request.slot;
         let Some(owner) = self.owner(slot) else { return SlotVerdict::Unbound };
@@ -109,7 +109,7 @@ impl SlotMap {
         if is_open && !is_replica && request.is_migrate {
             return SlotVerdict::Local;
         }
-        let keys = if looks_for_keys { look() } else { KeyPresence::default() };
+        let keys = if looks_for_keys { look() } else { KeyCounts::default() };
         if let Some(target) = target
             && keys.missing > 0
         {

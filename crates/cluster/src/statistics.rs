@@ -19,7 +19,7 @@ pub struct Statistics {
     pub module_bytes_received: u64,
     /// Links that were dropped for their queue, or for unfinished messages (G-31, X-2).
     pub buffer_limit_exceeded: u64,
-    /// Published messages that did not fit behind others on a link, and their bytes (G-32).
+    /// Published messages that did not fit into the queue of a link, and their bytes (G-32).
     pub dropped_publishes: u64,
     pub dropped_publish_bytes: u64,
     pub invalid_packets: u64,

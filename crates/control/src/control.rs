@@ -110,8 +110,6 @@ pub struct ClientRelations {
     pub tracking: Tracking,
     /// Sessions with output that the server has not taken yet.
     pub ready: Vec<SessionKey>,
-    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
-    pub http_said_s: i64,
     /// Sessions that must end, marked while another session ran.
     pub to_close: Vec<SessionKey>,
 }
@@ -291,7 +289,6 @@ impl ClientRelations {
             watching: Watching::new(epoch.clone()),
             tracking: Tracking::new(epoch.clone()),
             ready: Vec::new(),
-            http_said_s: 0,
             to_close: Vec::new(),
         }
     }

@@ -129,6 +129,8 @@ pub(crate) struct CronState {
     /// What is gathered while somebody looks at the page of the metrics endpoint.
     pub(crate) page: PageWatch,
     pub(crate) last_second: i64,
+    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    pub(crate) http_said_s: i64,
     pub(crate) rate_at_us: u64,
     /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
     pub(crate) last_ping_ns: Option<u64>,

@@ -26,8 +26,6 @@ pub struct ScriptRun {
     pub command: Vec<Vec<u8>>,
     /// What it may do.
     pub rights: ScriptRights,
-    /// The slot that its calls are held to, in a cluster.
-    pub slot: RunSlot,
     /// It has called a command that writes: it is not broken off any more.
     pub has_written: bool,
     /// What the script has set for its calls.
@@ -53,8 +51,9 @@ pub struct ScriptRun {
 }
 
 /// The slot of a cluster that the calls of a run are held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunSlot {
+    #[default]
     /// None: the keys of each call may lie in another slot.
     Any,
     /// The slot of the first call that has keys.
@@ -142,6 +141,8 @@ pub struct ScriptRights {
     pub is_obeyed: bool,
     /// It may stand still.
     pub may_stand_still: bool,
+    /// The slot that its calls are held to, in a cluster.
+    pub slot: RunSlot,
 }
 
 impl ScriptRights {

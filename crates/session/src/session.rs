@@ -132,7 +132,7 @@ pub enum ScriptDebugging {
 
 /// Which of a client's commands ASKING is about: the next one, or MULTI to EXEC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Asking {
+pub enum AskingState {
     /// None.
     #[default]
     No,
@@ -142,23 +142,23 @@ pub enum Asking {
     Now,
 }
 
-impl Asking {
+impl AskingState {
     /// What is so for a request that has come. A transaction is one request, from MULTI to EXEC.
     #[must_use]
-    pub fn at_request(self, is_in_multi: bool) -> Asking {
+    pub fn at_request(self, is_in_multi: bool) -> AskingState {
         match self {
-            Asking::Next => Asking::Now,
-            Asking::Now if is_in_multi => Asking::Now,
-            Asking::Now | Asking::No => Asking::No,
+            AskingState::Next => AskingState::Now,
+            AskingState::Now if is_in_multi => AskingState::Now,
+            AskingState::Now | AskingState::No => AskingState::No,
         }
     }
 
     /// What is so ahead of a request that comes once more, because it has waited.
     #[must_use]
-    pub fn before_again(self) -> Asking {
+    pub fn before_again(self) -> AskingState {
         match self {
-            Asking::Now => Asking::Next,
-            Asking::Next | Asking::No => self,
+            AskingState::Now => AskingState::Next,
+            AskingState::Next | AskingState::No => self,
         }
     }
 }
@@ -439,7 +439,7 @@ pub struct ClientFlags {
     /// READONLY.
     pub read_only: bool,
     /// ASKING.
-    pub asking: Asking,
+    pub asking: AskingState,
     /// MONITOR.
     pub monitor: bool,
     /// CLIENT IMPORT-SOURCE.

@@ -101,8 +101,8 @@ fn told(verdict: SlotVerdict<'_>) -> String {
 }
 
 /// Keys of one request: all here, none, or one of two.
-fn keys(name: &str) -> KeyPresence {
-    let of = |existing, missing, are_several| KeyPresence { existing, missing, are_several };
+fn keys(name: &str) -> KeyCounts {
+    let of = |existing, missing, are_several| KeyCounts { existing, missing, are_several };
     match name {
         "one here" => of(1, 0, false),
         "all here" => of(2, 0, true),
@@ -191,9 +191,9 @@ fn cb_s13_to_s18_special_requests() {
 fn a_slot_whose_owner_is_not_in_the_file_yet_is_answered_later() {
     let mut of = state("mine", Role::Primary);
     of.postponed.insert(slot());
-    assert_eq!(told(of.answer(&request(""), DownRules::default(), KeyPresence::default)), "later");
+    assert_eq!(told(of.answer(&request(""), DownRules::default(), KeyCounts::default)), "later");
     of.state = ClusterState::Fail;
-    assert_eq!(told(of.answer(&request(""), DownRules::default(), KeyPresence::default)), "down");
+    assert_eq!(told(of.answer(&request(""), DownRules::default(), KeyCounts::default)), "down");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn keys_are_looked_for_in_open_slots_alone() {
         let of = state(name, Role::Primary);
         of.answer(&request(""), DownRules::default(), || {
             looked = true;
-            KeyPresence::default()
+            KeyCounts::default()
         });
         assert_eq!(looked, looks, "{name}");
     }
@@ -213,5 +213,5 @@ fn keys_are_looked_for_in_open_slots_alone() {
 #[test]
 fn an_empty_map_binds_no_slot() {
     let empty = SlotMap { owners: Box::default(), ..map(Role::Primary, Some(ME)) };
-    assert_eq!(told(empty.answer(&request(""), DownRules::default(), KeyPresence::default)), "unbound");
+    assert_eq!(told(empty.answer(&request(""), DownRules::default(), KeyCounts::default)), "unbound");
 }

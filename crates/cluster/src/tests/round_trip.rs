@@ -110,7 +110,7 @@ fn draw(rng: &mut Rng) -> SavedCluster {
 fn settings(me: &SavedNode) -> ClusterSettings {
     let (address, labels) = (&me.address, me.labels.clone());
     ClusterSettings {
-        replica_no_failover: me.no_failover,
+        replica: ReplicaRules { no_failover: me.no_failover, ..ReplicaRules::default() },
         announced: OwnAddress {
             ip: None,
             tcp_port: address.tcp_port,

@@ -13,7 +13,7 @@ mod syncslots;
 use crate::ctx::{Handler, Route, SessionCtx, route};
 use sluice_command::specs::cluster as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
-use sluice_session::Asking;
+use sluice_session::AskingState;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(&specs::ASKING, Handler::Session(asking)),
@@ -58,7 +58,7 @@ fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);
     }
-    ctx.caller.flags.asking = if ctx.caller.flags.in_exec { Asking::Now } else { Asking::Next };
+    ctx.caller.flags.asking = if ctx.caller.flags.in_exec { AskingState::Now } else { AskingState::Next };
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

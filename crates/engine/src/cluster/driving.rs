@@ -24,11 +24,6 @@ use std::sync::Arc;
 const TICK_NS: u64 = 100_000_000;
 
 impl Engine {
-    /// Whether this server is to be a node of a cluster: `cluster-enabled`.
-    pub fn wants_cluster(&self) -> bool {
-        self.control.config.bool(param::CLUSTER_ENABLED)
-    }
-
     /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the
     /// machine's addresses. To be called before the first request, and before the data are loaded.
     ///

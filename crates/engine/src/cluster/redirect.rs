@@ -6,7 +6,7 @@
 use crate::exec::gate::{Asked, Rejection, Verdict};
 use crate::exec::standing::Standing;
 use sluice_base::{Now, key_slot, num};
-use sluice_cluster::{ClusterState, DownRules, HashSlot, KeyPresence, MapNode, SlotRequest, SlotVerdict};
+use sluice_cluster::{ClusterState, DownRules, HashSlot, KeyCounts, MapNode, SlotRequest, SlotVerdict};
 use sluice_command::derive::keys::{is_row_whole, key_row, routing_keys};
 use sluice_command::specs::{connection, generic, pubsub, transactions};
 use sluice_command::{Flags, KeyFlags, Named, Spec};
@@ -17,12 +17,12 @@ use sluice_control::cluster::endpoint::{NodeEndpoint, asking, endpoint_of, ip_of
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_keyspace::{Keyspace, slot_of};
 use sluice_session::transaction::{QueueRoute, Transaction};
-use sluice_session::{Asking, Caller, Session};
+use sluice_session::{AskingState, Caller, Session};
 use std::borrow::Cow;
 
 /// Where the keys of a call lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum SlotRoute {
     /// Nowhere: any node answers.
     Keyless,
     /// In one slot.
@@ -31,12 +31,12 @@ pub(crate) enum Route {
     Crosses,
 }
 
-impl Route {
-    fn with(self, slot: HashSlot) -> Route {
+impl SlotRoute {
+    fn with(self, slot: HashSlot) -> SlotRoute {
         match self {
-            Route::Keyless => Route::Slot(slot),
-            Route::Slot(own) if own == slot => self,
-            Route::Slot(_) | Route::Crosses => Route::Crosses,
+            SlotRoute::Keyless => SlotRoute::Slot(slot),
+            SlotRoute::Slot(own) if own == slot => self,
+            SlotRoute::Slot(_) | SlotRoute::Crosses => SlotRoute::Crosses,
         }
     }
 }
@@ -64,8 +64,8 @@ fn for_each_name<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(&'a [u8]
 }
 
 /// The slot of a call's routing keys (S-3, S-4, S-10). Its hashes must be those of a keyspace with slots.
-pub(crate) fn route_of(spec: &Spec, args: Args<'_>) -> Route {
-    let mut route = Route::Keyless;
+pub(crate) fn route_of(spec: &Spec, args: Args<'_>) -> SlotRoute {
+    let mut route = SlotRoute::Keyless;
     let row = key_row(spec);
     if is_row_whole(spec)
         && let Some(first) = row.first(args.len())
@@ -111,21 +111,21 @@ fn leaves_db(spec: &Spec, args: Args<'_>, db: usize) -> bool {
 
 /// Adds a command that is queued to what EXEC is routed by (H-5). `db`: the one in which the command will
 /// run.
-pub(crate) fn note_route(of: &mut QueueRoute, route: Route, spec: &Spec, args: Args<'_>, db: usize) {
+pub(crate) fn note_route(of: &mut QueueRoute, route: SlotRoute, spec: &Spec, args: Args<'_>, db: usize) {
     match route {
-        Route::Keyless => {}
-        Route::Slot(slot) => of.add(slot.number()),
-        Route::Crosses => of.crosses = true,
+        SlotRoute::Keyless => {}
+        SlotRoute::Slot(slot) => of.add(slot.number()),
+        SlotRoute::Crosses => of.crosses = true,
     }
     of.has_shard_pubsub |= is_shard_pubsub(spec);
     of.leaves_db |= leaves_db(spec, args, db);
 }
 
 /// What EXEC is routed by: its queue, and the keys of its conditions (S-6).
-fn route_of_exec(asked: &Asked<'_>, queue: &QueueRoute) -> Route {
+fn route_of_exec(asked: &Asked<'_>, queue: &QueueRoute) -> SlotRoute {
     let own = route_of(asked.spec, asked.args);
     if queue.crosses {
-        return Route::Crosses;
+        return SlotRoute::Crosses;
     }
     queue.slot.and_then(HashSlot::new).map_or(own, |slot| own.with(slot))
 }
@@ -144,12 +144,12 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
         None => route_of(asked.spec, asked.args),
     };
     let slot = match route {
-        Route::Keyless => return None,
-        Route::Crosses => {
+        SlotRoute::Keyless => return None,
+        SlotRoute::Crosses => {
             return Some(reject(asked, CmdError::Slot(Cow::Borrowed(CROSSES)), NOT_LOCAL.into()));
         }
-        Route::Slot(slot) if mode.served.own.contains(slot) => return None,
-        Route::Slot(slot) => slot,
+        SlotRoute::Slot(slot) if mode.served.own.contains(slot) => return None,
+        SlotRoute::Slot(slot) => slot,
     };
     let request = SlotRequest {
         slot,
@@ -160,12 +160,12 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
             || leaves_db(asked.spec, asked.args, database_of(asked.session)),
             |of| of.route.leaves_db,
         ),
-        is_asking: asked.caller.flags.asking == Asking::Now || asked.spec.flags.has(Flags::ASKING),
+        is_asking: asked.caller.flags.asking == AskingState::Now || asked.spec.flags.has(Flags::ASKING),
         is_readonly: asked.caller.flags.read_only,
     };
     let is_queued = asked.standing == Standing::Client && asked.session.transaction.is_some() && !is_exec;
     let look = || match (is_queued, queue) {
-        (true, _) => KeyPresence::default(),
+        (true, _) => KeyCounts::default(),
         (false, Some(transaction)) => look_for_queue(asked, transaction),
         (false, None) => look_for(asked, asked.session.caller.db),
     };
@@ -192,7 +192,7 @@ struct KeyCount<'a> {
     keyspace: &'a Keyspace,
     now: Now,
     first: Option<Vec<u8>>,
-    found: KeyPresence,
+    found: KeyCounts,
 }
 
 impl KeyCount<'_> {
@@ -215,17 +215,17 @@ impl KeyCount<'_> {
     }
 }
 
-fn look_for(asked: &Asked<'_>, db: usize) -> KeyPresence {
+fn look_for(asked: &Asked<'_>, db: usize) -> KeyCounts {
     let keyspace = asked.keyspace;
-    let mut count = KeyCount { keyspace, now: asked.now, first: None, found: KeyPresence::default() };
+    let mut count = KeyCount { keyspace, now: asked.now, first: None, found: KeyCounts::default() };
     count.add_call(db, asked.spec, asked.args);
     count.found
 }
 
 /// The keys of all that is queued, each in the database that the queue will have selected (S-41, S-42).
-fn look_for_queue(asked: &Asked<'_>, transaction: &Transaction) -> KeyPresence {
+fn look_for_queue(asked: &Asked<'_>, transaction: &Transaction) -> KeyCounts {
     let keyspace = asked.keyspace;
-    let mut count = KeyCount { keyspace, now: asked.now, first: None, found: KeyPresence::default() };
+    let mut count = KeyCount { keyspace, now: asked.now, first: None, found: KeyCounts::default() };
     let mut db = asked.session.caller.db;
     count.add_call(db, asked.spec, asked.args);
     let hashing = Hashing { hasher: keyspace.hasher(), hashes: Vec::new() };
@@ -280,15 +280,15 @@ fn text_of(
         SlotVerdict::Down => DOWN,
         SlotVerdict::DownForWrites => "CLUSTERDOWN The cluster is down and only accepts read commands",
         SlotVerdict::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
-        SlotVerdict::Ask(node) => return Some(redirect(Word::Ask, slot, node, caller, config)),
-        SlotVerdict::Moved(node) => return Some(redirect(Word::Moved, slot, node, caller, config)),
+        SlotVerdict::Ask(node) => return Some(redirect(RedirectWord::Ask, slot, node, caller, config)),
+        SlotVerdict::Moved(node) => return Some(redirect(RedirectWord::Moved, slot, node, caller, config)),
     };
     Some(Cow::Borrowed(text))
 }
 
 /// The first word of a redirect.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum RedirectWord {
     Ask,
     Moved,
 }
@@ -296,7 +296,7 @@ enum Word {
 /// A redirect (S-50 to S-53). After ASK with no host many clients fail, or ask the node that sent them away
 /// (U31): ASK always names an address.
 fn redirect(
-    word: Word,
+    word: RedirectWord,
     slot: HashSlot,
     node: &MapNode,
     caller: &Caller,
@@ -305,11 +305,13 @@ fn redirect(
     let client = asking(caller);
     let kind = config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
     let (word, host) = match (word, endpoint_of(node, client, kind)) {
-        (Word::Ask, NodeEndpoint::At(host)) => ("ASK", host),
-        (Word::Ask, NodeEndpoint::Nameless | NodeEndpoint::WhereAsked) => ("ASK", ip_of(node, client)),
-        (Word::Moved, NodeEndpoint::At(host)) => ("MOVED", host),
-        (Word::Moved, NodeEndpoint::Nameless) => ("MOVED", Cow::Borrowed("?")),
-        (Word::Moved, NodeEndpoint::WhereAsked) => ("MOVED", Cow::Borrowed("")),
+        (RedirectWord::Ask, NodeEndpoint::At(host)) => ("ASK", host),
+        (RedirectWord::Ask, NodeEndpoint::Nameless | NodeEndpoint::WhereAsked) => {
+            ("ASK", ip_of(node, client))
+        }
+        (RedirectWord::Moved, NodeEndpoint::At(host)) => ("MOVED", host),
+        (RedirectWord::Moved, NodeEndpoint::Nameless) => ("MOVED", Cow::Borrowed("?")),
+        (RedirectWord::Moved, NodeEndpoint::WhereAsked) => ("MOVED", Cow::Borrowed("")),
     };
     format!("{word} {} {host}:{}", slot.number(), port_of(node, client)).into()
 }
@@ -337,7 +339,7 @@ pub(super) fn end_of_wait(
         is_asking: true,
         is_readonly: session.caller.flags.read_only,
     };
-    let verdict = map.answer(&request, DownRules::default(), KeyPresence::default);
+    let verdict = map.answer(&request, DownRules::default(), KeyCounts::default);
     if matches!(verdict, SlotVerdict::LocalLater) {
         return None;
     }

@@ -21,7 +21,7 @@ use sluice_commands::{Args, Prepared};
 use sluice_control::Control;
 use sluice_control::cluster::mode::ServedSlots;
 use sluice_keyspace::slot_of;
-use sluice_session::{Asking, Session};
+use sluice_session::{AskingState, Session};
 
 /// The bit of the check `rights` in a session's mask: the session's user may not run everything.
 pub(crate) const RIGHTS: u32 = 1 << 4;
@@ -111,7 +111,7 @@ impl Gate {
         let is_asked = |check: &Check| {
             check.askers.has(asker) || inside.into_iter().any(|asker| check.askers.has(asker))
         };
-        let asking = if session.caller.flags.asking == Asking::No { 0 } else { NOTES_ASKING };
+        let asking = if session.caller.flags.asking == AskingState::No { 0 } else { NOTES_ASKING };
         bits_of(self.checks, |check| is_asked(check) && (check.armed_for)(session)) | asking
     }
 

@@ -16,7 +16,7 @@ use sluice_control::unknown::{unknown_command, unknown_subcommand};
 use sluice_control::upkeep::evict::Headroom;
 use sluice_control::users::rights;
 use sluice_resp::{Mark, Reply, Request};
-use sluice_session::{Asking, Closing, Session};
+use sluice_session::{AskingState, Closing, Session};
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -333,7 +333,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        if session.caller.flags.asking != Asking::No {
+        if session.caller.flags.asking != AskingState::No {
             self.note_asking(session);
         }
         let room = match self.control.limits.maxmemory {

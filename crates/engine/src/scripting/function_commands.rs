@@ -63,7 +63,7 @@ impl Engine {
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
         let mut run = self.new_run(machine, what, name, rights, session, *now);
-        run.slot = self.slot_of_run(flags, rights, args);
+        run.rights.slot = self.slot_of_run(flags, rights, args);
         let ended = self.begin_run(run, unit, session, now, process);
         self.note_running_command(args);
         ended

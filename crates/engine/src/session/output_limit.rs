@@ -57,10 +57,10 @@ impl Engine {
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
         self.control.clients.to_close.push(session.key);
-        if now_s - self.control.clients.http_said_s < HTTP_SAID_EVERY_S {
+        if now_s - self.upkeep.cron.http_said_s < HTTP_SAID_EVERY_S {
             return;
         }
-        self.control.clients.http_said_s = now_s;
+        self.upkeep.cron.http_said_s = now_s;
         let line = format!(
             "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
              may be using a web browser to reach this server. The connection from {} was closed.",

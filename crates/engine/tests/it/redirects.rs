@@ -315,7 +315,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
     assert_eq!(render(&rig.argv(rig.client, &[b"RESTORE", b"{foo}4", b"0", body])), MOVED_FOO);
 }
 
-/// A request that a pause holds back is asked as the one behind ASKING when it goes on (S-63).
+/// A request that a pause holds back still has ASKING when it goes on (S-63).
 #[test]
 fn cb_s63_asking_lasts_until_its_command_has_run() {
     let mut rig = served();
@@ -424,7 +424,7 @@ fn cb_s70_s73_clients_that_wait_are_told_when_their_slot_leaves() {
     let stats = rig.run("INFO commandstats");
     assert!(stats.contains("cmdstat_blpop:calls=1,") && stats.contains("rejected_calls=1"), "{stats}");
     assert!(rig.run("INFO errorstats").contains("errorstat_MOVED:count=2"));
-    // A client behind ASKING waits in a slot that comes here.
+    // A client that has sent ASKING waits in a slot that comes here.
     rig.check(&format!("CLUSTER SETSLOT 12182 IMPORTING {OTHER}"), "+OK");
     let asking = rig.connect();
     rig.check_as(asking, "ASKING", "+OK");
@@ -636,7 +636,7 @@ fn cb_g2_g3_patterns_of_one_slot() {
         assert_eq!(found, keys, "{pattern}");
         assert!(calls <= 40, "{pattern}: {calls} calls look at one slot of 200 keys");
     }
-    // A cursor behind the pattern's slot has nothing more to find.
+    // A cursor after the pattern's slot has nothing more to find.
     rig.check("SCAN 5062 MATCH {bar}*", "[\"0\", []]");
     // Without a cluster slots mean nothing.
     let mut plain = Rig::new();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkPhase {
+pub enum BusLinkPhase {
     /// A dial that begins when the data are loaded.
     Held,
     /// The kernel makes it.
@@ -29,7 +29,7 @@ pub struct BusConnection {
     /// The socket, in phases in which the event loop has it.
     pub source: Source,
     /// How far it is.
-    pub phase: LinkPhase,
+    pub phase: BusLinkPhase,
     /// By what bytes are encoded; none: they go as they are.
     pub codec: Option<Box<dyn Codec>>,
     /// Messages that wait.
@@ -48,7 +48,7 @@ impl BusConnection {
         BusConnection {
             key,
             source: Source::NONE,
-            phase: LinkPhase::Held,
+            phase: BusLinkPhase::Held,
             codec: None,
             lanes: OutputLanes::default(),
             in_flight: None,

@@ -3,7 +3,7 @@
 
 use super::Server;
 use crate::bus::lanes::LaneBytes;
-use crate::bus::links::{BusConnection, LinkPhase};
+use crate::bus::links::{BusConnection, BusLinkPhase};
 use crate::bus::node_file::FileWriter;
 use crate::bus::{Bus, BusPeer, HANDSHAKES_MAX, HeldDial};
 use crate::connection::spare::SpareBuffers;
@@ -188,7 +188,7 @@ impl BusDriver<'_> {
             Ok(stream) => {
                 let event_loop = &mut *self.event_loop;
                 (connection.source, _) = stream.attach(event_loop, Endpoint::BusLink(place));
-                connection.phase = LinkPhase::Dialling;
+                connection.phase = BusLinkPhase::Dialling;
                 event_loop.watch(connection.source, Interest::WRITABLE);
             }
             Err(reason) => {
@@ -273,9 +273,9 @@ impl BusDriver<'_> {
     fn drop_link(&mut self, place: BusPlace) -> Option<LinkKey> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
-            LinkPhase::Dialling | LinkPhase::Open => self.event_loop.close(link.source),
+            BusLinkPhase::Dialling | BusLinkPhase::Open => self.event_loop.close(link.source),
             // The socket comes, finds that the place is gone, and is closed then.
-            LinkPhase::Held | LinkPhase::Leaving | LinkPhase::Shaking => {}
+            BusLinkPhase::Held | BusLinkPhase::Leaving | BusLinkPhase::Shaking => {}
         }
         Some(link.key)
     }
@@ -284,7 +284,7 @@ impl BusDriver<'_> {
     fn dialled(&mut self, place: BusPlace) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         let (source, key) = (link.source, link.key);
-        if link.phase != LinkPhase::Dialling {
+        if link.phase != BusLinkPhase::Dialling {
             return;
         }
         let Some(socket) = self.event_loop.fd(source) else { return };
@@ -296,10 +296,10 @@ impl BusDriver<'_> {
             return self.step(&ClusterInput::DialFailed { link: key, moment: DialMoment::Later });
         }
         if self.engine.config().bool(param::TLS_CLUSTER) {
-            link.phase = LinkPhase::Leaving;
+            link.phase = BusLinkPhase::Leaving;
             return self.event_loop.detach(source);
         }
-        link.phase = LinkPhase::Open;
+        link.phase = BusLinkPhase::Open;
         self.event_loop.recv_start(source);
         self.bus.note_ready(place);
         self.step(&ClusterInput::Connected { link: key });
@@ -308,7 +308,7 @@ impl BusDriver<'_> {
     /// A dialled connection has left the event loop: TLS begins, on the thread of handshakes.
     fn begin_dialled_handshake(&mut self, place: BusPlace, stream: Stream) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
-        link.phase = LinkPhase::Shaking;
+        link.phase = BusLinkPhase::Shaking;
         if let Err(reason) = self.begin_handshake(stream, HandshakeRole::Dialler, BusPeer::Dialled(place)) {
             self.fail_handshake(BusPeer::Dialled(place), &reason);
         }
@@ -356,7 +356,7 @@ impl BusDriver<'_> {
         let (source, codec) = stream.attach(event_loop, Endpoint::BusLink(place));
         event_loop.recv_start(source);
         if let Some(link) = self.bus.links.get_mut(place) {
-            (link.source, link.codec, link.phase) = (source, codec, LinkPhase::Open);
+            (link.source, link.codec, link.phase) = (source, codec, BusLinkPhase::Open);
         }
     }
 
@@ -405,7 +405,7 @@ impl BusDriver<'_> {
 
     fn write(&mut self, place: BusPlace) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
-        if link.phase != LinkPhase::Open || link.in_flight.is_some() {
+        if link.phase != BusLinkPhase::Open || link.in_flight.is_some() {
             return;
         }
         let mut plain = std::mem::take(&mut self.bus.spare);

@@ -196,7 +196,7 @@ struct PendingHandshake<T> {
     is_sending: bool,
     /// Whether the peer has sent anything yet, or does not speak first.
     has_begun: bool,
-    /// The peer has said, behind its first requests, that nothing more comes.
+    /// The peer has said, after its first requests, that nothing more comes.
     peer_has_ended: bool,
     /// Decoded bytes of the client's first requests.
     plain: Vec<u8>,

@@ -219,7 +219,7 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     client.check("PING", "+PONG\r\n");
     let grown = client.info_number("used_memory") - before;
     assert!(grown < 8 * 1024 * 1024, "24 MiB of nothing made {grown} bytes");
-    // Cut at each length, with the connection ended or left behind.
+    // The message is cut at each length; its connection ends, or stays.
     let whole = [head(2_256, 0), vec![0; 2_240]].concat();
     let mut left_behind = Vec::new();
     for at in (0..whole.len()).step_by(97) {
@@ -335,7 +335,7 @@ fn a_start_that_cannot_be_a_node_says_why() {
     dir.file("nodes.conf", damaged);
     let text = refused(&["--port", &free_port().to_string(), "--dir", &folder]);
     assert!(text.contains("line 1"), "{text}");
-    // Whoever mends the file finds it as it was.
+    // The operator who mends the file finds the file unchanged.
     assert_eq!(std::fs::read_to_string(dir.join("nodes.conf")).unwrap(), damaged);
 }
 

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 const SHARED_BYTES_MIN: usize = 4096;
 
 /// Clients that are told the same.
-struct Audience {
+struct MapAudience {
     client: AskingClient,
     endpoints: EndpointType,
 }
@@ -38,9 +38,9 @@ type Offsets<'a> = &'a dyn Fn(&MapNode) -> u64;
 fn kept(
     ctx: &mut ClusterCtx<'_>,
     what: MapReply,
-    write: impl FnOnce(&SlotMap, &Audience, Offsets<'_>, &mut Reply<'_>),
+    write: impl FnOnce(&SlotMap, &MapAudience, Offsets<'_>, &mut Reply<'_>),
 ) -> Run {
-    let audience = Audience {
+    let audience = MapAudience {
         client: ctx.asking(),
         endpoints: ctx.config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE),
     };
@@ -95,7 +95,7 @@ fn is_readable(node: &MapNode) -> bool {
 }
 
 /// CLUSTER SLOTS (K-31).
-fn write_slots(map: &SlotMap, audience: &Audience, reply: &mut Reply<'_>) {
+fn write_slots(map: &SlotMap, audience: &MapAudience, reply: &mut Reply<'_>) {
     let mut replicas: BTreeMap<_, Vec<&MapNode>> = BTreeMap::new();
     for node in map.nodes.iter().filter(|node| is_readable(node)) {
         if let Some(primary) = node.primary {
@@ -114,7 +114,7 @@ fn write_slots(map: &SlotMap, audience: &Audience, reply: &mut Reply<'_>) {
     }
 }
 
-fn write_node_of_slots(node: &MapNode, audience: &Audience, reply: &mut Reply<'_>) {
+fn write_node_of_slots(node: &MapNode, audience: &MapAudience, reply: &mut Reply<'_>) {
     reply.array(4);
     match endpoint_of(node, audience.client, audience.endpoints) {
         NodeEndpoint::At(endpoint) => reply.bulk(endpoint.as_bytes()),
@@ -141,7 +141,7 @@ fn write_node_of_slots(node: &MapNode, audience: &Audience, reply: &mut Reply<'_
 }
 
 /// CLUSTER SHARDS (K-35).
-fn write_shards(map: &SlotMap, audience: &Audience, offset: Offsets<'_>, reply: &mut Reply<'_>) {
+fn write_shards(map: &SlotMap, audience: &MapAudience, offset: Offsets<'_>, reply: &mut Reply<'_>) {
     let mut shards: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (position, node) in map.nodes.iter().enumerate().filter(|(_, node)| !node.is_hidden) {
         shards.entry(node.shard).or_default().push(position);
@@ -171,7 +171,7 @@ fn write_shards(map: &SlotMap, audience: &Audience, offset: Offsets<'_>, reply: 
 }
 
 /// A node of CLUSTER SHARDS (K-36).
-fn write_node_of_shards(node: &MapNode, audience: &Audience, offset: Offsets<'_>, reply: &mut Reply<'_>) {
+fn write_node_of_shards(node: &MapNode, audience: &MapAudience, offset: Offsets<'_>, reply: &mut Reply<'_>) {
     let labels = &node.labels;
     let announced = |announced: u16, own: u16| if announced != 0 { announced } else { own };
     let ports = [

@@ -4,7 +4,7 @@
 //! session whose output is the script's; (2) whatever it may not do it is told before it runs, in the order
 //! and the words of the reference; (3) it waits for nothing.
 
-use crate::cluster::redirect::{Route, route_of};
+use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;
 use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
@@ -253,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Refuses a call for keys of another slot than the run's (T13): behind all other checks.
+    /// Refuses a call for keys of another slot than the run's (T13): after all other checks.
     fn hold_to_slot(
         &self,
         run: &mut ScriptRun,
@@ -261,9 +261,9 @@ impl Engine {
         args: Args<'_>,
         permit: Permit,
     ) -> Result<(&'static Spec, Permit), CallRefusal> {
-        if run.slot != RunSlot::Any
-            && let Route::Slot(slot) = route_of(spec, args)
-            && !run.slot.admits(slot.number())
+        if run.rights.slot != RunSlot::Any
+            && let SlotRoute::Slot(slot) = route_of(spec, args)
+            && !run.rights.slot.admits(slot.number())
         {
             let told = b"Script attempted to access keys that do not hash to the same slot".to_vec();
             return Err(CallRefusal { told, counted: b"ERR refused".to_vec() });

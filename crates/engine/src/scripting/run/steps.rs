@@ -3,7 +3,7 @@
 //! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
 //! between two iterations: see `exec/open_unit.rs`.
 
-use crate::cluster::redirect::{Route, route_of};
+use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
@@ -125,7 +125,7 @@ impl Engine {
         }
         let mut run =
             self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
-        run.slot = self.slot_of_run(flags, rights, args);
+        run.rights.slot = self.slot_of_run(flags, rights, args);
         if session.caller.flags.script_debugging == ScriptDebugging::Sync && rights.may_stand_still {
             run.debugger = Some(Box::new(Debugger::new(args, keys)));
         }
@@ -148,7 +148,6 @@ impl Engine {
             what,
             name,
             rights,
-            slot: RunSlot::Any,
             has_written: false,
             settings: CallSettings { is_resp3: false, receivers: Receivers(Receivers::ALL) },
             began_ns: now.mono_ns,
@@ -495,15 +494,15 @@ impl Engine {
         Ok(slot)
     }
 
-    /// The slot that the calls of a script are held to (T-13): that of the keys that it declares. A script
+    /// The slot that the calls of a script are held to (T13): that of the keys that it declares. A script
     /// that has said nothing of slots, since it has no first line, or that crosses them, is held to none.
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
             Some(spec) if self.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
                 match route_of(spec, args) {
-                    Route::Slot(slot) => RunSlot::Of(slot.number()),
-                    Route::Keyless | Route::Crosses => RunSlot::OfFirstCall,
+                    SlotRoute::Slot(slot) => RunSlot::Of(slot.number()),
+                    SlotRoute::Keyless | SlotRoute::Crosses => RunSlot::OfFirstCall,
                 }
             }
             Some(_) | None => RunSlot::Any,
@@ -563,6 +562,7 @@ impl Engine {
             is_full,
             is_obeyed,
             may_stand_still: !is_replayed && !control.persistence.saved_for_end,
+            slot: RunSlot::Any,
         })
     }
 
