@@ -80,7 +80,7 @@ fn links(m: &ClusterMachine) {
             assert!(place.link_out.key() == Some(key) || place.link_in == Some(key), "S-5: a link too many");
         }
     }
-    if let ManualFailover::Paused { replica, .. } = m.manual {
+    if let Some(replica) = m.manual.replica() {
         assert!(m.table.has(replica), "S-9: paused for a node that is gone");
     }
 }
