@@ -1,5 +1,5 @@
 //! Invariants of state, which tests and fuzzers check after each step (S-1 to S-12).
-use crate::machine::{ClusterMachine, ManualFailover};
+use crate::machine::ClusterMachine;
 use crate::node::NodeRole;
 use crate::slots::{HashSlot, SLOT_COUNT};
 

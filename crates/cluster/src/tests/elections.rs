@@ -143,15 +143,17 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
 #[test]
 fn cl_r1_a_replica_of_another_primary_does_not_go_on_with_its_failover() {
     let mut network = with_replicas();
-    let command = || ClusterCommand::Failover { kind: FailoverKind::Forced };
-    // Both are asked to take over; the second one cannot ask for votes before the first has won.
-    network.peers[4].disk = super::network::Disk::Stands;
-    network.ask(4, command());
-    assert_eq!(network.command(3, command()), ClusterAnswer::Ok);
+    network.step(0, &ClusterInput::Offset(120));
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
     network.run(300);
-    network.peers[4].disk = super::network::Disk::Writes;
-    network.write(4);
-    network.run(6_000);
+    assert!(network.peers[4].cluster.awaits_offset());
+    let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    network.run(300);
+    assert_eq!(network.line(4, 4).unwrap()[3], network.id(3).to_string(), "the other one follows the winner");
+    network.step(4, &ClusterInput::Offset(120));
+    network.run(2_000);
     assert_eq!(masters(&network, 1), [1, 2, 3], "the winner stays");
     assert!(!network.has_logged(4, "Setting myself to primary"));
 }
