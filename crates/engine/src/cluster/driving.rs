@@ -128,6 +128,9 @@ impl Engine {
             self.tell_slots_with_keys(process);
         }
         self.take_cluster_outputs(process);
+        if self.control.between_units(BetweenUnits::Cluster) {
+            self.drop_unwanted_data(process);
+        }
         self.advance_emptying(process);
     }
 
@@ -159,8 +162,7 @@ impl Engine {
             if mode.decisions.is_empty() || !self.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
-            let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.next_decision())
-            else {
+            let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.next_decision()) else {
                 return;
             };
             self.carry_out_cluster(decision, process);
@@ -172,6 +174,7 @@ impl Engine {
             ClusterOutput::Reply { to, answer } => self.answer_ticket(to, &answer, process),
             ClusterOutput::Role(change) => self.take_cluster_role(change, process),
             ClusterOutput::Slots(map) => {
+                self.keep_returning_slots(&map, process);
                 if let Some(mode) = &mut self.control.cluster {
                     let had_postponed = !mode.map.postponed.is_empty();
                     mode.set_map(map);
@@ -230,7 +233,7 @@ impl Engine {
 
     /// Changes what replication does, as the cluster has decided.
     fn take_cluster_role(&mut self, change: RoleChange, process: &mut dyn Process) {
-        match change {
+        match &change {
             RoleChange::Primary => {
                 self.control.replication.role_wanted =
                     Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
@@ -241,13 +244,31 @@ impl Engine {
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
-                let keeps_data = synchronisation == Synchronisation::Partial;
+                let keeps_data = *synchronisation == Synchronisation::Partial;
                 self.control.replication.role_wanted =
                     Some(RoleWanted { primary: Some(primary), by: String::new(), keeps_data });
             }
-            RoleChange::DropData => return self.drop_all_data(process),
+            RoleChange::DropData => {}
+        }
+        if let Some(mode) = &mut self.control.cluster {
+            mode.drops_data = change == RoleChange::DropData;
         }
         self.apply_role(process);
+        self.drop_unwanted_data(process);
+    }
+
+    /// Drops the data that a node which begins anew has from its old primary. What is still being loaded comes
+    /// into force first.
+    fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
+        let is_primary = self.control.replication.replica.is_none();
+        if let Some(mode) = &mut self.control.cluster
+            && mode.drops_data
+            && is_primary
+            && self.control.replication.role_wanted.is_none()
+        {
+            mode.drops_data = false;
+            self.drop_all_data(process);
+        }
     }
 
     /// Tells the machine which slots have keys. Cost: O(slots and databases).
