@@ -96,15 +96,33 @@ fn restart(m: &mut ClusterMachine) {
     m.failover.candidacy.stage = ElectionStage::Idle;
 }
 
-/// A paused primary has told where its stream ends (M4).
+/// This node follows another primary, or none: what was under way against the old one is over (R-1, M-6).
+pub(crate) fn give_up(m: &mut ClusterMachine) {
+    m.failover.candidacy.stage = ElectionStage::Idle;
+    m.failover.candidacy.wanted = WantedFailover::None;
+}
+
+/// Whether a failover by hand waits for this replica's data.
+pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
+    matches!(m.failover.candidacy.wanted, WantedFailover::CatchesUp { .. })
+}
+
+/// A paused primary has told where its stream ends (M-4). What it adds in the pause without a client's doing
+/// moves the end: keys of lost slots that it deletes.
 pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>) {
-    if let WantedFailover::AwaitsOffset { end } = m.failover.candidacy.wanted
-        && header.message_flags.is_paused
-        && m.is_my_primary(sender)
-    {
-        let goal = header.offset;
-        m.failover.candidacy.wanted = WantedFailover::CatchesUp { end, goal };
-        log!(m, Warning, "Received replication offset for paused primary manual failover: {goal}");
+    if !header.message_flags.is_paused || !m.is_my_primary(sender) {
+        return;
+    }
+    let goal = header.offset;
+    match m.failover.candidacy.wanted {
+        WantedFailover::AwaitsOffset { end } => {
+            m.failover.candidacy.wanted = WantedFailover::CatchesUp { end, goal };
+            log!(m, Warning, "Received replication offset for paused primary manual failover: {goal}");
+        }
+        WantedFailover::CatchesUp { end, goal: old } if goal > old => {
+            m.failover.candidacy.wanted = WantedFailover::CatchesUp { end, goal };
+        }
+        _ => {}
     }
 }
 
@@ -351,9 +369,7 @@ fn take_over(m: &mut ClusterMachine, old: NodeIx) {
         m.table.bind(slot, my_ix);
     }
     m.channels_gone(slots);
-    m.failover.candidacy.stage = ElectionStage::Idle;
-    m.failover.candidacy.wanted = WantedFailover::None;
-    // What the data hold of slots that are another's is found as at a start (R30).
+    // What the data hold of slots that are another's is found as at a start.
     m.out.push_back(ClusterOutput::AskKeys);
     m.reconsider();
     m.save();

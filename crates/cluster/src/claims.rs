@@ -36,7 +36,8 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     }
     let mut gone = SlotSet::EMPTY;
     for slot in m.keys.strays.iter().filter(|slot| slots.contains(*slot)) {
-        if m.table.owner(slot) == Some(sender) {
+        // Keys that come here now are not told from those that were here.
+        if m.table.owner(slot) == Some(sender) && !m.table.importing.contains_key(&slot) {
             gone.insert(slot);
         }
     }

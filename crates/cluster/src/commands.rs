@@ -172,7 +172,7 @@ fn reset(
         roles::stand_alone(m);
         m.out.push_back(ClusterOutput::Role(RoleChange::DropData));
     }
-    roles::end_pause(m);
+    m.end_pause();
     m.table.migrating.clear();
     m.table.importing.clear();
     let slots = m.table.me().slots.clone();

@@ -1,5 +1,5 @@
 //! Invariants of state, which tests and fuzzers check after each step (S-1 to S-12).
-use crate::machine::{ClusterMachine, ManualFailover};
+use crate::machine::ClusterMachine;
 use crate::node::NodeRole;
 use crate::slots::{HashSlot, SLOT_COUNT};
 
@@ -80,7 +80,7 @@ fn links(m: &ClusterMachine) {
             assert!(place.link_out.key() == Some(key) || place.link_in == Some(key), "S-5: a link too many");
         }
     }
-    if let ManualFailover::Paused { replica, .. } = m.failover.paused {
+    if let Some(replica) = m.failover.paused.replica() {
         assert!(m.table.has(replica), "S-9: paused for a node that is gone");
     }
 }

@@ -81,7 +81,7 @@ pub use statistics::Statistics;
 pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
 
 use link::{BusLink, DialTarget, LinkKind, SendQueue};
-use machine::{ClusterMachine, Epochs, StepTime, log};
+use machine::{ClusterMachine, Epochs, ManualFailover, StepTime, log};
 use node::{ClusterNode, NodeRole};
 use sluice_base::{Now, Rng};
 use std::net::IpAddr;
@@ -210,6 +210,12 @@ impl Cluster {
         health::deadline(&self.machine)
     }
 
+    /// Whether a failover by hand waits for this replica's data: [`ClusterInput::Offset`] is wanted whenever
+    /// something of the primary was applied then.
+    pub fn awaits_offset(&self) -> bool {
+        candidate::awaits_offset(&self.machine)
+    }
+
     /// This node's id.
     pub fn id(&self) -> NodeId {
         self.machine.table.me().id
@@ -306,6 +312,7 @@ impl Cluster {
                 m.table.me_mut().offset = offset;
                 candidate::advance(m);
             }
+            ClusterInput::WritesPaused { offset } => manual::paused(m, offset),
             ClusterInput::PrimaryContact { at } => m.failover.candidacy.contact = at,
             ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
             ClusterInput::OpenSlots(open) => saved::reopen(m, open),
@@ -413,6 +420,9 @@ impl Cluster {
         if std::mem::take(&mut m.todo.map) {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
+        }
+        if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
+            m.out.push_back(ClusterOutput::Unpause);
         }
     }
 }

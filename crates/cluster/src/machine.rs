@@ -83,7 +83,36 @@ pub(crate) enum VoteRight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManualFailover {
     Off,
-    Paused { replica: NodeIx, end: Ms },
+    /// Writes are to be held back, and some may come yet: where the stream ends is not known. The request came
+    /// by `link`.
+    Pausing {
+        replica: NodeIx,
+        end: Ms,
+        link: LinkKey,
+    },
+    /// No write comes, and the replica is told where the stream ends.
+    Paused {
+        replica: NodeIx,
+        end: Ms,
+    },
+}
+
+impl ManualFailover {
+    /// The replica that is to take over.
+    pub(crate) fn replica(self) -> Option<NodeIx> {
+        match self {
+            ManualFailover::Off => None,
+            ManualFailover::Pausing { replica, .. } | ManualFailover::Paused { replica, .. } => Some(replica),
+        }
+    }
+
+    /// When it is given up.
+    pub(crate) fn end(self) -> Option<Ms> {
+        match self {
+            ManualFailover::Off => None,
+            ManualFailover::Pausing { end, .. } | ManualFailover::Paused { end, .. } => Some(end),
+        }
+    }
 }
 
 /// Failovers that this node has a part in.
@@ -104,6 +133,8 @@ pub(crate) struct Todo {
     pub(crate) map: bool,
     /// Look whether this replica stands for election.
     pub(crate) elect: bool,
+    /// Let writes go on, unless a failover by hand has begun again.
+    pub(crate) unpause: bool,
 }
 
 /// What this node owes its own keys.
@@ -186,7 +217,7 @@ impl ClusterMachine {
             failover: Failovers { paused: ManualFailover::Off, candidacy: Candidacy::default() },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
-            todo: Todo { evaluate: true, map: true, elect: false },
+            todo: Todo { evaluate: true, map: true, elect: false, unpause: false },
             cron: CronMemory::default(),
             statistics: Statistics::default(),
             out: VecDeque::new(),
@@ -296,14 +327,22 @@ impl ClusterMachine {
         if let Some(key) = self.table.node(ix).place.link_in {
             self.close(key);
         }
-        if matches!(self.failover.paused, ManualFailover::Paused { replica, .. } if replica == ix) {
-            self.failover.paused = ManualFailover::Off;
-            self.out.push_back(ClusterOutput::Unpause);
+        if self.failover.paused.replica() == Some(ix) {
+            self.end_pause();
         }
         let slots = self.table.delete(ix);
         self.channels_gone(slots);
         self.reconsider();
         self.save();
+    }
+
+    /// A manual failover of this node as a primary is over. Writes go on when the map of this step is in
+    /// force: one that waited must not be taken by a node that has just lost the slot.
+    pub(crate) fn end_pause(&mut self) {
+        if self.failover.paused != ManualFailover::Off {
+            self.failover.paused = ManualFailover::Off;
+            self.todo.unpause = true;
+        }
     }
 
     /// Takes a slot from its owner.

@@ -4,7 +4,6 @@ use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, ManualFailover, log};
 use crate::node::NodeIx;
 use crate::output::ClusterOutput;
-use crate::roles;
 use crate::send;
 use crate::wire::MessageType;
 
@@ -15,20 +14,29 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     }
     let timeout = m.settings.manual_failover_timeout_ms;
     let end = m.time.now.saturating_add(timeout);
-    m.failover.paused = ManualFailover::Paused { replica: sender, end };
+    m.failover.paused = ManualFailover::Pausing { replica: sender, end, link: key };
     log!(m, Warning, "Manual failover requested by replica {}.", m.name(sender));
     m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
-    send::gossip(m, key, MessageType::Ping);
+}
+
+/// Writes are held back from this offset on: the replica is told, by the link of its request. Before that a
+/// write could be acknowledged behind the offset that the replica waits for, and be lost (S-26).
+pub(crate) fn paused(m: &mut ClusterMachine, offset: u64) {
+    m.table.me_mut().offset = offset;
+    if let ManualFailover::Pausing { replica, end, link } = m.failover.paused {
+        m.failover.paused = ManualFailover::Paused { replica, end };
+        send::gossip(m, link, MessageType::Ping);
+    }
 }
 
 /// Tells the replica again where the stream stands, and ends what has taken too long (M6). Called by the
 /// cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
-    let ManualFailover::Paused { replica, end } = m.failover.paused else { return };
-    if m.time.now > end {
+    if m.failover.paused.end().is_some_and(|end| m.time.now > end) {
         log!(m, Warning, "Manual failover timed out.");
-        roles::end_pause(m);
-        return;
+        m.end_pause();
     }
-    send::ping(m, replica);
+    if let ManualFailover::Paused { replica, .. } = m.failover.paused {
+        send::ping(m, replica);
+    }
 }

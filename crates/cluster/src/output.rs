@@ -75,11 +75,12 @@ pub enum ClusterOutput {
     ChannelsGone(Box<SlotSet>),
     /// Say which slots have keys: [`crate::ClusterInput::KeysIn`].
     AskKeys,
-    /// Hold client writes, expiry, eviction and traffic to replicas (M3).
+    /// Hold client writes, expiry, eviction and traffic to replicas (M3); the end is
+    /// [`crate::ClusterInput::WritesPaused`].
     PauseWrites {
         until: Ms,
     },
-    /// End of that pause.
+    /// End of that pause. Comes behind the map of its step.
     Unpause,
     /// A message for subscribers of this node.
     Deliver {

@@ -1,7 +1,8 @@
 //! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
 
+use crate::candidate;
 use crate::id::{ClusterEpoch, NodeId};
-use crate::machine::{ClusterMachine, ManualFailover, log};
+use crate::machine::{ClusterMachine, log};
 use crate::node::{NodeIx, NodeRole};
 use crate::output::{ClusterOutput, RoleChange, Synchronisation};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
@@ -44,18 +45,11 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     }
     (m.keys.strays, m.keys.dirty) = (SlotSet::EMPTY, SlotSet::EMPTY);
     m.channels_gone(elsewhere);
-    end_pause(m);
+    m.end_pause();
+    candidate::give_up(m);
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();
     m.save();
-}
-
-/// A manual failover of this node as a primary is over.
-pub(crate) fn end_pause(m: &mut ClusterMachine) {
-    if m.failover.paused != ManualFailover::Off {
-        m.failover.paused = ManualFailover::Off;
-        m.out.push_back(ClusterOutput::Unpause);
-    }
 }
 
 fn others_slots(slots: &SlotSet) -> SlotSet {
@@ -254,7 +248,8 @@ pub(crate) fn adopt_shard(m: &mut ClusterMachine, replica: NodeIx, primary: Node
 pub(crate) fn stand_alone(m: &mut ClusterMachine) {
     let my_ix = m.table.my_ix();
     m.table.make_primary(my_ix);
-    end_pause(m);
+    m.end_pause();
+    candidate::give_up(m);
     m.out.push_back(ClusterOutput::Role(RoleChange::Primary));
     m.reconsider();
     m.save();

@@ -57,7 +57,7 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
         flags: role | NodeFlags::MYSELF | CAPABILITIES | marks,
         is_down: m.cluster.state == ClusterState::Fail,
         message_flags: MessageFlags {
-            is_paused: m.failover.paused != ManualFailover::Off,
+            is_paused: matches!(m.failover.paused, ManualFailover::Paused { .. }),
             force_ack: false,
             reads_extensions: false,
         },

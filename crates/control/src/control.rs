@@ -406,7 +406,14 @@ impl Control {
     /// Whether changes of the data are kept back, those by expiry and eviction too.
     #[inline]
     pub fn is_write_paused(&self, now: Now) -> bool {
-        self.clients.pause.active(now) || self.replication.failover.is_some()
+        self.clients.pause.active(now) || self.replication.failover.is_some() || self.is_paused_by_cluster()
+    }
+
+    /// Whether a replica of this node is about to take over by hand: no write may follow the offset that the
+    /// replica was told.
+    #[inline]
+    pub fn is_paused_by_cluster(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|mode| mode.paused_until_ms.is_some())
     }
 
     /// Ends a pause and lets the requests go on that it has kept.

@@ -107,6 +107,58 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
 }
 
 #[test]
+fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
+    let mut network = with_replicas();
+    network.step(0, &ClusterInput::Offset(120));
+    network.peers[0].is_busy = true;
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
+    network.step(4, &ClusterInput::Offset(120));
+    network.run(1_000);
+    assert!(!network.has_logged(4, "Received replication offset"), "a script has yet to write");
+    assert_eq!(masters(&network, 1), [0, 1, 2]);
+    // The script ends: 30 bytes more.
+    network.step(0, &ClusterInput::WritesPaused { offset: 150 });
+    network.run(300);
+    assert!(network.has_logged(4, "Received replication offset for paused primary manual failover: 150"));
+    assert_eq!(masters(&network, 1), [0, 1, 2]);
+    assert!(network.peers[4].cluster.awaits_offset());
+    // A key is deleted in the pause, by nobody's command.
+    network.step(0, &ClusterInput::Offset(155));
+    network.run(300);
+    network.step(4, &ClusterInput::Offset(155));
+    network.run(1_000);
+    assert_eq!(masters(&network, 1), [1, 2, 4]);
+    // Who was kept waiting is let go by a replica: behind its new role and map.
+    let at = |wanted: &dyn Fn(&ClusterOutput) -> bool| {
+        network.peers[0].seen.iter().rposition(wanted).expect("it was told")
+    };
+    let unpaused = at(&|output| matches!(output, ClusterOutput::Unpause));
+    let is_map = |output: &ClusterOutput| matches!(output, ClusterOutput::Slots(map) if map.my_primary == Some(network.id(4)));
+    let map = network.peers[0].seen.iter().position(is_map).expect("a map of a replica");
+    let role = at(&|output| matches!(output, ClusterOutput::Role(RoleChange::ReplicaOf { .. })));
+    assert!(role < unpaused && map < unpaused, "{role} {map} {unpaused}");
+}
+
+#[test]
+fn cl_r1_a_replica_of_another_primary_does_not_go_on_with_its_failover() {
+    let mut network = with_replicas();
+    network.step(0, &ClusterInput::Offset(120));
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
+    network.run(300);
+    assert!(network.peers[4].cluster.awaits_offset());
+    let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    network.run(300);
+    assert_eq!(network.line(4, 4).unwrap()[3], network.id(3).to_string(), "the other one follows the winner");
+    network.step(4, &ClusterInput::Offset(120));
+    network.run(2_000);
+    assert_eq!(masters(&network, 1), [1, 2, 3], "the winner stays");
+    assert!(!network.has_logged(4, "Setting myself to primary"));
+}
+
+#[test]
 fn cl_m6_a_failover_by_hand_that_never_catches_up_ends() {
     let mut network = with_replicas();
     network.step(0, &ClusterInput::Offset(120));

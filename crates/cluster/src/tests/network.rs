@@ -40,6 +40,8 @@ pub(super) struct Peer {
     /// Lengths of these messages.
     pub(super) lengths: Vec<usize>,
     pub(super) dials: usize,
+    /// Whether a unit stands open, so that a pause of writes is not in force yet.
+    pub(super) is_busy: bool,
 }
 
 #[derive(Default)]
@@ -117,6 +119,7 @@ impl Network {
             sent: Vec::new(),
             lengths: Vec::new(),
             dials: 0,
+            is_busy: false,
         });
         self.deliver();
         number
@@ -352,8 +355,18 @@ impl Network {
                 self.persist(number, generation, String::from_utf8_lossy(&file).into_owned())
             }
             ClusterOutput::Log(_, text) => self.peers[number].log.push(text),
+            ClusterOutput::PauseWrites { .. } if !self.peers[number].is_busy => {
+                self.peers[number].seen.push(output);
+                self.pause(number);
+            }
             other => self.peers[number].seen.push(other),
         }
+    }
+
+    /// Writes are held back where the stream ends now.
+    pub(super) fn pause(&mut self, number: usize) {
+        let offset = self.peers[number].cluster.machine.table.me().offset;
+        self.step(number, &ClusterInput::WritesPaused { offset });
     }
 
     fn dial(&mut self, number: usize, link: LinkKey, ip: &str) {

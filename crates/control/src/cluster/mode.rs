@@ -15,6 +15,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+/// Bytes of other nodes' messages that wait for the end of a unit, at most.
+const WAITING_MESSAGES_MAX: usize = 64 << 20;
+/// Bytes that a message takes beside its own.
+const MESSAGE_OVERHEAD: usize = 128;
+
 /// This server as a node of a cluster.
 pub struct ClusterMode {
     /// The node.
@@ -33,8 +38,16 @@ pub struct ClusterMode {
     pub orders: VecDeque<BusOrder>,
     /// The files that were loaded at the start have a second name.
     pub has_kept_files: bool,
-    /// Slots of other nodes whose keys are being deleted.
+    /// Slots of other nodes whose keys are being deleted: none that this node owns or gets, and none on a
+    /// replica, whose keys are its primary's affair.
     pub emptying: SlotSet,
+    /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
+    /// machine ends it; CLIENT UNPAUSE does not.
+    pub paused_until_ms: Option<u64>,
+    /// All data are to go as soon as this node is a primary: that waits for the end of a load.
+    pub drops_data: bool,
+    /// Bytes of messages among the decisions that wait.
+    pub waiting_message_bytes: usize,
     /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
     pub keys_to_check: bool,
     /// When the machine's cron is due next, monotonic ns.
@@ -143,6 +156,9 @@ impl ClusterMode {
             orders: VecDeque::new(),
             has_kept_files: false,
             emptying: SlotSet::EMPTY,
+            paused_until_ms: None,
+            drops_data: false,
+            waiting_message_bytes: 0,
             keys_to_check: true,
             next_tick_ns: 0,
             open_slots: None,
@@ -157,6 +173,35 @@ impl ClusterMode {
         self.open_slots = OpenSlotList::of(&map).to_text();
         self.map = map;
         self.replies.clear();
+    }
+
+    /// Keeps a decision until no unit stands open. A unit may stand for long, and others decide the rate: of
+    /// two maps in a row the newer one is kept, and messages beyond a bound are lost, as those to a client that
+    /// does not read.
+    pub fn decide(&mut self, decision: ClusterOutput) {
+        match &decision {
+            ClusterOutput::Slots(_) if matches!(self.decisions.back(), Some(ClusterOutput::Slots(_))) => {
+                self.decisions.pop_back();
+            }
+            ClusterOutput::Deliver { channel, message, .. } => {
+                let bytes = channel.len() + message.len() + MESSAGE_OVERHEAD;
+                if self.waiting_message_bytes + bytes > WAITING_MESSAGES_MAX {
+                    return;
+                }
+                self.waiting_message_bytes += bytes;
+            }
+            _ => {}
+        }
+        self.decisions.push_back(decision);
+    }
+
+    /// The next decision. Messages are counted while any is left.
+    pub fn next_decision(&mut self) -> Option<ClusterOutput> {
+        let decision = self.decisions.pop_front();
+        if self.decisions.is_empty() {
+            self.waiting_message_bytes = 0;
+        }
+        decision
     }
 
     /// Drops the replies that show offsets.

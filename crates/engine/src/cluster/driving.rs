@@ -8,7 +8,6 @@ use sluice_cluster::{
 };
 use sluice_commands::WaitFor;
 use sluice_config::param;
-use sluice_control::Pause;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;
@@ -112,6 +111,8 @@ impl Engine {
             mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
             mode.machine.step(now, &ClusterInput::Tick);
             mode.forget_offsets();
+        } else if mode.machine.awaits_offset() {
+            mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
         } else if mode.machine.deadline().is_some_and(|ms| now.mono_ns / 1_000_000 >= ms) {
             mode.machine.step(now, &ClusterInput::Deadline);
         }
@@ -122,6 +123,9 @@ impl Engine {
             self.tell_slots_with_keys(process);
         }
         self.take_cluster_outputs(process);
+        if self.control.between_units(BetweenUnits::Cluster) {
+            self.drop_unwanted_data(process);
+        }
         self.advance_emptying(process);
     }
 
@@ -147,14 +151,13 @@ impl Engine {
                     }
                     ClusterOutput::End(_) => mode.orders.push_back(BusOrder::End),
                     ClusterOutput::Log(level, text) => process.log(level, &text),
-                    other => mode.decisions.push_back(other),
+                    other => mode.decide(other),
                 }
             }
             if mode.decisions.is_empty() || !self.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
-            let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.decisions.pop_front())
-            else {
+            let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.next_decision()) else {
                 return;
             };
             self.carry_out_cluster(decision, process);
@@ -166,6 +169,7 @@ impl Engine {
             ClusterOutput::Reply { to, answer } => self.answer_ticket(to, &answer, process),
             ClusterOutput::Role(change) => self.take_cluster_role(change, process),
             ClusterOutput::Slots(map) => {
+                self.keep_returning_slots(&map, process);
                 if let Some(mode) = &mut self.control.cluster {
                     let had_postponed = !mode.map.postponed.is_empty();
                     mode.set_map(map);
@@ -180,9 +184,11 @@ impl Engine {
             ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
             ClusterOutput::AskKeys => self.tell_slots_with_keys(process),
-            ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process.recent()),
+            ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process),
             ClusterOutput::Unpause => {
-                self.control.end_pause();
+                self.set_cluster_pause(None);
+                self.end_paused_migrations(process);
+                self.control.clients.blocking.release_postponed();
                 self.serve_waiting(process);
             }
             ClusterOutput::Deliver { channel, message, scope } => {
@@ -222,7 +228,7 @@ impl Engine {
 
     /// Changes what replication does, as the cluster has decided.
     fn take_cluster_role(&mut self, change: RoleChange, process: &mut dyn Process) {
-        match change {
+        match &change {
             RoleChange::Primary => {
                 self.control.replication.role_wanted =
                     Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
@@ -233,13 +239,31 @@ impl Engine {
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
-                let keeps_data = synchronisation == Synchronisation::Partial;
+                let keeps_data = *synchronisation == Synchronisation::Partial;
                 self.control.replication.role_wanted =
                     Some(RoleWanted { primary: Some(primary), by: String::new(), keeps_data });
             }
-            RoleChange::DropData => return self.drop_all_data(process),
+            RoleChange::DropData => {}
+        }
+        if let Some(mode) = &mut self.control.cluster {
+            mode.drops_data = change == RoleChange::DropData;
         }
         self.apply_role(process);
+        self.drop_unwanted_data(process);
+    }
+
+    /// Drops the data that a node which begins anew has from its old primary. What is still being loaded comes
+    /// into force first.
+    fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
+        let is_primary = self.control.replication.replica.is_none();
+        if let Some(mode) = &mut self.control.cluster
+            && mode.drops_data
+            && is_primary
+            && self.control.replication.role_wanted.is_none()
+        {
+            mode.drops_data = false;
+            self.drop_all_data(process);
+        }
     }
 
     /// Tells the machine which slots have keys. Cost: O(slots and databases).
@@ -255,11 +279,21 @@ impl Engine {
         self.step_cluster(&ClusterInput::KeysIn(&slots), process);
     }
 
-    /// Holds writes back for a manual failover (M3), until `until_ms` of the monotonic clock.
-    fn pause_for_failover(&mut self, until_ms: u64, now: Now) {
-        let left_ms = until_ms.saturating_sub(now.mono_ns / 1_000_000);
-        let until_ms = now.unix_ms().saturating_add(i64::try_from(left_ms).unwrap_or(i64::MAX));
-        *self.control.clients.pause = Pause { until_ms, all: false };
+    /// Holds writes back for a manual failover (M-3), until `until_ms` of the monotonic clock, and says where
+    /// the stream ends.
+    fn pause_for_failover(&mut self, until_ms: u64, process: &mut dyn Process) {
+        self.set_cluster_pause(Some(until_ms));
+        let offset = self.control.replication.stream.offset;
+        if let Some(mode) = &mut self.control.cluster {
+            mode.machine.step(process.recent(), &ClusterInput::WritesPaused { offset });
+        }
+    }
+
+    fn set_cluster_pause(&mut self, until_ms: Option<u64>) {
+        if let Some(mode) = &mut self.control.cluster {
+            mode.paused_until_ms = until_ms;
+            self.control.epoch.advance();
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::engine::Engine;
 use sluice_base::LogLevel;
-use sluice_cluster::{HashSlot, LostSlots, SlotSet};
+use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
@@ -36,7 +36,30 @@ impl Engine {
             process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
             mode.emptying.insert(slot);
         }
-        self.advance_emptying(process);
+    }
+
+    /// A map is about to be put in force. Slots that are this node's again keep what is left in them, and a
+    /// replica deletes nothing. Where a slot is about to come here key by key, what is left of the old
+    /// keys goes at once: later it could not be told from the new ones (G-22).
+    pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
+        let Some(mode) = &mut self.control.cluster else { return };
+        if mode.emptying.is_empty() {
+            return;
+        }
+        if map.my_primary.is_some() {
+            mode.emptying = SlotSet::EMPTY;
+            return;
+        }
+        for slot in mode.emptying.clone().iter() {
+            if map.owner(slot).is_none_or(|owner| owner.is_myself) {
+                mode.emptying.remove(slot);
+            }
+        }
+        let coming: Vec<HashSlot> =
+            map.importing.iter().map(|(slot, _)| *slot).filter(|slot| mode.emptying.remove(*slot)).collect();
+        for slot in coming {
+            while self.delete_some_of(slot, process) {}
+        }
     }
 
     /// Keeps the files that were loaded at the start, once; whether they are kept.

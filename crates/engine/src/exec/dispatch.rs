@@ -399,7 +399,8 @@ impl Engine {
             || limits.hot_keys.keys > 0
             || hot_keys.page.is_on()
             || replica.is_some()
-            || failover.is_some();
+            || failover.is_some()
+            || self.control.is_paused_by_cluster();
     }
 
     #[cold]

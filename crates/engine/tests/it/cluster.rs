@@ -1,9 +1,12 @@
 //! A node of a cluster: CLUSTER's commands, their answers and when these come, and what every server answers.
 
+use sluice_base::{Bytes, Now};
 use sluice_cluster::{
-    ClusterEpoch, ClusterInput, DialMoment, HashSlot, LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine,
-    SavedCluster, SavedNode, SavedRole, ShardId, SlotSet,
+    Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot, LinkKey,
+    NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedNode, SavedRole, ShardId,
+    SlotSet,
 };
+use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::Rig;
 
@@ -362,6 +365,171 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
     rig.check("DBSIZE", &format!(":{kept}"));
     let line = format!("{} keys of ", 300 - kept);
     assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(&line)), "{:?}", rig.process.log);
+}
+
+/// Two nodes that serve, each half of the slots, the second with a replica; and how the second takes a slot
+/// from the first.
+fn joined() -> Buses {
+    let saved = |me: usize| {
+        let SavedCluster { me: first, others, .. } = two_shards();
+        let mut nodes = [vec![first], others].concat();
+        let me = nodes.remove(me);
+        SavedCluster { me, others: nodes, ..two_shards() }
+    };
+    let nodes = (0..3_u16).map(|at| {
+        let port = 7000 + at;
+        let directives = [("port", &*port.to_string()), ("cluster-announce-ip", "10.0.0.1")];
+        (port, Rig::node(Some(&saved(usize::from(at))), &directives))
+    });
+    let mut buses = Buses::new(nodes.collect());
+    buses.pass_ms(5_000);
+    buses
+}
+
+/// Keys of one slot, and its number.
+fn keys_of_a_slot(count: usize) -> (Vec<String>, u16) {
+    ((0..count).map(|n| format!("{{a}}{n}")).collect(), sluice_base::key_slot(b"a"))
+}
+
+#[test]
+fn cl_m3_a_failover_and_client_pause_do_not_end_each_other() {
+    let mut buses = joined();
+    let (_, slot) = keys_of_a_slot(1);
+    assert!(slot > 8191, "of the second node");
+    // A stream that never comes to the node that is to take over: it waits until its time is over.
+    let replica = buses.nodes[1].1.replica();
+    buses.nodes[1].1.fed(replica);
+    buses.nodes[1].1.check("SET {a} 1", "+OK");
+    buses.nodes[2].1.check("CLUSTER FAILOVER", "+OK");
+    buses.pass_ms(200);
+    let rig = &mut buses.nodes[1].1;
+    let info = rig.run("INFO clients");
+    assert!(info.contains("paused_reason:failover_in_progress\\r\\npaused_actions:write"), "{info}");
+    let writer = rig.connect();
+    rig.argv_unread(writer, &[b"SET", b"{a}", b"2"]);
+    assert_eq!(rig.output(writer), b"");
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.end_iteration();
+    assert_eq!(rig.output(writer), b"", "the replica waits for an offset behind which nothing comes");
+    rig.check("CLIENT PAUSE 100000 WRITE", "+OK");
+    buses.pass_ms(6_000);
+    let rig = &mut buses.nodes[1].1;
+    assert!(rig.run("INFO clients").contains("paused_reason:client_pause"), "a client's pause goes on");
+    assert_eq!(rig.output(writer), b"");
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.end_iteration();
+    assert_eq!(rig.output(writer), b"+OK\r\n");
+}
+
+#[test]
+fn cl_s26_a_pause_tells_the_offset_of_its_beginning() {
+    let mut buses = joined();
+    let replica = buses.nodes[1].1.replica();
+    buses.nodes[1].1.fed(replica);
+    buses.pass_ms(200);
+    // Between two ticks: a write, and then the wish.
+    buses.nodes[1].1.check("SET {a} 1", "+OK");
+    buses.nodes[2].1.check("CLUSTER FAILOVER", "+OK");
+    while (0..3).any(|at| buses.carry_out(at)) {}
+    let info = buses.nodes[1].1.run("INFO replication");
+    let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap().to_owned();
+    let line = format!("Received replication offset for paused primary manual failover: {offset}");
+    let log = &buses.nodes[2].1.process.log;
+    assert!(log.iter().any(|(_, text)| *text == line), "{line}: {log:?}");
+}
+
+#[test]
+fn cb_g22_keys_of_a_slot_that_comes_back_are_not_deleted() {
+    let mut buses = joined();
+    let (keys, slot) = keys_of_a_slot(500);
+    let rig = &mut buses.nodes[1].1;
+    keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
+    // The first node takes the slot, with a higher epoch.
+    let first = &mut buses.nodes[0].1;
+    first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
+    first.check("CLUSTER BUMPEPOCH", "+BUMPED 7002");
+    first.pass_ms(2_000);
+    first.cron();
+    first.end_iteration();
+    for order in std::mem::take(&mut buses.nodes[0].1.orders) {
+        let BusOrder::Send { link, message, .. } = order else { continue };
+        let Some((1, link)) = buses.other_end((0, link)) else { continue };
+        let (_, Rig { engine, process, .. }) = &mut buses.nodes[1];
+        engine.step_cluster(&ClusterInput::ReceivedMessage { link, bytes: &message }, process);
+    }
+    // In the same iteration an operator gives the slot back.
+    let rig = &mut buses.nodes[1].1;
+    assert!(rig.process.log.iter().any(|(_, text)| *text == format!("Deleting keys in dirty slot {slot}")));
+    rig.check(&format!("CLUSTER SETSLOT {slot} NODE {OTHER}"), "+OK");
+    rig.check("DBSIZE", ":500");
+}
+
+#[test]
+fn cb_g22_keys_of_a_slot_that_is_imported_are_new_ones() {
+    let mut buses = joined();
+    let (keys, slot) = keys_of_a_slot(500);
+    let rig = &mut buses.nodes[1].1;
+    keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
+    let first = &mut buses.nodes[0].1;
+    first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
+    first.check("CLUSTER BUMPEPOCH", "+BUMPED 7002");
+    buses.pass_ms(2_000);
+    let rig = &mut buses.nodes[1].1;
+    rig.check("DBSIZE", ":0");
+    rig.check(&format!("CLUSTER SETSLOT {slot} IMPORTING {ME}"), "+OK");
+    rig.check("ASKING", "+OK");
+    rig.check("SET {a} new", "+OK");
+    buses.pass_ms(2_000);
+    buses.nodes[1].1.check("DBSIZE", ":1");
+}
+
+#[test]
+fn cl_m21_a_replica_that_begins_anew_has_no_data_and_no_functions() {
+    let (me, others) = (two_shards().others.remove(1), vec![two_shards().me, two_shards().others.remove(0)]);
+    let saved = SavedCluster { me, others, ..two_shards() };
+    let directives = [("port", "7002"), ("cluster-enabled", "yes"), ("appendonly", "yes")];
+    let mut rig = Rig::with(&directives);
+    rig.engine.begin_aof();
+    rig.argv(
+        rig.client,
+        &[b"FUNCTION", b"LOAD", b"#!lua name=l\nredis.register_function('f', function() return 1 end)"],
+    );
+    rig.check("SET a 1", "+OK");
+    rig.engine.begin_cluster(Some(&saved), &[], &mut rig.process);
+    rig.end_iteration();
+    rig.appended();
+    assert!(rig.run("INFO replication").contains("role:slave"));
+    rig.check("CLUSTER RESET", "+OK");
+    rig.check("DBSIZE", ":0");
+    rig.check("FUNCTION LIST", "[]");
+    assert!(rig.run("INFO replication").contains("role:master"));
+    let log = rig.appended();
+    assert!(log.contains("FLUSHALL") && log.contains("FUNCTION FLUSH"), "{log}");
+}
+
+#[test]
+fn what_waits_for_the_end_of_a_unit_is_bounded() {
+    let now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
+    let mut machine = Cluster::new(now, ClusterSettings::default().into(), 1);
+    let is_map = |output: &ClusterOutput| matches!(output, ClusterOutput::Slots(_));
+    let map = std::iter::from_fn(|| machine.next_output()).find(is_map).expect("the first map");
+    let mut mode = ClusterMode::new(machine);
+    let message = || ClusterOutput::Deliver {
+        channel: Bytes::copy_from(b"channel"),
+        message: Bytes::copy_from(&[b'm'; 1 << 20]),
+        scope: PublishScope::All,
+    };
+    for _ in 0..100 {
+        mode.decide(map.clone());
+        mode.decide(map.clone());
+    }
+    (0..100).for_each(|_| mode.decide(message()));
+    mode.decide(map.clone());
+    let kept: Vec<_> = std::iter::from_fn(|| mode.next_decision()).collect();
+    assert_eq!(kept.iter().filter(|output| is_map(output)).count(), 2);
+    assert_eq!(kept.len(), 2 + 63, "messages of 64 MiB with what they take beside");
+    mode.decide(message());
+    assert!(mode.next_decision().is_some(), "the bound is free again");
 }
 
 #[test]

@@ -111,8 +111,16 @@ pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::TOTAL_BLOCKING_KEYS_ON_NOKEY, control.clients.blocking.keys_until_gone());
     let pause = *control.clients.pause;
     let now_ms = view.now.unix_ms();
+    let cluster_ms = control.cluster.as_ref().and_then(|mode| mode.paused_until_ms);
+    let cluster_left = cluster_ms.map(|until| until.saturating_sub(view.now.mono_ns / 1_000_000) as i64);
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         _ if control.replication.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
+        (is_clients, all) if cluster_left.is_some() => {
+            // What is kept back longest, and by most, is shown.
+            let left = if is_clients { pause.until_ms - now_ms } else { 0 };
+            let actions = if is_clients && all { "all" } else { "write" };
+            ("failover_in_progress", actions, left.max(cluster_left.unwrap_or(0)))
+        }
         (false, _) => ("none", "none", 0),
         (true, all) => ("client_pause", if all { "all" } else { "write" }, pause.until_ms - now_ms),
     };

@@ -319,6 +319,7 @@ pub(super) const CHECKS: &[Check] = &[
             control.clients.pause.until_ms > 0
                 || control.persistence.pending_end.is_some()
                 || control.replication.failover.is_some()
+                || control.is_paused_by_cluster()
         },
         armed_for: |_| false,
         askers: Askers::CLIENT.and(Asker::Primary),
@@ -328,7 +329,8 @@ pub(super) const CHECKS: &[Check] = &[
             // Receivers of the replication stream go on: a pause often waits for just that.
             // A server that ends, or hands its role over, takes no writes that its replicas could miss.
             let is_leaving = asked.control.persistence.pending_end.is_some()
-                || asked.control.replication.failover.is_some();
+                || asked.control.replication.failover.is_some()
+                || asked.control.is_paused_by_cluster();
             let keeps_back = pause.active(asked.now) && (pause.all || writes) || is_leaving && writes;
             (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
         },

@@ -57,12 +57,12 @@ impl Engine {
         }
     }
 
-    /// A migration has ended. To be called between units. While CLIENT PAUSE keeps writes back, the migration
-    /// keeps its keys: the cron ends the migration behind the pause.
+    /// A migration has ended. To be called between units. While CLIENT PAUSE or a failover of the cluster
+    /// keeps writes back, the migration keeps its keys: the cron ends the migration behind the pause.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
-        let is_held =
-            self.control.clients.pause.active(now) || !self.control.between_units(BetweenUnits::Migration);
+        let is_paused = self.control.clients.pause.active(now) || self.control.is_paused_by_cluster();
+        let is_held = is_paused || !self.control.between_units(BetweenUnits::Migration);
         if is_held && self.control.clients.migrations.is_deleting(id) {
             self.control.clients.migrations.paused.push((id, outcome));
             return;
@@ -112,6 +112,7 @@ impl Engine {
         if self.control.clients.migrations.paused.is_empty()
             || !self.control.between_units(BetweenUnits::Migration)
             || self.control.clients.pause.active(process.now())
+            || self.control.is_paused_by_cluster()
         {
             return;
         }
