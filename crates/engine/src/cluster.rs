@@ -16,3 +16,4 @@ mod driving;
 mod emptying;
 pub(crate) mod messages;
 pub(crate) mod redirect;
+pub(crate) mod slot_costs;

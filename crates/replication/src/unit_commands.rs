@@ -100,6 +100,14 @@ impl UnitCommands {
         self.bytes.len()
     }
 
+    /// Bytes that a replica is sent of a transaction of these commands, SELECT apart. Cost: O(runs).
+    pub fn bytes_for_replicas(&self) -> usize {
+        let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.bytes.len()]);
+        let runs = self.runs.iter().zip(ends).filter(|(run, _)| run.audience != Audience::File);
+        let bytes = runs.map(|(run, end)| end - run.start).sum();
+        if self.count - self.for_file > 1 { bytes + WRAPPING_BYTES } else { bytes }
+    }
+
     /// How many commands there are.
     pub fn count(&self) -> usize {
         self.count
@@ -166,6 +174,8 @@ impl UnitCommands {
     }
 }
 
+/// Bytes of MULTI and EXEC.
+const WRAPPING_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nEXEC\r\n".len();
 /// A buffer is not kept beyond this size.
 pub(crate) const BUFFER_KEPT_BYTES: usize = 1 << 20;
 /// Room for runs is not kept beyond this number.

@@ -86,7 +86,8 @@ fn slot_of_hash(hash: u64) -> HashSlot {
     slot_numbered(slot_of(hash))
 }
 
-fn slot_of_name(name: &[u8]) -> HashSlot {
+/// The slot of a name.
+pub(crate) fn slot_of_name(name: &[u8]) -> HashSlot {
     slot_numbered(usize::from(key_slot(name)))
 }
 
@@ -123,8 +124,8 @@ pub(crate) fn note_route(of: &mut QueueRoute, route: Route, spec: &Spec, args: A
 }
 
 /// What EXEC is routed by: its queue, and the keys of its conditions (S-6).
-fn route_of_exec(asked: &Asked<'_>, queue: &QueueRoute) -> Route {
-    let own = route_of(asked.spec, asked.args);
+pub(crate) fn route_of_exec(spec: &Spec, args: Args<'_>, queue: &QueueRoute) -> Route {
+    let own = route_of(spec, args);
     if queue.crosses {
         return Route::Crosses;
     }
@@ -141,7 +142,7 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
         (false, _) => None,
     };
     let route = match queue {
-        Some(transaction) => route_of_exec(asked, &transaction.route),
+        Some(transaction) => route_of_exec(asked.spec, asked.args, &transaction.route),
         None => route_of(asked.spec, asked.args),
     };
     let slot = match route {
