@@ -102,10 +102,14 @@ impl UnitCommands {
 
     /// Bytes that a replica is sent of a transaction of these commands, SELECT apart. Cost: O(runs).
     pub fn bytes_for_replicas(&self) -> usize {
-        let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.bytes.len()]);
-        let runs = self.runs.iter().zip(ends).filter(|(run, _)| run.audience != Audience::File);
-        let bytes = runs.map(|(run, end)| end - run.start).sum();
-        if self.count - self.for_file > 1 { bytes + WRAPPING_BYTES } else { bytes }
+        let wrapping = if self.count - self.for_file > 1 { WRAPPING_BYTES } else { 0 };
+        let runs = self.runs_with_ends().filter(|(run, _)| run.audience != Audience::File);
+        runs.map(|(run, end)| end - run.start).sum::<usize>() + wrapping
+    }
+
+    fn runs_with_ends(&self) -> impl Iterator<Item = (&Run, usize)> {
+        let ends = self.runs.iter().skip(1).map(|run| run.start);
+        self.runs.iter().zip(ends.chain([self.bytes.len()]))
     }
 
     /// How many commands there are.
@@ -141,8 +145,7 @@ impl UnitCommands {
         if wrap {
             push_command(out, [&b"MULTI"[..]].into_iter());
         }
-        let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.bytes.len()]);
-        for (run, end) in self.runs.iter().zip(ends) {
+        for (run, end) in self.runs_with_ends() {
             if run.audience != Audience::All && run.audience != receiver {
                 continue;
             }

@@ -43,13 +43,13 @@ impl SlotStats {
     }
 
     /// Sets all counters to zero: CONFIG RESETSTAT.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.slots.fill(SlotCounters::default());
     }
 
     /// Sets the counters of those slots to zero that have another owner in the second map, or one in only one
     /// of the two (L-3). Cost: O(slots) once something was counted.
-    pub fn forget_moved(&mut self, old: &SlotMap, new: &SlotMap) {
+    pub(crate) fn forget_moved(&mut self, old: &SlotMap, new: &SlotMap) {
         for (slot, counters) in self.slots.iter_mut().enumerate() {
             if owner(old, slot) != owner(new, slot) {
                 *counters = SlotCounters::default();

@@ -5,7 +5,7 @@
 
 use crate::cluster::redirect::{Route, route_of, route_of_exec, slot_of_name};
 use crate::engine::Engine;
-use crate::exec::finish::CommandEnding;
+use crate::exec::finish::{CommandCost, CommandEnding};
 use crate::exec::unit::{CountedSlot, Unit};
 use sluice_cluster::HashSlot;
 use sluice_command::specs::transactions;
@@ -19,17 +19,6 @@ use sluice_session::Session;
 
 /// Bytes of MULTI, which counts with its EXEC: only then its slot is known.
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
-
-/// What a command has cost.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CommandCost {
-    /// Bytes of its request.
-    pub request_bytes: usize,
-    /// Bytes of its reply that its client is sent.
-    pub reply_bytes: usize,
-    /// Processor time, ns.
-    pub duration_ns: u64,
-}
 
 impl Engine {
     /// Counts a client's command that has ended.

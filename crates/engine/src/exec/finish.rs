@@ -7,7 +7,6 @@
 //! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps
 //! of a way that is known when the program is compiled cost what they do, and no question about the others.
 
-use crate::cluster::slot_costs::CommandCost;
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use crate::observe::logging::Loggable;
@@ -66,6 +65,17 @@ pub(crate) struct Ended<'a> {
     pub duration_ns: u64,
     /// The part of `duration_ns` that everybody waited for.
     pub executing_ns: u64,
+}
+
+/// The cost of a command, as it is counted for a slot of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandCost {
+    /// Bytes of its request.
+    pub request_bytes: usize,
+    /// Bytes of its reply that its client is sent.
+    pub reply_bytes: usize,
+    /// Processor time, ns.
+    pub duration_ns: u64,
 }
 
 impl<'a> Ended<'a> {

@@ -55,7 +55,7 @@ impl SlotNumbers {
 
 /// In which order ORDERBY shows the slots.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum SlotOrder {
     Ascending,
     Descending,
 }
@@ -87,8 +87,8 @@ pub(super) fn slot_stats(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let mut shown = numbers(ctx, 0, SLOT_COUNT - 1);
     // Both keep slots of equal values in ascending order.
     match direction {
-        Direction::Ascending => shown.sort_by_key(|one| one.value(*metric)),
-        Direction::Descending => shown.sort_by_key(|one| Reverse(one.value(*metric))),
+        SlotOrder::Ascending => shown.sort_by_key(|one| one.value(*metric)),
+        SlotOrder::Descending => shown.sort_by_key(|one| Reverse(one.value(*metric))),
     }
     shown.truncate(limit);
     reply(ctx, &shown, metrics);
@@ -96,7 +96,7 @@ pub(super) fn slot_stats(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 }
 
 /// How many slots ORDERBY shows at most, and in which order (L-2).
-fn order_of(args: Args<'_>) -> Result<(usize, Direction), CmdError> {
+fn order_of(args: Args<'_>) -> Result<(usize, SlotOrder), CmdError> {
     const TWICE: CmdError = CmdError::text("ERR Multiple filters of the same type are disallowed.");
     const LIMIT: CmdError =
         CmdError::text("ERR Limit has to lie in between 1 and 16384 (maximum number of slots).");
@@ -113,8 +113,8 @@ fn order_of(args: Args<'_>) -> Result<(usize, Direction), CmdError> {
             continue;
         }
         let said = match (args.is(at, "ASC"), args.is(at, "DESC")) {
-            (true, _) => Direction::Ascending,
-            (_, true) => Direction::Descending,
+            (true, _) => SlotOrder::Ascending,
+            (_, true) => SlotOrder::Descending,
             (false, false) => return Err(CmdError::Syntax),
         };
         if direction.replace(said).is_some() {
@@ -122,7 +122,7 @@ fn order_of(args: Args<'_>) -> Result<(usize, Direction), CmdError> {
         }
         at += 1;
     }
-    Ok((limit.unwrap_or(usize::from(SLOT_COUNT)), direction.unwrap_or(Direction::Descending)))
+    Ok((limit.unwrap_or(usize::from(SLOT_COUNT)), direction.unwrap_or(SlotOrder::Descending)))
 }
 
 /// The position of the owner of this shard's slots in the map, plus one, as `SlotMap::owners` has it; none
