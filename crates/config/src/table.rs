@@ -435,7 +435,7 @@ params! {
             "TLS port that clients are told; 0 is the reported one.";
         CLUSTER_PREFERRED_ENDPOINT_TYPE: Choice<EndpointType> = one_of::<EndpointType>("cluster-preferred-endpoint-type", EndpointType::Ip as u8),
             "What redirections name: ip, hostname or unknown-endpoint.";
-        CLUSTER_SLOT_STATS_ENABLED: Bool = boolean("cluster-slot-stats-enabled", false).later(CLUSTER),
+        CLUSTER_SLOT_STATS_ENABLED: Bool = boolean("cluster-slot-stats-enabled", false),
             "Count processor time and traffic of each slot.";
         CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG).later(CLUSTER),
             "Finished slot migrations that are remembered.";

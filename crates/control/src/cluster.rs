@@ -6,3 +6,4 @@ pub mod endpoint;
 pub mod mode;
 pub mod order;
 pub mod settings;
+pub mod slot_stats;

@@ -17,3 +17,4 @@ mod emptying;
 mod lost_waits;
 pub(crate) mod messages;
 pub(crate) mod redirect;
+pub(crate) mod slot_costs;

@@ -117,6 +117,8 @@ pub(crate) struct Conclusions {
     /// The configuration or a pause asks for more than the usual way to look at keys
     /// ([`Engine::refresh_access`]).
     pub has_unusual_access: bool,
+    /// What commands cost is counted for the slot of their keys (`cluster-slot-stats-enabled`).
+    pub counts_slots: bool,
 }
 
 /// Where the cron stands between calls.
@@ -231,6 +233,8 @@ impl Engine {
         self.control.persistence.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
+        self.conclusions.counts_slots =
+            self.control.cluster.is_some() && self.control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED);
         self.effects.propagating =
             self.control.replication.stream.generates() || self.control.persistence.aof.is_on();
         self.refresh_listening();

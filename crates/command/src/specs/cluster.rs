@@ -37,6 +37,7 @@ specs! {
     CLUSTER_SETSLOT,
     CLUSTER_SHARDS,
     CLUSTER_SLAVES,
+    CLUSTER_SLOT_STATS,
     CLUSTER_SLOTS,
     CLUSTER_SYNCSLOTS,
     READONLY,
@@ -121,6 +122,7 @@ pub static CLUSTER: Spec = Spec {
         &CLUSTER_SETSLOT,
         &CLUSTER_SHARDS,
         &CLUSTER_SLAVES,
+        &CLUSTER_SLOT_STATS,
         &CLUSTER_SLOTS,
         &CLUSTER_SYNCSLOTS,
     ],
@@ -722,6 +724,39 @@ pub static CLUSTER_SLAVES: Spec = Spec {
     complexity: "O(N), N replicas",
     deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")),
     id: id::CLUSTER_SLAVES,
+};
+
+/// `CLUSTER SLOT-STATS`
+pub static CLUSTER_SLOT_STATS: Spec = Spec {
+    full_name: "cluster|slot-stats",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "8.0.0",
+    arity: Arity::AtLeast(4),
+    flags: READ,
+    acl: Cat::NONE,
+    keys: Keys::Specs(&[]),
+    args: &[one_of(
+        "filter",
+        &[
+            block("slotsrange", &[integer("start-slot"), integer("end-slot")]).after("SLOTSRANGE"),
+            block(
+                "orderby",
+                &[
+                    string("metric"),
+                    integer("limit").after("LIMIT").optional(),
+                    one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional(),
+                ],
+            )
+            .after("ORDERBY"),
+        ],
+    )],
+    tips: &["nondeterministic_output", "request_policy:all_shards"],
+    history: &[],
+    summary: "Shows what is counted for each slot of this shard.",
+    complexity: "O(N) with a range, O(N*log(N)) in order; N slots of the range, or of the shard",
+    deprecated: None,
+    id: id::CLUSTER_SLOT_STATS,
 };
 
 /// `CLUSTER SLOTS`

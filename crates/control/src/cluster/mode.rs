@@ -5,6 +5,7 @@
 
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
+use crate::cluster::slot_stats::SlotStats;
 use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
     AskingClient, BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId,
@@ -56,6 +57,8 @@ pub struct ClusterMode {
     pub open_slots: Option<String>,
     /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
     pub replies: BTreeMap<KeptReply, Bytes>,
+    /// What is counted for each slot.
+    pub slot_stats: SlotStats,
     /// Switches of DEBUG.
     pub debug: BusDebug,
 }
@@ -163,6 +166,7 @@ impl ClusterMode {
             next_tick_ns: 0,
             open_slots: None,
             replies: BTreeMap::new(),
+            slot_stats: SlotStats::default(),
             debug: BusDebug::default(),
         }
     }
@@ -171,6 +175,7 @@ impl ClusterMode {
     pub fn set_map(&mut self, map: Arc<SlotMap>) {
         self.served = ServedSlots::of(&map);
         self.open_slots = OpenSlotList::of(&map).to_text();
+        self.slot_stats.forget_moved(&self.map, &map);
         self.map = map;
         self.replies.clear();
     }

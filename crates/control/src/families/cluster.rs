@@ -8,6 +8,7 @@ mod keys;
 mod map_replies;
 mod read;
 mod setslot;
+mod slot_stats;
 mod syncslots;
 
 use crate::ctx::{Handler, Route, SessionCtx, route};
@@ -43,6 +44,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_SETSLOT, Handler::Cluster(setslot::setslot)),
     route(&specs::CLUSTER_SHARDS, Handler::Cluster(map_replies::shards)),
     route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
+    route(&specs::CLUSTER_SLOT_STATS, Handler::Cluster(slot_stats::slot_stats)),
     route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),
     route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_FAILOVER, Handler::Cluster(change::failover)),

@@ -84,7 +84,8 @@ fn slot_of_hash(hash: u64) -> HashSlot {
     slot_numbered(slot_of(hash))
 }
 
-fn slot_of_name(name: &[u8]) -> HashSlot {
+/// The slot of a name.
+pub(crate) fn slot_of_name(name: &[u8]) -> HashSlot {
     slot_numbered(usize::from(key_slot(name)))
 }
 
@@ -122,8 +123,8 @@ pub(crate) fn note_route(of: &mut QueueRoute, route: SlotRoute, spec: &Spec, arg
 }
 
 /// What EXEC is routed by: its queue, and the keys of its conditions (S-6).
-fn route_of_exec(asked: &Asked<'_>, queue: &QueueRoute) -> SlotRoute {
-    let own = route_of(asked.spec, asked.args);
+pub(crate) fn route_of_exec(spec: &Spec, args: Args<'_>, queue: &QueueRoute) -> SlotRoute {
+    let own = route_of(spec, args);
     if queue.crosses {
         return SlotRoute::Crosses;
     }
@@ -140,7 +141,7 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
         (false, _) => None,
     };
     let route = match queue {
-        Some(transaction) => route_of_exec(asked, &transaction.route),
+        Some(transaction) => route_of_exec(asked.spec, asked.args, &transaction.route),
         None => route_of(asked.spec, asked.args),
     };
     let slot = match route {

@@ -67,6 +67,17 @@ pub(crate) struct Ended<'a> {
     pub executing_ns: u64,
 }
 
+/// The cost of a command, as it is counted for a slot of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandCost {
+    /// Bytes of its request.
+    pub request_bytes: usize,
+    /// Bytes of its reply that its client is sent.
+    pub reply_bytes: usize,
+    /// Processor time, ns.
+    pub duration_ns: u64,
+}
+
 impl<'a> Ended<'a> {
     /// A command whose time is not taken yet and whose reply stands in the outbox.
     #[inline(always)]
@@ -131,6 +142,7 @@ endings! {
     log:                 Done Failed Produced;
     show_monitors:       Done Failed Parked Producing;
     apply_client_reply:  Done Failed Answered;
+    count_slot:          Done Failed Producing Produced Lost Answered;
     bound_output:        Done Failed Produced Yields;
 }
 
@@ -294,6 +306,25 @@ impl Engine {
         }
     }
 
+    /// The counters of the slot of a cluster. After CLIENT REPLY, which may take the reply back.
+    #[inline(always)]
+    fn count_slot(
+        &mut self,
+        ending: CommandEnding,
+        ended: &mut Ended<'_>,
+        session: &mut Session,
+        _: &mut Now,
+        _: &mut dyn Process,
+    ) {
+        if self.conclusions.counts_slots && ended.unit.standing.row().counts_request {
+            // By value, as for the log.
+            let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
+            let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
+            let cost = CommandCost { request_bytes, reply_bytes, duration_ns };
+            self.count_in_slot(ending, ended.unit, spec, args, cost);
+        }
+    }
+
     /// Limits of a client's output.
     #[inline(always)]
     fn bound_output(
@@ -337,14 +368,14 @@ mod tests {
         }
         assert_eq!(
             table,
-            "Done: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
-             Failed: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, bound_output\n\
+            "Done: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, count_slot, bound_output\n\
+             Failed: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, count_slot, bound_output\n\
              Parked: commit, track_reads, show_monitors\n\
              PutOff: commit\n\
-             Producing: commit, note_keys, track_reads, take_time, show_monitors\n\
-             Produced: count, log, bound_output\n\
-             Lost: count\n\
-             Answered: track_reads, count, apply_client_reply\n\
+             Producing: commit, note_keys, track_reads, take_time, show_monitors, count_slot\n\
+             Produced: count, log, count_slot, bound_output\n\
+             Lost: count, count_slot\n\
+             Answered: track_reads, count, apply_client_reply, count_slot\n\
              Replayed: commit\n\
              Yields: take_time, bound_output\n"
         );

@@ -126,7 +126,7 @@ impl Engine {
             None => match self.pass_or_ask(session, spec, item, args, now, process) {
                 Verdict::Run(permit) => permit,
                 Verdict::Reject(rejection) => {
-                    self.reject(session, spec, &rejection.error, request, process);
+                    self.reject(session, spec, &rejection.error, args, request, process);
                     return Next::Done;
                 }
                 Verdict::Deny(denial) => {
@@ -422,9 +422,13 @@ impl Engine {
         session: &mut Session,
         spec: &'static Spec,
         error: &CmdError,
+        args: Args<'_>,
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
+        if self.conclusions.counts_slots {
+            self.count_refused(session, spec, args, request.wire_len());
+        }
         self.stats.commands[spec.id.0 as usize].rejected += 1;
         session.caller.last_command = Some(spec);
         self.note_divergence(session, spec, error, process);
@@ -453,7 +457,7 @@ impl Engine {
         session.caller.last_command = Some(spec);
         self.note_denial(session, denial, context, spec, args, now);
         let error = rights::error(denial, &session.caller, spec);
-        self.reject(session, spec, &error, request, process);
+        self.reject(session, spec, &error, args, request, process);
     }
 
     /// Answers a request that does not run.

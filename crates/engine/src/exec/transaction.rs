@@ -4,15 +4,17 @@
 //! own context. A command was admitted when it was queued. What depends on the state of the server at EXEC
 //! (memory, a pause) is asked for EXEC itself, with the flags of everything queued.
 
-use crate::cluster::redirect::{note_route, route_of};
+use crate::cluster::redirect::{SlotRoute, note_route, route_of};
+use crate::cluster::slot_costs::count_request;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::NotPermitted;
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
-use crate::exec::unit::{StoodStill, TransactionPosition, Unit};
+use crate::exec::unit::{CountedSlot, StoodStill, TransactionPosition, Unit};
 use sluice_acl::Context;
 use sluice_base::Now;
+use sluice_cluster::HashSlot;
 use sluice_command::specs::connection;
 use sluice_command::specs::transactions::condition_len;
 use sluice_command::{Named, Spec};
@@ -48,6 +50,11 @@ impl Engine {
             note_route(&mut transaction.route, route, spec, args, db);
         }
         session.caller.traffic.net_in += request.wire_len() as u64;
+        if let Some(SlotRoute::Slot(slot)) = route
+            && self.conclusions.counts_slots
+        {
+            count_request(&mut self.control, slot, request.wire_len());
+        }
         session.caller.last_command = Some(spec);
         transaction.push(flags, prepared, &request);
         if spec.id == connection::SELECT.id {
@@ -109,6 +116,9 @@ impl Engine {
             Reply::new(&mut session.outbox, session.caller.proto).null_array();
             return Ok(Outcome::Done);
         };
+        if let Some(slot) = transaction.route.slot.and_then(HashSlot::new) {
+            unit.counts_for = CountedSlot::Of(slot);
+        }
         session.caller.flags.in_exec = true;
         session.caller.multi.bytes = sluice_base::heap::short(transaction.heap_bytes());
         Reply::new(&mut session.outbox, session.caller.proto).array(transaction.len());

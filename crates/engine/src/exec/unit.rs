@@ -5,6 +5,7 @@ mod steps;
 
 use crate::exec::standing::Standing;
 use sluice_base::Now;
+use sluice_cluster::HashSlot;
 use sluice_replication::{Audience, UnitCommands};
 use sluice_resp::Protocol;
 use sluice_scripts::run::ScriptRun;
@@ -27,8 +28,21 @@ pub(crate) struct Unit {
     pub client_proto: Option<Protocol>,
     /// What TIME tells, where that is another time.
     pub told_now: Option<Now>,
+    /// The slot of a cluster for which its client's command counts.
+    pub counts_for: CountedSlot,
     /// Where its run has just come to stand still, for whoever leaves the unit open.
     pub stood_still: Option<Box<StoodStill>>,
+}
+
+/// The slot of a cluster for which a client's command counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountedSlot {
+    /// The slot of the keys that the command names, if they are of one.
+    OfKeys,
+    /// The slot that its queued commands, or the calls of its script, have named.
+    Of(HashSlot),
+    /// None: a script that may cross slots has called a command with keys.
+    None,
 }
 
 /// Where a run stands still.
@@ -62,6 +76,7 @@ impl Unit {
             audience: Some(Audience::All),
             client_proto: None,
             told_now: None,
+            counts_for: CountedSlot::OfKeys,
             stood_still: None,
         }
     }

@@ -6,6 +6,7 @@
 //! until the reply stands before it. A receiver whose unread output reaches its limit receives nothing more
 //! and is closed.
 
+use crate::cluster::slot_costs::count_message;
 use crate::engine::Engine;
 use crate::session::output_limit::is_over_limit;
 use sluice_base::SessionKey;
@@ -123,7 +124,11 @@ impl Delivery<'_> {
         let (pubsub, mut receivers) = self.parts();
         let write = |proto, buffer| encode(topic, pubsub.name(topic), channel, message, proto, buffer);
         let mut sent = receivers.send(pubsub.subscribers(topic), buffers, write);
-        sent.finish(&mut pubsub.outgoing)
+        let buffers = sent.finish(&mut pubsub.outgoing);
+        if topic.kind() == TopicKind::Shard {
+            count_message(self.control, channel, sent.bytes);
+        }
+        buffers
     }
 
     /// Sends the same to several clients, each there or the one that runs a command. `write` writes it in a
@@ -175,6 +180,8 @@ struct MessageReceivers<'a> {
 /// What was sent, and what is left to do.
 struct Sent {
     forms: [MessageForm; 2],
+    /// Bytes to all receivers together.
+    bytes: usize,
     /// So often to the client that runs a command.
     to_self: usize,
     own: Protocol,
@@ -203,7 +210,7 @@ impl MessageReceivers<'_> {
         write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>,
     ) -> Sent {
         let mut forms = buffers.map(MessageForm::NotYet);
-        let mut to_self = 0;
+        let (mut to_self, mut sent_bytes) = (0, 0);
         let mut cut = Vec::new();
         self.multicasts.begin();
         for key in keys {
@@ -224,6 +231,7 @@ impl MessageReceivers<'_> {
             let proto = session.caller.proto;
             let form = &mut forms[proto as usize];
             let bytes = form.write(|buffer| write(proto, buffer));
+            sent_bytes += bytes;
             // What its outbox holds came before.
             let is_behind = session.front.is_some();
             session.was_pushed |= self.waits_until_durable;
@@ -246,9 +254,9 @@ impl MessageReceivers<'_> {
         self.multicasts.end(self.spare, |proto, text| forms[proto as usize].append_to(text));
         let own = self.own;
         if to_self > 0 {
-            forms[own as usize].write(|buffer| write(own, buffer));
+            sent_bytes += to_self * forms[own as usize].write(|buffer| write(own, buffer));
         }
-        Sent { forms, to_self, own, cut }
+        Sent { forms, bytes: sent_bytes, to_self, own, cut }
     }
 }
 

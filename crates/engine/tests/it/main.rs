@@ -51,6 +51,7 @@ mod saving;
 mod scripts;
 mod server;
 mod set;
+mod slot_stats;
 mod slow_reads;
 mod stream;
 mod stream_blocking;

@@ -5,6 +5,7 @@
 //! and the words of the reference; (3) it waits for nothing.
 
 use crate::cluster::redirect::{SlotRoute, route_of};
+use crate::cluster::slot_costs::note_call;
 use crate::engine::Engine;
 use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
@@ -138,6 +139,9 @@ impl Engine {
         }
         let result = match self.admit_call(run, unit.standing, item.named, args, session, process) {
             Ok((spec, permit)) => {
+                if self.conclusions.counts_slots {
+                    note_call(unit, run.slot, spec, args);
+                }
                 run.has_written |= spec.flags.has(Flags::WRITE);
                 let own = std::mem::replace(&mut session.outbox, std::mem::take(&mut run.buffers.reply));
                 let (proto, mode) = (session.caller.proto, session.caller.reply);

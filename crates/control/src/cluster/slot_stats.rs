@@ -1,0 +1,65 @@
+//! What is counted for each slot of a cluster: the processor time of its commands, the bytes of their
+//! requests and of their replies (`cluster-slot-stats-enabled`).
+//!
+//! Invariant: the memory for the counters is there from the first number that is counted on. A server that
+//! never counts has none.
+
+use sluice_cluster::{HashSlot, NodeId, SLOT_COUNT, SlotMap};
+
+/// The counters of one slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCounters {
+    /// Processor time of commands, ns.
+    pub cpu_ns: u64,
+    /// Bytes of requests.
+    pub bytes_in: u64,
+    /// Bytes of replies, of messages of sharded channels, and of the commands that replicas were sent.
+    pub bytes_out: u64,
+}
+
+/// The counters of all slots.
+#[derive(Debug, Default)]
+pub struct SlotStats {
+    /// By the number of the slot; empty until something is counted.
+    slots: Box<[SlotCounters]>,
+}
+
+impl SlotStats {
+    /// The counters of a slot.
+    pub fn of(&self, slot: HashSlot) -> SlotCounters {
+        self.slots.get(usize::from(slot.number())).copied().unwrap_or_default()
+    }
+
+    /// Adds to the counters of a slot.
+    pub fn add(&mut self, slot: HashSlot, more: SlotCounters) {
+        if self.slots.is_empty() {
+            self.slots = vec![SlotCounters::default(); usize::from(SLOT_COUNT)].into_boxed_slice();
+        }
+        if let Some(counters) = self.slots.get_mut(usize::from(slot.number())) {
+            counters.cpu_ns = counters.cpu_ns.saturating_add(more.cpu_ns);
+            counters.bytes_in = counters.bytes_in.saturating_add(more.bytes_in);
+            counters.bytes_out = counters.bytes_out.saturating_add(more.bytes_out);
+        }
+    }
+
+    /// Sets all counters to zero: CONFIG RESETSTAT.
+    pub(crate) fn reset(&mut self) {
+        self.slots.fill(SlotCounters::default());
+    }
+
+    /// Sets the counters of those slots to zero that have another owner in the second map, or one in only one
+    /// of the two (L-3). Cost: O(slots) once something was counted.
+    pub(crate) fn forget_moved(&mut self, old: &SlotMap, new: &SlotMap) {
+        for (slot, counters) in self.slots.iter_mut().enumerate() {
+            if owner(old, slot) != owner(new, slot) {
+                *counters = SlotCounters::default();
+            }
+        }
+    }
+}
+
+/// The owner of the slot of this number.
+fn owner(map: &SlotMap, slot: usize) -> Option<NodeId> {
+    let position = usize::from(*map.owners.get(slot)?).checked_sub(1)?;
+    map.nodes.get(position).map(|node| node.id)
+}

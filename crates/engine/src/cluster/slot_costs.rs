@@ -1,0 +1,118 @@
+//! What commands cost, counted for the slot of their keys (section 8 of the specification of the slots).
+//!
+//! A client's command counts once, when it ends: an EXEC and a script for all that ran inside them. Nothing
+//! here is called while `cluster-slot-stats-enabled` is off, but for what messages of sharded channels ask.
+
+use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec, slot_of_name};
+use crate::engine::Engine;
+use crate::exec::finish::{CommandCost, CommandEnding};
+use crate::exec::unit::{CountedSlot, Unit};
+use sluice_cluster::HashSlot;
+use sluice_command::specs::transactions;
+use sluice_command::{Flags, Spec};
+use sluice_commands::Args;
+use sluice_config::param;
+use sluice_control::Control;
+use sluice_control::cluster::slot_stats::SlotCounters;
+use sluice_scripts::run::RunSlot;
+use sluice_session::Session;
+
+/// Bytes of MULTI, which counts with its EXEC: only then its slot is known.
+const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
+
+impl Engine {
+    /// Counts a client's command that has ended.
+    #[inline(never)]
+    pub(crate) fn count_in_slot(
+        &mut self,
+        ending: CommandEnding,
+        unit: &Unit,
+        spec: &'static Spec,
+        args: Args<'_>,
+        cost: CommandCost,
+    ) {
+        // The reference counts nothing of a wait for keys that did not come.
+        if ending == CommandEnding::Answered && spec.flags.has(Flags::BLOCKING) {
+            return;
+        }
+        let slot = match (unit.counts_for, route_of(spec, args)) {
+            (CountedSlot::Of(slot), _) | (CountedSlot::OfKeys, SlotRoute::Slot(slot)) => slot,
+            (CountedSlot::None, _) | (CountedSlot::OfKeys, SlotRoute::Keyless | SlotRoute::Crosses) => return,
+        };
+        let replicas = self.control.replication.stream.replicas.len();
+        let fed_bytes = match replicas {
+            0 => 0,
+            _ => unit.commands.as_ref().map_or(0, |commands| commands.bytes_for_replicas() * replicas),
+        };
+        let more = match ending {
+            // The command ends again when its reply is there.
+            CommandEnding::Producing => {
+                SlotCounters { bytes_out: fed_bytes as u64, ..SlotCounters::default() }
+            }
+            _ => SlotCounters {
+                cpu_ns: cost.duration_ns,
+                bytes_in: request_bytes(spec, cost.request_bytes) as u64,
+                bytes_out: (cost.reply_bytes + fed_bytes) as u64,
+            },
+        };
+        add(&mut self.control, slot, more);
+    }
+
+    /// Counts the request of a command that is refused, for the slot of the keys that it named (L-8).
+    #[cold]
+    pub(crate) fn count_refused(
+        &mut self,
+        session: &Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        request_len: usize,
+    ) {
+        let transaction = session.transaction.as_ref().filter(|_| spec.id == transactions::EXEC.id);
+        let route = match transaction {
+            Some(transaction) => route_of_exec(spec, args, &transaction.route),
+            None => route_of(spec, args),
+        };
+        if let SlotRoute::Slot(slot) = route {
+            count_request(&mut self.control, slot, request_bytes(spec, request_len));
+        }
+    }
+}
+
+/// Bytes that count for a request.
+fn request_bytes(spec: &Spec, len: usize) -> usize {
+    if spec.id == transactions::EXEC.id { len + MULTI_BYTES } else { len }
+}
+
+/// Counts the bytes of a request.
+pub(crate) fn count_request(control: &mut Control, slot: HashSlot, bytes: usize) {
+    add(control, slot, SlotCounters { bytes_in: bytes as u64, ..SlotCounters::default() });
+}
+
+/// Counts what the receivers of a message of a sharded channel are sent, all together.
+pub(crate) fn count_message(control: &mut Control, channel: &[u8], bytes: usize) {
+    if control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED) {
+        let more = SlotCounters { bytes_out: bytes as u64, ..SlotCounters::default() };
+        add(control, slot_of_name(channel), more);
+    }
+}
+
+fn add(control: &mut Control, slot: HashSlot, more: SlotCounters) {
+    if let Some(mode) = &mut control.cluster {
+        mode.slot_stats.add(slot, more);
+    }
+}
+
+/// A script calls a command: the keys of the call may say for which slot the script counts, and the EXEC
+/// around it.
+pub(crate) fn note_call(unit: &mut Unit, held_to: RunSlot, spec: &'static Spec, args: Args<'_>) {
+    let slot = match route_of(spec, args) {
+        SlotRoute::Slot(slot) => Some(slot),
+        SlotRoute::Crosses => None,
+        SlotRoute::Keyless => return,
+    };
+    unit.counts_for = match (unit.counts_for, held_to, slot) {
+        (_, RunSlot::Any, _) | (_, _, None) => CountedSlot::None,
+        (CountedSlot::OfKeys, RunSlot::OfFirstCall | RunSlot::Of(_), Some(slot)) => CountedSlot::Of(slot),
+        (before @ (CountedSlot::Of(_) | CountedSlot::None), _, Some(_)) => before,
+    };
+}
