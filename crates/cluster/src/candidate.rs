@@ -97,6 +97,13 @@ pub(crate) struct Candidacy {
     said: Option<(Obstacle, Ms)>,
 }
 
+impl Candidacy {
+    /// Whether the end of the paused primary's stream is known and not reached.
+    pub(crate) fn catches_up(&self) -> bool {
+        matches!(self.wanted, WantedFailover::CatchesUp { .. })
+    }
+}
+
 /// Why no election is held, or none is won yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {

@@ -95,6 +95,8 @@ pub(crate) struct Todo {
     pub(crate) map: bool,
     /// Look whether this replica stands for election.
     pub(crate) elect: bool,
+    /// Let the writes go on that a failover by hand has held back: after the map by which they are judged.
+    pub(crate) unpause: bool,
 }
 
 /// What this node owes its own keys.
@@ -180,7 +182,7 @@ impl ClusterMachine {
             candidacy: Candidacy::default(),
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
-            todo: Todo { evaluate: true, map: true, elect: false },
+            todo: Todo { evaluate: true, map: true, elect: false, unpause: false },
             cron: CronMemory::default(),
             statistics: Statistics::default(),
             out: VecDeque::new(),
@@ -283,7 +285,7 @@ impl ClusterMachine {
         }
         if matches!(self.manual, ManualFailover::Paused { replica, .. } if replica == ix) {
             self.manual = ManualFailover::Off;
-            self.out.push_back(ClusterOutput::Unpause);
+            self.todo.unpause = true;
         }
         let slots = self.table.delete(ix);
         self.channels_gone(slots);

@@ -54,7 +54,7 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
 pub(crate) fn end_pause(m: &mut ClusterMachine) {
     if m.manual != ManualFailover::Off {
         m.manual = ManualFailover::Off;
-        m.out.push_back(ClusterOutput::Unpause);
+        m.todo.unpause = true;
     }
 }
 

@@ -30,6 +30,30 @@ fn masters(network: &Network, seen_by: usize) -> Vec<usize> {
     (0..5).filter(|node| network.flags(seen_by, *node).contains("master")).collect()
 }
 
+/// Whether the newest map that a node has told its server shows the node itself as one that loads.
+fn is_loading(network: &mut Network, at: usize) -> Option<bool> {
+    let outputs: Vec<ClusterOutput> =
+        std::iter::from_fn(|| network.peers[at].cluster.next_output()).collect();
+    newest_map(outputs.iter()).map(|map| map.nodes.iter().any(|node| node.is_myself && node.is_loading))
+}
+
+#[test]
+fn cb_k34_a_replica_sees_itself_in_the_map_once_it_has_data() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let now = network.now();
+    let mut offset = |offset: u64| {
+        network.peers[3].cluster.step(now, &ClusterInput::Offset(offset));
+        is_loading(&mut network, 3)
+    };
+    assert_eq!(offset(0), None, "no change");
+    assert_eq!(offset(14), Some(false));
+    assert_eq!(offset(28), None, "the map shows no offsets");
+    assert_eq!(offset(0), Some(true), "a full copy has begun");
+}
+
 #[test]
 fn cl_e40_e55_the_replica_with_the_most_data_takes_over() {
     let mut network = with_replicas();
@@ -104,6 +128,12 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
     assert_eq!(network.flags(0, 0), "myself,slave");
+    // Writes that waited are judged by the map of the new primary, and not executed here.
+    let seen = &network.peers[0].seen;
+    let is_replicas = |output: &_| matches!(output, ClusterOutput::Slots(map) if map.my_primary.is_some());
+    let map = seen.iter().position(is_replicas).unwrap();
+    let unpause = seen.iter().position(|output| matches!(output, ClusterOutput::Unpause)).unwrap();
+    assert!(map < unpause, "S-26");
 }
 
 #[test]

@@ -176,7 +176,7 @@ pub(super) fn reset(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 impl ClusterCtx<'_> {
     /// Whether any database has a key.
     fn has_keys(&self) -> HasKeys {
-        match (0..self.keyspace.databases()).any(|number| self.keyspace.db(number).len() > 0) {
+        match (0..self.keyspace.databases()).any(|number| !self.keyspace.db(number).is_empty()) {
             true => HasKeys::Yes,
             false => HasKeys::No,
         }
