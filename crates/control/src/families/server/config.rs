@@ -188,6 +188,9 @@ pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     ctx.stats.reset(&facts);
     ctx.process.forget_longest_iteration();
     ctx.control.clients.slow_reads.reset_counts();
+    if let Some(mode) = &mut ctx.control.cluster {
+        mode.machine.reset_statistics();
+    }
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
