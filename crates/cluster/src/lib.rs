@@ -388,6 +388,13 @@ impl Cluster {
             SaveBehavior::BestEffort => {
                 m.durable.failed(generation, m.time.now);
                 m.todo.map = true;
+                if m.durable.says_failure(m.time.now) {
+                    log!(
+                        m,
+                        Warning,
+                        "Cluster config updated even though writing the cluster config file to disk failed."
+                    );
+                }
             }
         }
     }
