@@ -91,7 +91,12 @@ pub(crate) struct Durable {
     unsaved: Unsaved,
     writing: Option<Writing>,
     held: Vec<(Generation, Withheld)>,
+    /// When the log said last that the node goes on without its file.
+    said_at: Option<Ms>,
 }
+
+/// Milliseconds between two such lines (N-22).
+const SAID_AGAIN_MS: u64 = 30_000;
 
 /// Milliseconds between a failed write and the next one, if nothing changes meanwhile.
 const RETRY_MS: u64 = 1_000;
@@ -108,7 +113,17 @@ impl Durable {
             unsaved: Unsaved::Nothing,
             writing: None,
             held: Vec::new(),
+            said_at: None,
         }
+    }
+
+    /// Whether the log shall say now that the node goes on without its file.
+    pub(crate) fn says_failure(&mut self, now: Ms) -> bool {
+        let is_due = self.said_at.is_none_or(|at| now >= at.saturating_add(SAID_AGAIN_MS));
+        if is_due {
+            self.said_at = Some(now);
+        }
+        is_due
     }
 
     /// The state has changed: the next settle writes it.

@@ -69,7 +69,7 @@ pub use node::{FailOrigin, Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
 pub use output::{
     BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, LostSlots, MapNode,
-    PublishScope, RoleChange, SlotMap, Synchronisation, Ticket,
+    PublishScope, RoleChange, SlotMap, Synchronisation, Ticket, newest_map,
 };
 pub use redirect::{DownRules, KeyCounts, SlotRequest, SlotVerdict};
 pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
@@ -209,13 +209,6 @@ impl Cluster {
     pub fn deadline(&self) -> Option<Ms> {
         health::deadline(&self.machine)
     }
-
-    /// Whether a failover by hand waits for this replica's data: [`ClusterInput::Offset`] is wanted whenever
-    /// something of the primary was applied then.
-    pub fn awaits_offset(&self) -> bool {
-        candidate::awaits_offset(&self.machine)
-    }
-
     /// This node's id.
     pub fn id(&self) -> NodeId {
         self.machine.table.me().id
@@ -258,6 +251,32 @@ impl Cluster {
     pub fn offset(&self, node: &NodeId) -> Option<u64> {
         let table = &self.machine.table;
         table.find(node).map(|ix| table.node(ix).offset)
+    }
+
+    /// The newest map among the outputs that nobody has taken.
+    pub fn awaited_map(&self) -> Option<&Arc<SlotMap>> {
+        output::newest_map(self.machine.out.iter())
+    }
+
+    /// The offset that this node tells the others.
+    pub fn own_offset(&self) -> u64 {
+        self.machine.table.me().offset
+    }
+
+    /// Whether this replica stands for election as soon as it has executed its paused primary's stream to the
+    /// end: its offset is of interest at once (M-4).
+    pub fn awaits_own_offset(&self) -> bool {
+        candidate::awaits_offset(&self.machine)
+    }
+
+    /// Whether this primary pauses so that one of its replicas can take over: nothing may move its offset (M-3).
+    pub fn is_handing_over(&self) -> bool {
+        self.machine.failover.paused != machine::ManualFailover::Off
+    }
+
+    /// Bytes that links have queued, and what they keep of unfinished messages.
+    pub fn link_bytes(&self) -> usize {
+        self.machine.links.iter().map(|(_, link)| link.queue.memory() + link.kept).sum()
     }
 
     /// The numbers of CLUSTER INFO.
@@ -309,7 +328,9 @@ impl Cluster {
             }
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
             ClusterInput::Offset(offset) => {
-                m.table.me_mut().offset = offset;
+                // A replica at 0 is loading, which the map shows (N-8).
+                let was_loading = std::mem::replace(&mut m.table.me_mut().offset, offset) == 0;
+                m.todo.map |= was_loading != (offset == 0);
                 candidate::advance(m);
             }
             ClusterInput::WritesPaused { offset } => manual::paused(m, offset),
@@ -370,6 +391,13 @@ impl Cluster {
             SaveBehavior::BestEffort => {
                 m.durable.failed(generation, m.time.now);
                 m.todo.map = true;
+                if m.durable.says_failure(m.time.now) {
+                    log!(
+                        m,
+                        Warning,
+                        "Cluster config updated even though writing the cluster config file to disk failed."
+                    );
+                }
             }
         }
     }
@@ -421,6 +449,7 @@ impl Cluster {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
         }
+        // By the map of before, writes that waited would be executed here and be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }

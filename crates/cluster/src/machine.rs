@@ -133,7 +133,8 @@ pub(crate) struct Todo {
     pub(crate) map: bool,
     /// Look whether this replica stands for election.
     pub(crate) elect: bool,
-    /// Let writes go on, unless a failover by hand has begun again.
+    /// Let the writes go on that a failover by hand has held back, after the map by which they are judged, unless
+    /// another failover by hand has begun.
     pub(crate) unpause: bool,
 }
 

@@ -198,3 +198,13 @@ pub struct SlotMap {
     pub migrating: Vec<(crate::HashSlot, NodeId)>,
     pub importing: Vec<(crate::HashSlot, NodeId)>,
 }
+
+/// The last map among outputs.
+pub fn newest_map<'a>(
+    outputs: impl DoubleEndedIterator<Item = &'a ClusterOutput>,
+) -> Option<&'a Arc<SlotMap>> {
+    outputs.rev().find_map(|output| match output {
+        ClusterOutput::Slots(map) => Some(map),
+        _ => None,
+    })
+}

@@ -26,6 +26,8 @@ pub struct Migration {
     pub copies: bool,
     /// `list-max-listpack-size`, which payloads of lists follow.
     pub list_fill: i32,
+    /// The other server is a node of this cluster, which takes keys of a slot that it does not own yet.
+    pub is_between_nodes: bool,
     /// Payloads hold compressed strings.
     pub compress: bool,
     /// What is moved.
@@ -85,7 +87,8 @@ impl Migration {
         let Some(key) = self.keys.get(number) else { return };
         let payload = rdb::dump(dumped(&key.root, self.list_fill), self.compress);
         let ttl = key.ttl_ms.to_string();
-        let words = [&b"RESTORE"[..], &key.name, ttl.as_bytes(), &payload, b"REPLACE"];
+        let command = if self.is_between_nodes { &b"RESTORE-ASKING"[..] } else { b"RESTORE" };
+        let words = [command, &key.name, ttl.as_bytes(), &payload, b"REPLACE"];
         let count = if self.replaces { 5 } else { 4 };
         push_command(out, words[..count].iter().copied());
     }

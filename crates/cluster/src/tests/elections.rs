@@ -30,6 +30,30 @@ fn masters(network: &Network, seen_by: usize) -> Vec<usize> {
     (0..5).filter(|node| network.flags(seen_by, *node).contains("master")).collect()
 }
 
+/// Whether the newest map that a node has told its server shows the node itself as one that loads.
+fn is_loading(network: &mut Network, at: usize) -> Option<bool> {
+    let outputs: Vec<ClusterOutput> =
+        std::iter::from_fn(|| network.peers[at].cluster.next_output()).collect();
+    newest_map(outputs.iter()).map(|map| map.nodes.iter().any(|node| node.is_myself && node.is_loading))
+}
+
+#[test]
+fn cb_k34_a_replica_sees_itself_in_the_map_once_it_has_data() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let now = network.now();
+    let mut offset = |offset: u64| {
+        network.peers[3].cluster.step(now, &ClusterInput::Offset(offset));
+        is_loading(&mut network, 3)
+    };
+    assert_eq!(offset(0), None, "no change");
+    assert_eq!(offset(14), Some(false));
+    assert_eq!(offset(28), None, "the map shows no offsets");
+    assert_eq!(offset(0), Some(true), "a full copy has begun");
+}
+
 #[test]
 fn cl_e40_e55_the_replica_with_the_most_data_takes_over() {
     let mut network = with_replicas();
@@ -104,6 +128,12 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
     assert_eq!(network.flags(0, 0), "myself,slave");
+    // Writes that waited are judged by the map of the new primary, and not executed here.
+    let seen = &network.peers[0].seen;
+    let is_replicas = |output: &_| matches!(output, ClusterOutput::Slots(map) if map.my_primary.is_some());
+    let map = seen.iter().position(is_replicas).unwrap();
+    let unpause = seen.iter().position(|output| matches!(output, ClusterOutput::Unpause)).unwrap();
+    assert!(map < unpause, "S-26");
 }
 
 #[test]
@@ -122,7 +152,7 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
     network.run(300);
     assert!(network.has_logged(4, "Received replication offset for paused primary manual failover: 150"));
     assert_eq!(masters(&network, 1), [0, 1, 2]);
-    assert!(network.peers[4].cluster.awaits_offset());
+    assert!(network.peers[4].cluster.awaits_own_offset());
     // A key is deleted in the pause, by nobody's command.
     network.step(0, &ClusterInput::Offset(155));
     network.run(300);
@@ -147,7 +177,7 @@ fn cl_r1_a_replica_of_another_primary_does_not_go_on_with_its_failover() {
     let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
     assert_eq!(network.command(4, command), ClusterAnswer::Ok);
     network.run(300);
-    assert!(network.peers[4].cluster.awaits_offset());
+    assert!(network.peers[4].cluster.awaits_own_offset());
     let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
     assert_eq!(network.command(3, command), ClusterAnswer::Ok);
     network.run(300);

@@ -59,6 +59,9 @@ fn cl_n23_a_node_whose_write_failed_gives_no_vote() {
     assert_eq!(network.sent(1, 3, MessageType::AuthAck), 0, "E-53: the vote is dropped");
     network.ask_for_vote(3, 1, 11, Force::No);
     assert!(network.has_logged(1, "it is not safe to vote in this moment"));
+    network.run(3_000);
+    let is_said = |line: &&String| line.ends_with("writing the cluster config file to disk failed.");
+    assert_eq!(network.peers[1].log.iter().filter(is_said).count(), 1, "N-22: once in 30 s");
     network.peers[1].disk = Disk::Writes;
     network.run(1_500);
     network.ask_for_vote(3, 1, 12, Force::No);

@@ -46,6 +46,7 @@ pub(super) fn migrate(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         credentials,
         replaces,
         copies,
+        is_between_nodes: ctx.limits.is_cluster,
         list_fill: ctx.limits.list.max_listpack_size,
         compress: ctx.limits.rdb_compression,
         keys: found,

@@ -209,6 +209,13 @@ impl ClusterMode {
         decision
     }
 
+    /// The newest map, though what it changes waits for the end of a unit: CLUSTER SLOTS shows what CONFIG SET has
+    /// changed in the same transaction (K-34).
+    pub fn newest_map(&self) -> &Arc<SlotMap> {
+        let decided = || sluice_cluster::newest_map(self.decisions.iter());
+        self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)
+    }
+
     /// Drops the replies that show offsets.
     pub fn forget_offsets(&mut self) {
         self.replies.retain(|key, _| key.what != MapReply::Shards);

@@ -131,6 +131,17 @@ impl ReplicaRole {
         self.link.state() == LinkState::Connected
     }
 
+    /// Whether the data are the primary's, up to the offset: no copy replaces them, or is needed.
+    pub fn has_data_of_primary(&self) -> bool {
+        match self.link.state() {
+            LinkState::Connected => true,
+            LinkState::Transfer => false,
+            LinkState::None | LinkState::Connect | LinkState::Connecting | LinkState::Handshake => {
+                self.can_resume
+            }
+        }
+    }
+
     /// Whether commands of the primary were received since it is followed.
     pub(crate) fn has_been_up(&self) -> bool {
         self.is_up() || self.down_since_s > 0

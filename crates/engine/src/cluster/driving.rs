@@ -80,9 +80,23 @@ impl Engine {
 
     /// Has the machine know of an event of the bus, or of its file.
     pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
+        let offset = self.offset_for_nodes();
         let Some(mode) = &mut self.control.cluster else { return };
-        mode.machine.step(process.recent(), input);
+        let now = process.recent();
+        // An answer to this input may tell it, and a replica that hears it waits for that very byte (M-4).
+        if mode.machine.own_offset() != offset {
+            mode.machine.step(now, &ClusterInput::Offset(offset));
+        }
+        mode.machine.step(now, input);
         self.take_cluster_outputs(process);
+    }
+
+    /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that of
+    /// its primary; 0 where a full copy replaces, or will replace, what it has.
+    pub(crate) fn offset_for_nodes(&self) -> u64 {
+        let replication = &self.control.replication;
+        let has_data = replication.replica.as_ref().is_none_or(|role| role.has_data_of_primary());
+        if has_data { replication.stream.offset } else { 0 }
     }
 
     /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
@@ -102,17 +116,19 @@ impl Engine {
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
     /// has kept back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
+        let offset = self.offset_for_nodes();
         let Some(mode) = &mut self.control.cluster else { return };
         let now = process.recent();
-        if now.mono_ns >= mode.next_tick_ns {
+        let is_tick = now.mono_ns >= mode.next_tick_ns;
+        if is_tick || mode.machine.awaits_own_offset() {
+            mode.machine.step(now, &ClusterInput::Offset(offset));
+        }
+        if is_tick {
             mode.next_tick_ns = now.mono_ns + TICK_NS;
             let at = contact_ms(self.control.replication.replica.as_deref(), &self.sessions, now);
             mode.machine.step(now, &ClusterInput::PrimaryContact { at });
-            mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
             mode.machine.step(now, &ClusterInput::Tick);
             mode.forget_offsets();
-        } else if mode.machine.awaits_offset() {
-            mode.machine.step(now, &ClusterInput::Offset(self.control.replication.stream.offset));
         } else if mode.machine.deadline().is_some_and(|ms| now.mono_ns / 1_000_000 >= ms) {
             mode.machine.step(now, &ClusterInput::Deadline);
         }

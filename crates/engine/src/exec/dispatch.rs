@@ -148,6 +148,7 @@ impl Engine {
         args: Args<'_>,
     ) -> Run {
         let replicas = counted_replicas(&self.control, &self.sessions).count() as i64;
+        let offset = self.offset_for_nodes();
         let Engine { control, keyspace, effects, .. } = self;
         let Control { cluster, config, replication, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
@@ -159,7 +160,7 @@ impl Engine {
             session,
             mode,
             config,
-            offset: replication.stream.offset,
+            offset,
             is_replica: replication.replica.is_some(),
             replicas,
             effects,

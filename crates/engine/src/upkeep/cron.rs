@@ -123,6 +123,7 @@ impl Engine {
         let last_ns = *self.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         // The replica that a failover waits for shall find the end of the stream.
         if self.control.replication.failover.is_none()
+            && !self.is_handing_over()
             && !self.control.replication.stream.replicas.is_empty()
             && now.mono_ns.saturating_sub(last_ns) >= period_ns
         {
@@ -132,9 +133,14 @@ impl Engine {
         }
     }
 
+    /// Whether a replica of this node of a cluster waits for the end of the stream, to take over.
+    fn is_handing_over(&self) -> bool {
+        self.control.cluster.as_ref().is_some_and(|mode| mode.machine.is_handing_over())
+    }
+
     /// Asks the replicas how far they are, for the clients of WAIT; once an iteration however many there are.
     pub(crate) fn ask_replicas(&mut self) {
-        if !std::mem::take(&mut self.control.replication.ask_replicas) {
+        if self.is_handing_over() || !std::mem::take(&mut self.control.replication.ask_replicas) {
             return;
         }
         let stream = &mut self.control.replication.stream;

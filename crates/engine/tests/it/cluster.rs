@@ -2,7 +2,7 @@
 
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
-    Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot, LinkKey,
+    BusLane, Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot, LinkKey,
     NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedNode, SavedRole, ShardId,
     SlotSet,
 };
@@ -545,4 +545,69 @@ fn the_wish_to_read_from_replicas_is_shown_until_it_is_taken_back() {
     }
     rig.check("READONLY x", "-ERR wrong number of arguments for 'readonly' command");
     rig.check("READWRITE x", "-ERR wrong number of arguments for 'readwrite' command");
+}
+
+#[test]
+fn cb_k34_a_replica_lists_itself_in_slots_once_it_has_data() {
+    let mut saved = two_shards();
+    saved.me.slots = SlotSet::EMPTY;
+    saved.me.role = SavedRole::Replica(Some(id(OTHER)));
+    saved.me.shard = ShardId::parse(OTHER.as_bytes());
+    let mut rig = Rig::node(Some(&saved), &[("port", "7000"), ("cluster-announce-ip", "10.0.0.1")]);
+    assert!(!rig.run("CLUSTER SLOTS").contains(ME));
+    rig.engine.step_cluster(&ClusterInput::Offset(14), &mut rig.process);
+    assert!(rig.run("CLUSTER SLOTS").contains(ME));
+}
+
+#[test]
+fn cb_o21_a_node_sends_keys_to_a_node_that_does_not_own_their_slot() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    rig.check("SET {b}0 v", "+OK");
+    let client = rig.connect();
+    assert_eq!(rig.run_as(client, "MIGRATE 10.0.0.1 7001 {b}0 0 1000 REPLACE"), "");
+    let mut sent = Vec::new();
+    rig.migrations.pop().unwrap().push_restore(0, &mut sent);
+    assert!(sent.starts_with(b"*5\r\n$14\r\nRESTORE-ASKING\r\n"), "{}", sent.escape_ascii());
+}
+
+#[test]
+fn cb_v2_resetstat_sets_the_counts_of_the_bus_back() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    let ip = [10, 0, 0, 1].into();
+    let link = rig.engine.accept_bus_link(ip, ip, &mut rig.process).unwrap();
+    rig.step_cluster(&ClusterInput::Sent { link, lane: BusLane::Control, bytes: 5 });
+    assert!(rig.run("CLUSTER INFO").contains("cluster_stats_bytes_sent:5\\r"));
+    rig.check("CONFIG RESETSTAT", "+OK");
+    assert!(rig.run("CLUSTER INFO").contains("cluster_stats_bytes_sent:0\\r"));
+}
+
+#[test]
+fn cb_k34_what_config_set_changes_is_shown_in_the_same_transaction() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000"), ("cluster-announce-ip", "10.0.0.1")]);
+    rig.check("CONFIG SET cluster-preferred-endpoint-type hostname", "+OK");
+    assert!(!rig.run("CLUSTER SLOTS").contains("me.com"));
+    rig.check("MULTI", "+OK");
+    rig.run("CONFIG SET cluster-announce-hostname me.com");
+    rig.run("CLUSTER SLOTS");
+    rig.run("CLUSTER SHARDS");
+    let replies = rig.run("EXEC");
+    assert_eq!(replies.matches("me.com").count(), 3, "{replies}");
+    assert!(rig.run("CLUSTER SLOTS").contains("me.com"));
+}
+
+#[test]
+fn cb_v3_links_are_counted_in_memory() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    rig.engine.accept_bus_link([10, 0, 0, 1].into(), [10, 0, 0, 1].into(), &mut rig.process);
+    let links = |rig: &mut Rig| {
+        let info = rig.run("INFO memory");
+        let text = info.split("mem_cluster_links:").nth(1).unwrap().split("\\r").next().unwrap().to_owned();
+        text.parse::<u64>().unwrap()
+    };
+    let idle = links(&mut rig);
+    assert!(idle > 0);
+    let stats = rig.run("MEMORY STATS");
+    assert!(stats.contains(&format!("\"cluster.links\", :{idle}")), "{stats}");
 }

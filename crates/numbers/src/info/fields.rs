@@ -250,7 +250,7 @@ fields! {
         MEM_REPLICAS_REPL_BUFFER: gauge("mem_replicas_repl_buffer", Bytes, "stream that waits at this replica for the snapshot to be loaded").metric("sluice_mem_replicas_repl_buffer_bytes");
         MEM_CLIENTS_SLAVES: gauge("mem_clients_slaves", Bytes, "memory of replicas").metric("redis_mem_clients_slaves");
         MEM_CLIENTS_NORMAL: gauge("mem_clients_normal", Bytes, "memory of clients that are no replicas").metric("redis_mem_clients_normal");
-        MEM_CLUSTER_LINKS: gauge("mem_cluster_links", Bytes, "always 0");
+        MEM_CLUSTER_LINKS: gauge("mem_cluster_links", Bytes, "what the links of the cluster have queued, and keep of unfinished messages");
         MEM_CLUSTER_SLOT_IMPORT: gauge("mem_cluster_slot_import", Bytes, "always 0");
         MEM_CLUSTER_SLOT_EXPORT: gauge("mem_cluster_slot_export", Bytes, "always 0");
         MEM_AOF_BUFFER: gauge("mem_aof_buffer", Bytes, "always 0");

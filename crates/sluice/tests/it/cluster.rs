@@ -1,6 +1,8 @@
 //! A node of a cluster through real sockets: nodes meet, of ours and of the reference; what their files keep
 //! over a kill; what comes to the bus port that is no message; TLS; how a start is refused.
 
+mod operators;
+
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
 use crate::common::reference::Reference;
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};

@@ -55,7 +55,7 @@ fn kept(
         return Ok(Outcome::Done);
     }
     let mut outbox = Outbox::new();
-    let (map, own) = (&ctx.mode.map, ctx.offset);
+    let (map, own) = (ctx.mode.newest_map(), ctx.offset);
     let machine = &ctx.mode.machine;
     let offset = |node: &MapNode| match node.is_myself {
         true => own,

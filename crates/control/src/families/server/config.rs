@@ -192,6 +192,7 @@ pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     ctx.control.clients.slow_reads.reset_counts();
     if let Some(mode) = &mut ctx.control.cluster {
         mode.slot_stats.reset();
+        mode.machine.reset_statistics();
     }
     ctx.reply.ok();
     Ok(Outcome::Done)

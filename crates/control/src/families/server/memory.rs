@@ -99,7 +99,8 @@ fn totals(out: &mut Pairs<'_, '_>, report: &MemoryReport, scripts: ScriptFacts) 
     out.int("replicas.repl.buffer", report.replica_buffers as i64);
     out.int("clients.slaves", report.replicas as i64);
     out.int("clients.normal", report.clients as i64);
-    for name in ["cluster.links", "cluster.slot_import", "cluster.slot_export", "aof.buffer"] {
+    out.int("cluster.links", report.links as i64);
+    for name in ["cluster.slot_import", "cluster.slot_export", "aof.buffer"] {
         out.int(name, 0);
     }
     out.int("lua.caches", scripts.eval_bytes as i64);

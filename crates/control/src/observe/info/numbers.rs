@@ -24,7 +24,9 @@ pub(crate) struct MemoryReport {
     pub replica_buffers: u64,
     /// What replicas were queued and have not received.
     pub replica_queues: u64,
-    /// Everything that is not data: startup, clients, indexes of the keyspace.
+    /// What the links of a cluster have queued, and keep of unfinished messages.
+    pub links: u64,
+    /// Everything that is not data: startup, clients, links, indexes of the keyspace.
     pub overhead: u64,
     /// The rest.
     pub dataset: u64,
@@ -55,8 +57,9 @@ impl MemoryReport {
         report.backlog = if has_replicas { kept.min(view.control.limits.backlog_bytes) } else { kept };
         let spooled = view.control.replication.stream.spooled.memory_bytes() as u64;
         report.replica_buffers = kept - report.backlog + spooled + facts.stream_buffer.bytes;
-        report.overhead =
-            report.startup + report.clients + report.replicas + report.backlog + report.replica_buffers;
+        report.links = view.control.cluster.as_ref().map_or(0, |mode| mode.machine.link_bytes()) as u64;
+        let buffers = report.backlog + report.replica_buffers + report.links;
+        report.overhead = report.startup + report.clients + report.replicas + buffers;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;
             report.overhead += index_bytes(db);

@@ -32,6 +32,11 @@ impl Reference {
         Client::to("127.0.0.1", self.port)
     }
 
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("reference.log")).unwrap_or_default()
     }

@@ -1,0 +1,358 @@
+//! What operators do to clusters, with the tools of the reference where `SLUICE_PEER_SERVER` names its server
+//! and `valkey-cli` and `valkey-benchmark` are beside it: clusters of ours, and of ours and stock nodes.
+
+use super::{Node, id_of, of_node};
+use crate::common::reference::Reference;
+use crate::common::{Client, Dir, free_port, until};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A node of ours, or a stock one with the port of its bus.
+enum Member {
+    Ours(Node),
+    Stock(Reference, u16),
+}
+
+impl Member {
+    fn port(&self) -> u16 {
+        match self {
+            Member::Ours(node) => node.server.port,
+            Member::Stock(server, _) => server.port,
+        }
+    }
+
+    fn bus(&self) -> u16 {
+        match self {
+            Member::Ours(node) => node.bus,
+            Member::Stock(_, bus) => *bus,
+        }
+    }
+
+    /// As the tools are told it.
+    fn address(&self) -> String {
+        format!("127.0.0.1:{}@{}", self.port(), self.bus())
+    }
+
+    fn client(&self) -> Client {
+        Client::to("127.0.0.1", self.port())
+    }
+
+    fn id(&self) -> String {
+        id_of(&mut self.client())
+    }
+
+    fn signal(&self, name: &str) {
+        match self {
+            Member::Ours(node) => node.server.signal(name),
+            Member::Stock(server, _) => server.signal(name),
+        }
+    }
+
+    fn is_primary(&self) -> bool {
+        self.client().info("role") == "master"
+    }
+
+    /// Whether it follows a primary, and is up to date.
+    fn follows(&self) -> bool {
+        let mut client = self.client();
+        client.info("role") == "slave" && client.info("master_link_status") == "up"
+    }
+
+    fn digest(&self) -> String {
+        self.client().send("DEBUG DIGEST\r\n").line()
+    }
+}
+
+/// Nodes, and the tools of the reference.
+struct Group {
+    members: Vec<Member>,
+    tools: PathBuf,
+}
+
+/// Nodes that nobody has introduced: `o` is one of ours, `s` a stock one. None without the reference.
+fn strangers(kinds: &str) -> Option<Group> {
+    let Some(server) = std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from) else {
+        println!("skipped: SLUICE_PEER_SERVER names no reference");
+        return None;
+    };
+    let tools = server.parent()?.to_owned();
+    if !tools.join("valkey-cli").exists() || !tools.join("valkey-benchmark").exists() {
+        println!("skipped: no tools beside the reference");
+        return None;
+    }
+    let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
+    let stock = || {
+        let bus = free_port();
+        let words = of_node(bus);
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(more).collect();
+        Some(Member::Stock(Reference::start(&words)?, bus))
+    };
+    let ours = || Some(Member::Ours(Node::start(&more)));
+    let members: Option<Vec<Member>> =
+        kinds.chars().map(|kind| if kind == 's' { stock() } else { ours() }).collect();
+    Some(Group { members: members?, tools })
+}
+
+impl Group {
+    /// Runs `valkey-cli --cluster` for half a minute at most; what it says, and whether it is content.
+    fn says(&self, arguments: &[&str]) -> (String, bool) {
+        let cli = self.tools.join("valkey-cli");
+        let output = Command::new("timeout")
+            .args(["30", &cli.display().to_string(), "--cluster"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text + &String::from_utf8_lossy(&output.stderr), output.status.success())
+    }
+
+    /// As [`Group::says`], of what must succeed.
+    #[track_caller]
+    fn done(&self, arguments: &[&str]) -> String {
+        let (text, is_content) = self.says(arguments);
+        assert!(is_content && !text.contains("[ERR]"), "{arguments:?}: {text}");
+        text
+    }
+
+    /// Makes a cluster of the first nodes, with so many replicas for each primary.
+    fn create(&self, count: usize, replicas: &str) {
+        let addresses: Vec<String> = self.members[..count].iter().map(Member::address).collect();
+        let addresses = addresses.iter().map(String::as_str);
+        let options = ["--cluster-replicas", replicas, "--cluster-yes"];
+        let words: Vec<&str> = std::iter::once("create").chain(addresses).chain(options).collect();
+        assert!(self.done(&words).contains("All 16384 slots covered"));
+        self.is_well(count);
+    }
+
+    /// Waits until the first nodes are primaries that serve, or replicas that follow.
+    fn is_well(&self, count: usize) {
+        for member in &self.members[..count] {
+            until("a node that serves", || {
+                let is_ok = member.client().bulk("CLUSTER INFO").starts_with(b"cluster_state:ok");
+                (is_ok && (member.is_primary() || member.follows())).then_some(())
+            });
+        }
+        until("all to agree", || {
+            let (text, is_content) = self.says(&["check", &self.members[0].address()]);
+            (is_content && !text.contains("[ERR]") && !text.contains("WARNING")).then_some(())
+        });
+    }
+
+    /// Has a node that nobody knows follow one of the cluster's primaries.
+    fn follow(&self, replica: usize, primary: usize) {
+        let count = replica + 1;
+        let (replica, primary) = (&self.members[replica], &self.members[primary]);
+        super::meet(&mut replica.client(), primary.port(), primary.bus());
+        let line = format!("CLUSTER REPLICATE {}\r\n", primary.id());
+        until("the primary to be known", || {
+            let mut client = replica.client();
+            (client.send(&line).line() == "+OK").then_some(())
+        });
+        until("a replica that follows", || replica.follows().then_some(()));
+        let (id, of) = (replica.id(), format!("slave {} ", primary.id()));
+        until("all to know", || {
+            let is_it = |line: &String| line.starts_with(&id) && line.contains(&of);
+            self.members
+                .iter()
+                .take(count)
+                .all(|one| super::nodes(&mut one.client()).iter().any(is_it))
+                .then_some(())
+        });
+    }
+
+    /// Waits until two nodes have the same data, and have some.
+    fn have_the_same(&self, one: usize, other: usize) {
+        let (one, other) = (&self.members[one], &self.members[other]);
+        until("the same data", || (one.digest() == other.digest()).then_some(()));
+        assert_ne!(one.client().send("DBSIZE\r\n").line(), ":0");
+    }
+
+    /// Writes that go on until what is returned is dropped.
+    fn load(&self) -> Load {
+        let mut command = Command::new(self.tools.join("valkey-benchmark"));
+        command.args(["--cluster", "-p", &self.members[1].port().to_string(), "-t", "set,incr,lpush,hset"]);
+        command.args(["-r", "500", "-n", "100000000", "-c", "2", "-q"]);
+        Load(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+/// A benchmark that runs.
+struct Load(Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Three kinds of failover by hand, there and back, while clients write.
+fn fail_over_by_hand(kinds: &str) {
+    let Some(group) = strangers(kinds) else { return };
+    group.create(3, "0");
+    group.follow(3, 0);
+    let load = group.load();
+    let (mut primary, mut replica) = (0, 3);
+    for how in ["", " FORCE", " TAKEOVER"] {
+        let (old, new) = (&group.members[primary], &group.members[replica]);
+        new.client().check(&format!("CLUSTER FAILOVER{how}"), "+OK\r\n");
+        until("the roles to change", || (new.is_primary() && old.follows()).then_some(()));
+        group.is_well(4);
+        (primary, replica) = (replica, primary);
+    }
+    drop(load);
+    group.have_the_same(primary, replica);
+}
+
+#[test]
+fn failovers_by_hand_under_load_among_nodes_of_ours() {
+    fail_over_by_hand("oooo");
+}
+
+#[test]
+fn failovers_by_hand_under_load_between_a_stock_primary_and_a_replica_of_ours() {
+    fail_over_by_hand("soso");
+}
+
+#[test]
+fn failovers_by_hand_under_load_between_a_primary_of_ours_and_a_stock_replica() {
+    fail_over_by_hand("osos");
+}
+
+/// A primary that stands still for longer than the timeout, and one that is killed.
+fn replace(kinds: &str) {
+    let Some(mut group) = strangers(kinds) else { return };
+    group.create(3, "0");
+    group.follow(3, 0);
+    drop(group.load());
+    group.members[0].signal("STOP");
+    until("the replica to take over", || group.members[3].is_primary().then_some(()));
+    group.members[0].signal("CONT");
+    until("the old primary to follow", || group.members[0].follows().then_some(()));
+    group.is_well(4);
+    group.members[3].signal("KILL");
+    until("the replica to take over", || group.members[0].is_primary().then_some(()));
+    if let Member::Ours(node) = group.members.remove(3) {
+        group.members.push(Member::Ours(node.kill_and_restart()));
+        until("the old primary to follow", || group.members[3].follows().then_some(()));
+        group.is_well(4);
+    }
+}
+
+#[test]
+fn a_primary_that_stands_still_or_is_killed_is_replaced_among_nodes_of_ours() {
+    replace("oooo");
+}
+
+#[test]
+fn a_primary_that_stands_still_or_is_killed_is_replaced_by_a_replica_of_ours_with_stock_voters() {
+    replace("osso");
+}
+
+#[test]
+fn a_primary_that_stands_still_or_is_killed_is_replaced_by_a_stock_replica_with_voters_of_ours() {
+    replace("ooos");
+}
+
+/// What `valkey-cli --cluster` does: eight nodes, of which the last two join a cluster of six.
+fn look_after(kinds: &str) {
+    let Some(group) = strangers(kinds) else { return };
+    group.create(6, "1");
+    let addresses: Vec<String> = group.members.iter().map(Member::address).collect();
+    let at = addresses[0].as_str();
+    assert!(group.done(&["info", at]).contains("0 keys in 3 primaries"));
+    assert_eq!(group.done(&["call", at, "ping"]).matches("PONG").count(), 6);
+    let load = group.load();
+    let (from, to) = (group.members[0].id(), group.members[1].id());
+    let reshard = ["reshard", at, "--cluster-from", &from, "--cluster-to", &to, "--cluster-yes"];
+    group.done(&[&reshard[..], &["--cluster-slots", "4"]].concat());
+    drop(load);
+    group.is_well(6);
+    group.done(&["add-node", &addresses[6], at]);
+    until("the new node to be known", || {
+        let id = group.members[6].id();
+        let knows =
+            |member: &Member| super::nodes(&mut member.client()).iter().any(|line| line.starts_with(&id));
+        group.members[..6].iter().all(knows).then_some(())
+    });
+    let new = group.members[6].id();
+    group.done(&["add-node", &addresses[7], at, "--cluster-replica", "--cluster-primary-id", &new]);
+    until("the new replica to follow", || group.members[7].follows().then_some(()));
+    group.done(&[
+        "reshard",
+        at,
+        "--cluster-from",
+        &to,
+        "--cluster-to",
+        &new,
+        "--cluster-slots",
+        "2",
+        "--cluster-yes",
+    ]);
+    let (text, is_content) = group.says(&["del-node", at, &new]);
+    assert!(!is_content && text.contains("is not empty! Reshard data away and try again."), "{text}");
+    group.done(&["del-node", at, &group.members[7].id()]);
+    group.done(&["rebalance", at, "--cluster-weight", &format!("{new}=0")]);
+    group.done(&["del-node", at, &new]);
+    group.is_well(6);
+    // A slot that was left open.
+    let mut source = group.members[0].client();
+    source.check(&format!("CLUSTER SETSLOT 5000 MIGRATING {to}"), "+OK\r\n");
+    group.members[1].client().check(&format!("CLUSTER SETSLOT 5000 IMPORTING {from}"), "+OK\r\n");
+    let (text, _) = group.says(&["check", at]);
+    assert!(text.contains("The following slots are open: 5000."), "{text}");
+    group.says(&["fix", at]);
+    group.is_well(6);
+    let backup = Dir::new();
+    group.done(&["backup", at, &backup.join("")]);
+    let files = std::fs::read_dir(backup.path()).unwrap().count();
+    assert_eq!(files, 4, "three primaries' data, and nodes.json");
+}
+
+#[test]
+fn the_references_tool_looks_after_a_cluster_of_ours() {
+    look_after("oooooooo");
+}
+
+#[test]
+fn the_references_tool_looks_after_a_cluster_every_second_node_of_which_is_stock() {
+    look_after("osososos");
+}
+
+#[test]
+fn slots_migrate_between_stock_primaries_whose_replicas_are_ours() {
+    let Some(group) = strangers("sssoo") else { return };
+    group.create(3, "0");
+    group.follow(3, 0);
+    group.follow(4, 1);
+    group.is_well(5);
+    let load = group.load();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let id = group.members[to].id();
+        group.members[from]
+            .client()
+            .check(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE 100 300 NODE {id}"), "+OK\r\n");
+        until("the replicas to know the new owner", || {
+            let owns = |line: &String| {
+                line.starts_with(&id)
+                    && line.split(' ').skip(8).any(|slots| {
+                        let mut ends = slots.split('-').map_while(|end| end.parse::<u16>().ok());
+                        let (first, last) = (ends.next(), ends.next());
+                        first.is_some_and(|first| first <= 100) && last.is_some_and(|last| last >= 300)
+                    })
+            };
+            let knows = |at: usize| super::nodes(&mut group.members[at].client()).iter().any(owns);
+            (knows(3) && knows(4)).then_some(())
+        });
+    }
+    drop(load);
+    group.have_the_same(0, 3);
+    group.have_the_same(1, 4);
+    // A replica that has seen slots come and go takes over.
+    group.members[3].client().check("CLUSTER FAILOVER", "+OK\r\n");
+    until("the roles to change", || {
+        (group.members[3].is_primary() && group.members[0].follows()).then_some(())
+    });
+    group.have_the_same(0, 3);
+}
