@@ -209,6 +209,7 @@ impl Cluster {
     pub fn deadline(&self) -> Option<Ms> {
         health::deadline(&self.machine)
     }
+
     /// This node's id.
     pub fn id(&self) -> NodeId {
         self.machine.table.me().id

@@ -2,9 +2,9 @@
 
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
-    BusLane, Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot, LinkKey,
-    NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedNode, SavedRole, ShardId,
-    SlotSet,
+    BusLane, Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot,
+    LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedNode, SavedRole,
+    ShardId, SlotSet,
 };
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;

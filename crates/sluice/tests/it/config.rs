@@ -44,7 +44,7 @@ fn a_wrong_line_stops_the_start_and_is_named() {
         ">>> 'port \"70000\"'\nargument must be between 0 and 65535 inclusive\n\
          This line is from the command line: option --port.\n"
     ));
-    assert!(failure(&["--cluster-enabled", "yes"], "").contains("FATAL CONFIG FILE ERROR"));
+    assert!(failure(&["--cluster-enabled", "maybe"], "").contains("FATAL CONFIG FILE ERROR"));
     assert!(failure(&["--rename-command", "nope", "x"], "").contains("No such command in rename-command"));
     assert!(failure(&["--rename-command", "get", "set"], "").contains("Target command name already exists"));
     let missing = dir.join("missing.conf");
@@ -73,8 +73,8 @@ fn a_wrong_line_stops_the_start_and_is_named() {
 
 #[test]
 fn what_would_be_dangerous_to_ignore_stops_the_start_and_says_what_is_missing() {
-    let err = failure(&["--cluster-enabled", "yes"], "");
-    let reason = "cluster mode is not supported by this version";
+    let err = failure(&["--loadmodule", "x.so"], "");
+    let reason = "Modules are not supported by this version";
     assert!(err.contains("FATAL CONFIG FILE ERROR") && err.contains(reason), "{err}");
 }
 
@@ -176,14 +176,14 @@ fn a_check_names_all_errors_with_their_lines() {
 #[test]
 fn a_check_warns_of_what_has_no_effect_by_the_name_in_the_file_and_its_line() {
     let dir = Dir::new();
-    let file = dir.file("a.conf", &format!("port {}\ncluster-slave-no-failover yes\n", free_port()));
+    let file = dir.file("a.conf", &format!("port {}\ncluster-slave-validity-factor 3\n", free_port()));
     let (out, err, success) = run(&["--check-config", &file, "--rdma-port", "7"], "");
     assert!(success, "{err}");
     assert_eq!(
         out,
         format!(
             "warning: command line:1: 'rdma-port' is set but has no effect: RDMA is not built in: 'rdma-port \"7\"'\n\
-             warning: {file}:2: 'cluster-slave-no-failover' is set but has no effect yet: it waits for cluster mode: 'cluster-slave-no-failover yes'\n\
+             warning: {file}:2: 'cluster-slave-validity-factor' is set but has no effect yet: it waits for cluster mode: 'cluster-slave-validity-factor 3'\n\
              configuration is valid: {file} and command-line options\n"
         )
     );
