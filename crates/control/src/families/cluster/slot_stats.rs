@@ -1,7 +1,7 @@
 //! CLUSTER SLOT-STATS: what is counted for the slots of this node's shard.
 
 use super::change::slot;
-use super::unknown_form;
+use super::forms::unknown_form;
 use crate::cluster::slot_stats::SlotCounters;
 use crate::ctx::ClusterCtx;
 use sluice_cluster::{HashSlot, SLOT_COUNT, SlotMap};

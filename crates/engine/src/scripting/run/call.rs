@@ -140,7 +140,7 @@ impl Engine {
         let result = match self.admit_call(run, unit.standing, item.named, args, session, process) {
             Ok((spec, permit)) => {
                 if self.conclusions.counts_slots {
-                    note_call(unit, run.slot, spec, args);
+                    note_call(unit, run.rights.slot, spec, args);
                 }
                 run.has_written |= spec.flags.has(Flags::WRITE);
                 let own = std::mem::replace(&mut session.outbox, std::mem::take(&mut run.buffers.reply));
