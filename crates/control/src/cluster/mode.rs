@@ -209,9 +209,9 @@ impl ClusterMode {
         decision
     }
 
-    /// The newest map, though what it changes waits for the end of a unit: CLUSTER SLOTS shows what CONFIG SET has
-    /// changed in the same transaction (K-34).
-    pub fn newest_map(&self) -> &Arc<SlotMap> {
+    /// The newest map, though what it changes waits for the end of a unit: CLUSTER SLOTS shows what CONFIG SET
+    /// has changed in the same transaction (K-34).
+    pub(crate) fn newest_map(&self) -> &Arc<SlotMap> {
         let decided = || sluice_cluster::newest_map(self.decisions.iter());
         self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)
     }
