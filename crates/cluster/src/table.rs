@@ -322,11 +322,14 @@ impl Blacklist {
         }
     }
 
-    /// The ids, with the seconds that are left of each.
+    /// The ids, with the whole seconds that are left of each. An id in its last second is not told: what is
+    /// told is begun anew by whoever still knows the node, and a part of a second counted as one would go
+    /// around for ever.
     pub(crate) fn iter(&self, now: Ms) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.until
             .iter()
             .filter(move |(_, until)| **until > now)
-            .map(move |(id, until)| (*id, (*until - now).div_ceil(1_000)))
+            .map(move |(id, until)| (*id, (*until - now) / 1_000))
+            .filter(|(_, seconds)| *seconds > 0)
     }
 }
