@@ -120,6 +120,10 @@ fn demote(
         let winners_epoch = m.table.node(m.table.primary_of(winner)).config_epoch;
         let known = m.table.node(sender).config_epoch.max(winners_epoch);
         let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
+        if known > epoch && !is_me && m.table.node(sender).slot_count == 0 {
+            // Nothing of it can be lost, and its own epoch may be above its primary's for ever (E-17).
+            return HeaderVerdict::Go;
+        }
         if known > epoch || is_me {
             log!(
                 m,

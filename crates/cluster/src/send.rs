@@ -65,7 +65,8 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
 }
 
 /// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots; one whose
-/// primary is not known tells zeros, as the reference does (E-17).
+/// primary is not known any more tells its id for as long as the last durable file has it: with zeros it would
+/// be taken for a primary (E-17). One that never had a primary tells zeros.
 fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
     match &m.durable.told.claim {
         OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),
@@ -74,7 +75,7 @@ fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeI
                 let node = m.table.node(primary);
                 (NodeFlags::REPLICA, node.config_epoch, &node.slots, Some(node.id))
             }
-            None => (NodeFlags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, None),
+            None => (NodeFlags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, *of),
         },
     }
 }
