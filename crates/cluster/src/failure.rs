@@ -135,12 +135,15 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::Up => false,
         NodeHealth::PFail => true,
         NodeHealth::Fail { origin: FailOrigin::LearnedWithNode, .. } if !node.marks.has_spoken => false,
-        NodeHealth::Fail { since, .. } => {
+        NodeHealth::Fail { since, origin } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
+            // Nobody could take over: nothing is waited for (D22). Of a node that is new here the replicas may be
+            // unknown.
+            let has_heir = origin == FailOrigin::LearnedWithNode || !node.replicas.is_empty();
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
                 log!(m, Notice, "Clear FAIL state for node {}: {what} is reachable again.", m.name(ix));
-            } else if is_old {
+            } else if is_old || !has_heir {
                 log!(
                     m,
                     Notice,
@@ -148,7 +151,7 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
                     m.name(ix)
                 );
             }
-            !is_voter || is_old
+            !is_voter || is_old || !has_heir
         }
     };
     if ends {
