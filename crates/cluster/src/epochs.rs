@@ -1,7 +1,7 @@
 //! Epochs (section 5.1): what is heard, what is taken, what this node makes.
 
 use crate::id::ClusterEpoch;
-use crate::machine::{ClusterMachine, log};
+use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::NodeIx;
 
 /// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
@@ -48,6 +48,10 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
 
 /// A primary has my configEpoch: the one with the smaller id moves (E-6), so that the greatest never does.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
+    if m.rights.sureness != Sureness::Sure {
+        // The own epoch was lost with the own line: that of another is equal by chance alone (N-26).
+        return;
+    }
     let me = m.table.me();
     let other = m.table.node(sender);
     if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || other.id <= me.id {
