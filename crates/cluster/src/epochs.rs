@@ -3,6 +3,7 @@
 use crate::id::ClusterEpoch;
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::NodeIx;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
@@ -48,13 +49,14 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
 
 /// A primary has my configEpoch: the one with the smaller id moves (E-6), so that the greatest never does.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
+    let me = m.table.me();
+    let other = m.table.node(sender);
     if m.rights.sureness != Sureness::Sure {
         // The own epoch was lost with the own line: that of another is equal by chance alone (N-26).
         return;
     }
-    let me = m.table.me();
-    let other = m.table.node(sender);
-    if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || other.id <= me.id {
+    let stays = other.id <= me.id && !is_made(Mistake::GreaterIdMovesToo);
+    if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || stays {
         return;
     }
     let epoch = advance(m);

@@ -37,6 +37,15 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
     }
 }
 
+/// The entries of a sender that nobody knows, which are believed by mistake alone.
+pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
+    for entry in gossip.entries() {
+        if m.table.find(&entry.node).is_none() {
+            unknown(m, &entry);
+        }
+    }
+}
+
 /// A node that nobody named before: it is one of the cluster's, since the sender is (G-10 item 1, G-24).
 fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     let is_refused = entry.flags.contains(NodeFlags::NOADDR)

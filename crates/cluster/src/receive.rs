@@ -24,6 +24,7 @@ use crate::wire::{
     PublishedMessage, ReceivedMessage,
 };
 use sluice_base::Bytes;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
@@ -262,7 +263,12 @@ fn talk(
             return meet::is_somebody_else(m, key, ix);
         }
     }
-    let Some(ix) = sender else { return };
+    let Some(ix) = sender else {
+        if is_made(Mistake::StrangersBelieved) {
+            gossip::of_stranger(m, gossip);
+        }
+        return;
+    };
     meet::heard_from(m, ix);
     note_failover_wish(m, ix, header);
     if !is_out && kind == MessageType::Ping && m.table.node(ix).id == header.sender {
@@ -307,6 +313,9 @@ fn greet(
             Some(ix) => meet::met_again(m, ix),
             None => meet::met_by(m, key, header, gossip),
         }
+    }
+    if is_made(Mistake::NoPongWhileWriting) && m.durable.is_writing() {
+        return;
     }
     send::gossip(m, key, MessageType::Pong);
 }

@@ -13,6 +13,7 @@ use crate::wire::{
     MessageFlags, MessageType, NodeFlags, PublishedMessage,
 };
 use sluice_base::Bytes;
+use sluice_base::mistake::{Mistake, is_made};
 use std::sync::Arc;
 
 /// What this version can do (W-3).
@@ -118,7 +119,12 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
 /// PING on a link out, or MEET if the node has that flag (G-6): starts the clock that belongs to it.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
-        MeetFlag::Wanted => meet(m, ix),
+        MeetFlag::Wanted => {
+            meet(m, ix);
+            if is_made(Mistake::MeetNotRepeated) {
+                m.table.node_mut(ix).meet = MeetFlag::No;
+            }
+        }
         MeetFlag::No => ping(m, ix),
     }
 }

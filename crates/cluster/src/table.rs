@@ -8,6 +8,7 @@
 use crate::id::NodeId;
 use crate::node::{ClusterNode, Ms, NodeIx, NodeRole};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
+use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
 /// Nodes that may be known. MEETs and gossip about more are ignored with a warning.
@@ -183,7 +184,7 @@ impl NodeTable {
     /// The slots of a node but those that it has stopped claiming (E-20).
     pub(crate) fn claimed_slots(&self, ix: NodeIx) -> SlotSet {
         let mut slots = self.node(ix).slots.clone();
-        for slot in self.unclaimed.iter() {
+        for slot in self.unclaimed.iter().filter(|_| !is_made(Mistake::UnclaimedSlotsTold)) {
             slots.remove(slot);
         }
         slots
