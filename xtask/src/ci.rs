@@ -26,6 +26,8 @@ const FUZZ_SECONDS: [u64; 2] = [20, 120];
 
 /// Seeds of the simulation, from the first on; the tests run fewer, `deep` more.
 const SIM_SEEDS: u64 = 1000;
+/// Seeds of the simulation of clusters, likewise.
+const CLUSTER_SEEDS: u64 = 200;
 
 /// Systems whose drivers of the event loop are compiled and never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
@@ -80,11 +82,12 @@ fn clippy() -> Result<Ran> {
     shell::pass(shell::cargo().args(lint))
 }
 
-/// The simulation of replication with more seeds than the tests have, optimised, in the profile that the
+/// The simulations with more seeds than the tests have, optimised, in the profile that the
 /// fuzzer has built.
 fn simulation() -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_SIM_SEEDS", SIM_SEEDS.to_string());
+    test.env("SLUICE_SIM_CLUSTERS", CLUSTER_SEEDS.to_string());
     shell::pass(test.args([
         "test",
         "--profile",

@@ -57,7 +57,7 @@ const OURS: &str = "--ours";
 const ONLY: &str = "--only";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 29] = [
+const RUNS: [LongRun; 30] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -155,6 +155,13 @@ const RUNS: [LongRun; 29] = [
         takes: &[SEED],
         commands: 0,
         run: sim,
+    },
+    LongRun {
+        name: "sim-clusters",
+        about: "the simulation of clusters, 10,000 seeds from --seed on",
+        takes: &[SEED],
+        commands: 0,
+        run: sim_clusters,
     },
     LongRun {
         name: "sim-mistakes",
@@ -277,6 +284,8 @@ const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 
 /// Seeds of the simulation of replication; `ci` runs the first thousand, the tests 150.
 const SIM_SEEDS: u64 = 10_000;
+/// Seeds of the simulation of clusters; `ci` runs the first 200, the tests 40.
+const CLUSTER_SEEDS: u64 = 10_000;
 
 /// Where it is noted what passed when.
 const RECORD: &str = "docs/deep-runs.toml";
@@ -455,13 +464,22 @@ fn loom_mutants(_: &Chosen) -> Result<Ran> {
 
 /// The simulation of replication, with many seeds, and optimised.
 fn sim(chosen: &Chosen) -> Result<Ran> {
+    simulate(chosen, SIM_SEEDS, &[])
+}
+
+/// The simulation of clusters, likewise.
+fn sim_clusters(chosen: &Chosen) -> Result<Ran> {
+    simulate(chosen, CLUSTER_SEEDS, &["--cluster"])
+}
+
+fn simulate(chosen: &Chosen, seeds: u64, flags: &[&str]) -> Result<Ran> {
     let mut run = shell::cargo();
-    run.args(["run", "--profile", "checked", "--quiet", "--package", "sluice-sim", "--"]);
-    run.args(["--first", &chosen.seed.to_string(), "--seeds", &SIM_SEEDS.to_string()]);
+    run.args(["run", "--profile", "checked", "--quiet", "--package", "sluice-sim", "--"]).args(flags);
+    run.args(["--first", &chosen.seed.to_string(), "--seeds", &seeds.to_string()]);
     shell::pass(&mut run)
 }
 
-/// Each mistake that `sluice_base::mistake` knows must be found by the simulation of replication.
+/// Each mistake that `sluice_base::mistake` knows must be found by the simulation that it is meant for.
 fn sim_mistakes(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("RUSTFLAGS", "--cfg sluice_mistakes");

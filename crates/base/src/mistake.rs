@@ -1,4 +1,4 @@
-//! Mistakes that are made on purpose, to see that the simulation of replication finds them. Only a build with
+//! Mistakes that are made on purpose, to see that the simulations of replication and of clusters find them. Only a build with
 //! `--cfg sluice_mistakes` can make one; in every other the question costs nothing, because its answer is
 //! known to the compiler.
 
@@ -56,10 +56,46 @@ pub enum Mistake {
     RunDropped,
     /// A replica whose link is lost twice within a second waits before it connects again.
     ShortLinkPaused,
+    /// A vote leaves before its file is durable (K-1).
+    VoteBeforeFile,
+    /// A node that starts does not know in which epoch it voted last (K-2).
+    VoteNotReadBack,
+    /// Votes are given again some time after the epochs were lost, whoever was heard since (K-5).
+    EpochByTimeAlone,
+    /// Of the voters that have to be heard after epochs were lost, the node itself counts as one (K-6).
+    EpochHeardFromMyself,
+    /// A slot goes to a claimant with the epoch of its owner (K-7).
+    ReboundAtEqualEpoch,
+    /// Of two primaries with one epoch, both move on (K-8).
+    GreaterIdMovesToo,
+    /// A role that was told before a newer one counts (K-10).
+    StaleRoleTaken,
+    /// UPDATEs have slots that their subject does not claim any more (K-11).
+    UnclaimedSlotsTold,
+    /// Keys of slots that went to another shard are kept (K-12).
+    LostKeysKept,
+    /// Gossip of senders that nobody knows is believed (K-13).
+    StrangersBelieved,
+    /// Replicas, and primaries without slots, count as reporters of failures (K-14).
+    ReportsOfAnybody,
+    /// Reports of failures do not expire (K-15).
+    ReportsForever,
+    /// Half of the voters decide (K-16).
+    HalfDecides,
+    /// Voters that failed are none of those whose majority decides (K-17).
+    FailedVotersLeftOut,
+    /// A primary serves as soon as the cluster looks well (K-19).
+    ServesAtOnce,
+    /// The wall clock says how long a node has been silent (K-24).
+    SilenceByWallClock,
+    /// A PONG does not leave while the file is written (K-25).
+    NoPongWhileWriting,
+    /// A MEET that was sent counts as one that came (K-26).
+    MeetNotRepeated,
 }
 
 impl Mistake {
-    /// All of them.
+    /// Those that the simulation of replication finds.
     pub const ALL: [Mistake; 24] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
@@ -85,6 +121,28 @@ impl Mistake {
         Mistake::RoleInsideRun,
         Mistake::RunDropped,
         Mistake::ShortLinkPaused,
+    ];
+
+    /// Those that the simulation of clusters finds.
+    pub const OF_CLUSTERS: [Mistake; 18] = [
+        Mistake::VoteBeforeFile,
+        Mistake::VoteNotReadBack,
+        Mistake::EpochByTimeAlone,
+        Mistake::EpochHeardFromMyself,
+        Mistake::ReboundAtEqualEpoch,
+        Mistake::GreaterIdMovesToo,
+        Mistake::StaleRoleTaken,
+        Mistake::UnclaimedSlotsTold,
+        Mistake::LostKeysKept,
+        Mistake::StrangersBelieved,
+        Mistake::ReportsOfAnybody,
+        Mistake::ReportsForever,
+        Mistake::HalfDecides,
+        Mistake::FailedVotersLeftOut,
+        Mistake::ServesAtOnce,
+        Mistake::SilenceByWallClock,
+        Mistake::NoPongWhileWriting,
+        Mistake::MeetNotRepeated,
     ];
 }
 

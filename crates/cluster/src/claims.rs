@@ -8,6 +8,7 @@ use crate::output::{ClusterOutput, LostSlots, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::send;
 use crate::slots::{HashSlot, SlotSet};
+use sluice_base::mistake::{Mistake, is_made};
 
 /// The slots that a primary's header claims (step 10): nothing is done where they are as known.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
@@ -46,7 +47,7 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
 
 /// Deletes the keys of slots.
 fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
-    if slots.is_empty() {
+    if slots.is_empty() || is_made(Mistake::LostKeysKept) {
         return;
     }
     for slot in slots.iter() {
@@ -104,8 +105,11 @@ fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &S
             m.table.set_claimed(slot);
             continue;
         }
-        let yields =
-            owner.is_none_or(|owner| m.table.is_unclaimed(slot) || m.table.node(owner).config_epoch < epoch);
+        let yields = owner.is_none_or(|owner| {
+            let known = m.table.node(owner).config_epoch;
+            let is_equal = known == epoch && is_made(Mistake::ReboundAtEqualEpoch);
+            m.table.is_unclaimed(slot) || known < epoch || is_equal
+        });
         if !yields {
             continue;
         }

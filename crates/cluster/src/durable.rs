@@ -188,6 +188,11 @@ impl Durable {
         is_slow || self.last_write != LastWrite::Succeeded
     }
 
+    /// Whether a write is under way.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
     /// A RESET: votes that were not sent are not.
     pub(crate) fn forget_votes(&mut self) {
         self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));

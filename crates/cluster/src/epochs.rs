@@ -1,8 +1,9 @@
 //! Epochs (section 5.1): what is heard, what is taken, what this node makes.
 
 use crate::id::ClusterEpoch;
-use crate::machine::{ClusterMachine, log};
+use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::NodeIx;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
@@ -56,7 +57,12 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);
-    if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || other.id <= me.id {
+    if m.rights.sureness != Sureness::Sure {
+        // The own epoch was lost with the own line: that of another is equal by chance alone (N-26).
+        return;
+    }
+    let stays = other.id <= me.id && !is_made(Mistake::GreaterIdMovesToo);
+    if !me.is_primary() || !other.is_primary() || epoch != me.config_epoch || stays {
         return;
     }
     let epoch = advance(m);

@@ -5,12 +5,17 @@ use crate::id::NodeId;
 use crate::machine::{ClusterMachine, log};
 use crate::node::{FailOrigin, FailureReport, Ms, NodeHealth, NodeIx};
 use crate::send;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Suspects a node that has not answered for T (F-1). Called for each node by the cron.
 pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let Some(sent) = node.clocks.ping_sent else { return };
-    let silent = m.time.now.saturating_sub(sent).min(m.time.now.saturating_sub(node.clocks.data_received));
+    let mut silent =
+        m.time.now.saturating_sub(sent).min(m.time.now.saturating_sub(node.clocks.data_received));
+    if is_made(Mistake::SilenceByWallClock) {
+        silent = u64::try_from(m.time.wall_ms - node.clocks.ping_wall_ms).unwrap_or(0);
+    }
     if !node.is_up() || silent <= m.settings.node_timeout_ms {
         return;
     }
@@ -39,7 +44,8 @@ pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
 pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: Opinion) {
     match opinion {
         Opinion::Failing => {
-            if m.table.node(by).is_voter() && report(m, ix, by) {
+            let counts = m.table.node(by).is_voter() || is_made(Mistake::ReportsOfAnybody);
+            if counts && report(m, ix, by) {
                 log!(m, Verbose, "Node {} reported node {} as not reachable.", m.name(by), m.name(ix));
             }
             condemn_if_agreed(m, ix);
@@ -85,9 +91,10 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
 pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;
-    m.table.node_mut(ix).reports.retain(|report| report.at.saturating_add(limit) > now);
-    let reports = &m.table.node(ix).reports;
-    reports.iter().filter(|report| m.table.node(report.by).is_voter()).count() as u32
+    let is_young = |at: u64| at.saturating_add(limit) > now || is_made(Mistake::ReportsForever);
+    m.table.node_mut(ix).reports.retain(|report| is_young(report.at));
+    let counts = |by: NodeIx| m.table.node(by).is_voter() || is_made(Mistake::ReportsOfAnybody);
+    m.table.node(ix).reports.iter().filter(|report| counts(report.by)).count() as u32
 }
 
 /// FAIL, if this node suspects it and a quorum does (F-5).
@@ -136,12 +143,15 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::Up => false,
         NodeHealth::PFail => true,
         NodeHealth::Fail { origin: FailOrigin::LearnedWithNode, .. } if !node.marks.has_spoken => false,
-        NodeHealth::Fail { since, .. } => {
+        NodeHealth::Fail { since, origin } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
+            // Nobody could take over: nothing is waited for (D22). Of a node that is new here the replicas may be
+            // unknown.
+            let has_heir = origin == FailOrigin::LearnedWithNode || !node.replicas.is_empty();
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
                 log!(m, Notice, "Clear FAIL state for node {}: {what} is reachable again.", m.name(ix));
-            } else if is_old {
+            } else if is_old || !has_heir {
                 log!(
                     m,
                     Notice,
@@ -149,7 +159,7 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
                     m.name(ix)
                 );
             }
-            !is_voter || is_old
+            !is_voter || is_old || !has_heir
         }
     };
     if ends {

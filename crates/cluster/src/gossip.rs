@@ -16,8 +16,8 @@ const TAKEN: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 /// How far the wall clock of a sender may be ahead for its pongs to count.
 const AHEAD_MS: i64 = 500;
-/// How much later a FORGET may end, as another node tells it, to be the same one: seconds are rounded up, and
-/// on their way.
+/// How much later a FORGET may end, as another node tells it, to be the same one: other nodes round seconds, and
+/// messages take their time.
 const SAME_FORGET_MS: u64 = 2_000;
 
 /// The entries of a known sender's message.
@@ -33,6 +33,15 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
         match m.table.find(&entry.node) {
             Some(ix) => known(m, sender, ix, &entry),
             None => unknown(m, &entry),
+        }
+    }
+}
+
+/// The entries of a sender that nobody knows, which are believed by mistake alone.
+pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
+    for entry in gossip.entries() {
+        if m.table.find(&entry.node).is_none() {
+            unknown(m, &entry);
         }
     }
 }

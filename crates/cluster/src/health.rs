@@ -3,6 +3,7 @@
 use crate::machine::{ClusterMachine, DownReason, Sureness, log};
 use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Milliseconds that a primary waits after its start (F-21).
 const WRITABLE_DELAY_MS: u64 = 2_000;
@@ -12,14 +13,15 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let now = m.time.now;
     let is_primary = m.table.me().is_primary();
     let first = *m.cluster.first.get_or_insert(now);
-    if is_primary && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
+    let is_patient = is_primary && !is_made(Mistake::ServesAtOnce);
+    if is_patient && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
         m.cluster.is_safe_to_join = false;
         return;
     }
     m.cluster.is_safe_to_join = true;
     let reason = why_down(m);
     let state = if reason.is_none() { ClusterState::Ok } else { ClusterState::Fail };
-    if state == ClusterState::Ok && m.cluster.state == ClusterState::Fail && is_primary {
+    if state == ClusterState::Ok && m.cluster.state == ClusterState::Fail && is_patient {
         let delay = m.settings.node_timeout_ms.clamp(500, 5_000);
         if m.cluster.last_minority.is_some_and(|at| now - at < delay) {
             return;
@@ -32,7 +34,8 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
 fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     let (mut size, mut reachable, mut covered) = (0_u32, 0, 0);
     for (_, node) in m.table.iter() {
-        if node.is_voter() {
+        let is_left_out = node.is_failed() && is_made(Mistake::FailedVotersLeftOut);
+        if node.is_voter() && !is_left_out {
             size += 1;
             reachable += u32::from(node.is_up());
         }
@@ -61,7 +64,7 @@ pub(crate) fn deciding_size(m: &ClusterMachine) -> u32 {
 
 /// Voters that decide, out of `size`.
 pub(crate) fn quorum(size: u32) -> u32 {
-    size / 2 + 1
+    size / 2 + u32::from(!is_made(Mistake::HalfDecides))
 }
 
 fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason>) {

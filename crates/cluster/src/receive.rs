@@ -25,6 +25,7 @@ use crate::wire::{
     PublishedMessage, ReceivedMessage,
 };
 use sluice_base::Bytes;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
@@ -263,7 +264,12 @@ fn talk(
             return meet::is_somebody_else(m, key, ix);
         }
     }
-    let Some(ix) = sender else { return };
+    let Some(ix) = sender else {
+        if is_made(Mistake::StrangersBelieved) {
+            gossip::of_stranger(m, gossip);
+        }
+        return;
+    };
     meet::heard_from(m, ix);
     note_failover_wish(m, ix, header);
     candidate::heard_of_pause(m, ix, header);
@@ -309,6 +315,9 @@ fn greet(
             Some(ix) => meet::met_again(m, ix),
             None => meet::met_by(m, key, header, gossip),
         }
+    }
+    if is_made(Mistake::NoPongWhileWriting) && m.durable.is_writing() {
+        return;
     }
     send::gossip(m, key, MessageType::Pong);
 }

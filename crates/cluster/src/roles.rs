@@ -6,6 +6,7 @@ use crate::machine::{ClusterMachine, log};
 use crate::node::{NodeIx, NodeRole};
 use crate::output::{ClusterOutput, RoleChange, Synchronisation};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Whether the rest of a message counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +115,12 @@ fn demote(
         let winners_epoch = m.table.node(m.table.primary_of(winner)).config_epoch;
         let known = m.table.node(sender).config_epoch.max(winners_epoch);
         let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
-        if known > epoch || is_me {
+        let is_old = known > epoch && !is_made(Mistake::StaleRoleTaken);
+        if is_old && !is_me && m.table.node(sender).slot_count == 0 {
+            // Nothing of it can be lost, and its own epoch may be above its primary's for ever (E-17).
+            return HeaderVerdict::Go;
+        }
+        if is_old || is_me {
             log!(
                 m,
                 Notice,

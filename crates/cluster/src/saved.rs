@@ -17,6 +17,7 @@ use crate::settings::ClusterSettings;
 use crate::slots::{HashSlot, SlotSet};
 use crate::table::{NODES_MAX, NodeTable};
 use sluice_base::Rng;
+use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -98,7 +99,10 @@ pub(crate) fn load(
     me.marks.capabilities = send::CAPABILITIES;
     me.health = NodeHealth::Up;
     me.standing = NodeStanding::Known;
-    let (current, last_vote) = saved.epochs.unwrap_or_default();
+    let (current, mut last_vote) = saved.epochs.unwrap_or_default();
+    if is_made(Mistake::VoteNotReadBack) {
+        last_vote = ClusterEpoch(0);
+    }
     let epochs = Epochs { current: current.max(last_vote), last_vote };
     let mut m = ClusterMachine::new(NodeTable::new(me), epochs, settings, rng);
     m.time = time;

@@ -13,6 +13,7 @@ use crate::wire::{
     MessageFlags, MessageType, NodeFlags, PublishedMessage,
 };
 use sluice_base::Bytes;
+use sluice_base::mistake::{Mistake, is_made};
 use std::sync::Arc;
 
 /// What this version can do (W-3).
@@ -65,7 +66,8 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
 }
 
 /// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots; one whose
-/// primary is not known tells zeros, as the reference does (E-17).
+/// primary is not known any more tells its id for as long as the last durable file has it: with zeros it would
+/// be taken for a primary (E-17). One that never had a primary tells zeros.
 fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
     match &m.durable.told.claim {
         OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),
@@ -74,7 +76,7 @@ fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeI
                 let node = m.table.node(primary);
                 (NodeFlags::REPLICA, node.config_epoch, &node.slots, Some(node.id))
             }
-            None => (NodeFlags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, None),
+            None => (NodeFlags::REPLICA, m.table.me().config_epoch, &SlotSet::EMPTY, *of),
         },
     }
 }
@@ -117,7 +119,12 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
 /// PING on a link out, or MEET if the node has that flag (G-6): starts the clock that belongs to it.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
-        MeetFlag::Wanted => meet(m, ix),
+        MeetFlag::Wanted => {
+            meet(m, ix);
+            if is_made(Mistake::MeetNotRepeated) {
+                m.table.node_mut(ix).meet = MeetFlag::No;
+            }
+        }
         MeetFlag::No => ping(m, ix),
     }
 }

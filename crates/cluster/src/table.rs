@@ -8,6 +8,7 @@
 use crate::id::NodeId;
 use crate::node::{ClusterNode, Ms, NodeIx, NodeRole};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
+use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
 /// Nodes that may be known. MEETs and gossip about more are ignored with a warning.
@@ -183,7 +184,7 @@ impl NodeTable {
     /// The slots of a node but those that it has stopped claiming (E-20).
     pub(crate) fn claimed_slots(&self, ix: NodeIx) -> SlotSet {
         let mut slots = self.node(ix).slots.clone();
-        for slot in self.unclaimed.iter() {
+        for slot in self.unclaimed.iter().filter(|_| !is_made(Mistake::UnclaimedSlotsTold)) {
             slots.remove(slot);
         }
         slots
@@ -322,11 +323,14 @@ impl Blacklist {
         }
     }
 
-    /// The ids, with the seconds that are left of each.
+    /// The ids, with the whole seconds that are left of each. An id in its last second is not told: what is
+    /// told is begun anew by whoever still knows the node, and a part of a second counted as one would go
+    /// around for ever.
     pub(crate) fn iter(&self, now: Ms) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.until
             .iter()
             .filter(move |(_, until)| **until > now)
-            .map(move |(id, until)| (*id, (*until - now).div_ceil(1_000)))
+            .map(move |(id, until)| (*id, (*until - now) / 1_000))
+            .filter(|(_, seconds)| *seconds > 0)
     }
 }

@@ -8,6 +8,7 @@ use crate::node::{LinkOut, NodeIx};
 use crate::send;
 use crate::slots::SlotSet;
 use crate::wire::BusHeader;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// A replica asks for my vote.
 pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) {
@@ -23,7 +24,12 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
     m.epochs.last_vote = epoch;
     m.save();
     let to = m.table.node(candidate).id;
-    m.durable.hold(Withheld::Vote { to, epoch });
+    let vote = Withheld::Vote { to, epoch };
+    if is_made(Mistake::VoteBeforeFile) {
+        send::release(m, vote);
+    } else {
+        m.durable.hold(vote);
+    }
     m.statistics.votes_granted += 1;
     log!(m, Notice, "Failover auth granted to {} for epoch {epoch}", m.name(candidate));
 }
@@ -94,7 +100,10 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
 pub(crate) fn regain(m: &mut ClusterMachine) {
     let VoteRight::EpochUnknown { since, heard } = &m.rights.votes else { return };
     let wait = m.settings.node_timeout_ms.saturating_mul(2).max(2_000);
-    if m.time.now - since <= wait || m.cluster.size == 0 || !have_spoken(m, heard) {
+    if m.time.now - since <= wait || m.cluster.size == 0 {
+        return;
+    }
+    if !have_spoken(m, heard) && !is_made(Mistake::EpochByTimeAlone) {
         return;
     }
     m.epochs.last_vote = m.epochs.current;
@@ -121,5 +130,6 @@ fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
         .iter()
         .filter(known)
         .filter(|id| m.table.find(id).is_some_and(|ix| m.table.node(ix).is_voter()));
-    voters.count() >= (size / 2 + 1).min(size - 1)
+    let mine = usize::from(is_made(Mistake::EpochHeardFromMyself));
+    voters.count() + mine >= (size / 2 + 1).min(size - 1)
 }

@@ -1,9 +1,11 @@
-//! `sluice-sim [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the simulation.
+//! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the simulation of
+//! replication, or with `--cluster` that of clusters.
 //!
 //! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit
 //! status says whether everything held.
 
-use sluice_sim::{Met, SimOptions, run};
+use sluice_sim::{ClusterMet, Met, SimOptions, run, run_cluster};
+use std::fmt::Debug;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -16,30 +18,51 @@ fn main() -> ExitCode {
         println!("{why}");
         return ExitCode::FAILURE;
     }
-    if let Some(seed) = number("--seed") {
-        return match run(seed, SimOptions { is_traced: true, ..SimOptions::default() }) {
-            Ok(met) => {
-                println!("seed {seed}: {met:?}");
-                ExitCode::SUCCESS
-            }
-            Err(why) => {
-                println!("seed {seed}: {why}");
-                ExitCode::FAILURE
-            }
-        };
+    let first = number("--first").unwrap_or(0);
+    let seeds = Seeds { one: number("--seed"), first, count: number("--seeds").unwrap_or(1000) };
+    if words.iter().any(|word| word == "--cluster") {
+        return play(&seeds, "--cluster ", run_cluster, ClusterMet::add);
     }
-    let (first, count) = (number("--first").unwrap_or(0), number("--seeds").unwrap_or(1000));
-    let (mut met, mut failures) = (Met::default(), 0);
-    for seed in first..first.saturating_add(count) {
+    play(&seeds, "", run, Met::add)
+}
+
+/// Which seeds are played.
+struct Seeds {
+    /// This one alone, with a trace.
+    one: Option<u64>,
+    first: u64,
+    count: u64,
+}
+
+/// Plays the seeds of one of the simulations; `flag` is what chooses it.
+fn play<T: Default + Debug>(
+    seeds: &Seeds,
+    flag: &str,
+    run: fn(u64, SimOptions) -> Result<T, String>,
+    add: fn(&mut T, T),
+) -> ExitCode {
+    if let Some(seed) = seeds.one {
+        let played = run(seed, SimOptions { is_traced: true, ..SimOptions::default() });
+        let is_right = played.is_ok();
+        match played {
+            Ok(met) => println!("seed {seed}: {met:?}"),
+            Err(why) => println!("seed {seed}: {why}"),
+        }
+        return ExitCode::from(u8::from(!is_right));
+    }
+    let (mut met, mut failures) = (T::default(), 0);
+    for seed in seeds.first..seeds.first.saturating_add(seeds.count) {
         match run(seed, SimOptions::default()) {
-            Ok(more) => met.add(more),
+            Ok(more) => add(&mut met, more),
             Err(why) => {
                 failures += 1;
-                println!("seed {seed}: {why}\n  again: cargo run --package sluice-sim -- --seed {seed}");
+                println!(
+                    "seed {seed}: {why}\n  again: cargo run --package sluice-sim -- {flag}--seed {seed}"
+                );
             }
         }
     }
-    println!("{count} seeds, {failures} failures; {met:?}");
+    println!("{} seeds, {failures} failures; {met:?}", seeds.count);
     ExitCode::from(u8::from(failures > 0))
 }
 
@@ -47,8 +70,11 @@ fn main() -> ExitCode {
 #[cfg(sluice_mistakes)]
 fn make_mistake(name: &str) -> Result<(), String> {
     use sluice_base::mistake::{Mistake, make};
-    let found = Mistake::ALL.into_iter().find(|mistake| format!("{mistake:?}") == name);
-    make(found.ok_or_else(|| format!("no mistake is called {name}: {:?}", Mistake::ALL))?);
+    let mut all = Mistake::ALL.into_iter().chain(Mistake::OF_CLUSTERS);
+    let found = all.find(|mistake| format!("{mistake:?}") == name);
+    make(found.ok_or_else(|| {
+        format!("no mistake is called {name}: {:?}, {:?}", Mistake::ALL, Mistake::OF_CLUSTERS)
+    })?);
     Ok(())
 }
 

@@ -314,3 +314,16 @@ fn cl_k7_equal_epochs_rebind_nothing() {
     network.inject(2, 1, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
     assert_eq!(owner(&network, 1, HashSlot::new(0).unwrap()), Some(network.id(0)));
 }
+
+#[test]
+fn cl_e17_a_node_without_slots_is_a_replica_whatever_its_epoch() {
+    let mut network = Network::cluster(4, 3);
+    let (first, own) = (network.id(0), network.id(3));
+    // Node 1 has the shard's news ahead of the role's.
+    let m = &mut network.peers[1].cluster.machine;
+    let (primary, ix) = (m.table.find(&first).unwrap(), m.table.find(&own).unwrap());
+    m.table.node_mut(ix).shard = m.table.node(primary).shard;
+    network.command(3, ClusterCommand::Replicate { node: first.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    assert_eq!(network.flags(1, 3), "slave", "its epoch is 4, its primary's 1");
+}

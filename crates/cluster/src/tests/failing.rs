@@ -51,7 +51,10 @@ fn cl_f4_reports_expire() {
 
 #[test]
 fn cl_f8_fail_of_a_voter_ends_after_two_timeouts_and_of_others_at_once() {
-    let mut network = Network::cluster(4, 3);
+    let mut network = Network::cluster(5, 3);
+    let node = network.id(2);
+    network.command(4, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
     let (ip2, ip3) = (network.peers[2].ip, network.peers[3].ip);
     network.kill(2);
     network.kill(3);
@@ -190,4 +193,16 @@ fn cl_f26_a_primary_that_is_cut_off_stops_at_its_deadline_without_a_cron() {
             network.has_logged(0, "Cluster state changed: fail")
         }
     );
+}
+
+#[test]
+fn cl_d22_a_voter_without_replicas_is_no_longer_fail_once_it_answers() {
+    let mut network = Network::cluster(3, 3);
+    let ip = network.peers[2].ip;
+    network.kill(2);
+    network.run(TIMEOUT_MS + 1_500);
+    assert_eq!(network.flags(0, 2), "master,fail");
+    network.revive(2, ip);
+    network.run(1_000);
+    assert_eq!(network.flags(0, 2), "master");
 }

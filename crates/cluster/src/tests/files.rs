@@ -249,3 +249,26 @@ fn cl_n12_the_file_has_a_line_for_each_node_and_the_epochs() {
     assert!(file.contains("myself,master - 0 0 1 connected 0-5461\n"), "{file}");
     assert!(file.contains(",,tls-port=0,shard-id="));
 }
+
+#[test]
+fn cl_n26_a_node_that_is_unsure_of_itself_collides_with_nobody() {
+    let mut network = Network::of(2);
+    network.meet(0, 1);
+    network.run(2_000);
+    let smaller = usize::from(network.id(1) < network.id(0));
+    let (_, file) = network.peers[smaller].written.last().unwrap().clone();
+    let lines = file.lines().map(|line| match line.contains("myself") {
+        true => line.split(' ').take(3).collect::<Vec<_>>().join(" ") + "\n",
+        false => line.to_owned() + "\n",
+    });
+    let damaged: String = lines.collect();
+    let ip = network.peers[smaller].ip;
+    network.kill(smaller);
+    let settings = network.peers[smaller].settings.clone().into();
+    let cluster = Cluster::start(network.now(), settings, 7, Some(damaged.as_bytes()), &[]);
+    network.peers[smaller].cluster = cluster.unwrap();
+    network.revive(smaller, ip);
+    network.run(2_000);
+    // The other has kept epoch 0, and has the greater id.
+    assert_eq!(network.peers[smaller].cluster.machine.table.me().config_epoch, ClusterEpoch(0));
+}

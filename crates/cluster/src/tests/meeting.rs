@@ -190,3 +190,14 @@ fn cl_g19_a_node_that_has_forgotten_me_is_dialled_anew() {
     network.run(1_000);
     assert_eq!(network.flags(1, 0), "master");
 }
+
+#[test]
+fn cl_g21_a_forgotten_node_is_told_for_no_longer_than_it_is_forgotten() {
+    let id = NodeId::parse(&[b'a'; 40]).unwrap();
+    let mut list = crate::table::Blacklist::default();
+    list.add(id, 3, 1_000);
+    let told = |now| list.iter(now).map(|(_, seconds)| seconds).collect::<Vec<_>>();
+    assert_eq!((told(1_000), told(1_001), told(2_500)), (vec![3], vec![2], vec![1]));
+    assert_eq!(told(3_001), Vec::<u64>::new(), "the last second");
+    assert!(list.contains(&id, 3_999) && !list.contains(&id, 4_000));
+}

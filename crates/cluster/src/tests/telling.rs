@@ -358,3 +358,18 @@ fn cl_x2_a_link_whose_other_end_does_not_read_is_closed() {
     assert_eq!(m.info().statistics.buffer_limit_exceeded, 1);
     m.step(now, &ClusterInput::Tick);
 }
+
+#[test]
+fn cl_e17_a_replica_whose_primary_is_forgotten_is_no_primary() {
+    let mut network = Network::cluster(4, 3);
+    let (first, second) = (network.id(0), network.id(1));
+    network.command(3, ClusterCommand::Replicate { node: first.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    network.peers[3].disk = Disk::Stands;
+    network.ask(3, ClusterCommand::Replicate { node: second.as_bytes(), data: HasKeys::No });
+    network.ask(3, ClusterCommand::Forget { node: first.as_bytes() });
+    for _ in 0..10 {
+        network.run(100);
+        assert_eq!(network.flags(2, 3), "slave", "its file says that it follows the forgotten node");
+    }
+}

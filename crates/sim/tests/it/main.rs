@@ -1,6 +1,7 @@
 //! Tests of the simulation, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clusters;
 #[cfg(sluice_mistakes)]
 mod mistakes;
 mod seeds;

@@ -1,0 +1,138 @@
+//! Whether nodes agree (S-27, S-33): views of each other, and files.
+
+use crate::cluster::act::File;
+use crate::cluster::view::{Opinion, Role, SeenNode, View};
+use crate::cluster::world::World;
+use sluice_cluster::{NodeId, SavedRole};
+use std::collections::BTreeMap;
+
+impl World {
+    /// Views of a group's nodes that run.
+    pub(super) fn views_of(&self, group: usize) -> Vec<(usize, View)> {
+        let members = self.members(group).into_iter();
+        members.filter_map(|host| Some((host, self.hosts[host].view()?))).collect()
+    }
+
+    fn groups(&self) -> usize {
+        self.hosts.iter().map(|host| host.group).max().unwrap_or(0) + 1
+    }
+
+    /// Each node knows each other of its group by its own id, with two links (S-33).
+    pub(super) fn have_met(&self) -> Result<(), String> {
+        for group in 0..self.groups() {
+            let views = self.views_of(group);
+            for (host, view) in &views {
+                for (other, of_other) in &views {
+                    let Some(seen) = view.nodes.get(&of_other.me) else {
+                        return Err(format!("node {host} does not know node {other}"));
+                    };
+                    if host != other && !(seen.has_link_out && seen.has_link_in) {
+                        let (out, back) = (seen.has_link_out, seen.has_link_in);
+                        return Err(format!("node {host} has links {out} {back} with node {other}"));
+                    }
+                }
+                if let Some(id) = view.nodes.iter().find(|(_, node)| node.is_handshake).map(|(id, _)| id) {
+                    return Err(format!("node {host} is in handshake with {id}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All nodes of each group hold the same, and their files too (S-27).
+    pub(super) fn agree(&self) -> Result<(), String> {
+        self.have_met()?;
+        for group in 0..self.groups() {
+            let views = self.views_of(group);
+            let own: BTreeMap<NodeId, &SeenNode> =
+                views.iter().map(|(_, view)| (view.me, view.own())).collect();
+            distinct_epochs(&own)?;
+            let covered: u32 =
+                own.values().filter(|node| node.is_voter()).map(|node| u32::from(node.slots.len())).sum();
+            for (host, view) in &views {
+                agrees(*host, view, &own)?;
+                if covered == 16_384 && !view.is_ok && view.stuck.is_empty() {
+                    return Err(format!("node {host} holds the cluster for down"));
+                }
+                self.file_agrees(*host, view)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of a node of ours says what the node holds.
+    fn file_agrees(&self, host: usize, view: &View) -> Result<(), String> {
+        let Some(File::Text(text)) = &self.hosts[host].disk.file else { return Ok(()) };
+        let saved = crate::cluster::file::read(text)?;
+        if self.hosts[host].disk.is_writing() || saved.others.len() + 1 != view.nodes.len() {
+            return Err(format!("the file of node {host} is not written, or has other nodes"));
+        }
+        for node in saved.others.iter().chain([&saved.me]) {
+            let role = match node.role {
+                SavedRole::Primary => Role::Primary,
+                SavedRole::Replica(primary) => Role::Replica(primary),
+                SavedRole::Unknown => Role::Unknown,
+            };
+            let is_same = view.nodes.get(&node.id).is_some_and(|seen| {
+                // The epoch of a replica's line is its primary's, and not read.
+                let is_epoch = !seen.is_voter() || seen.epoch == node.config_epoch.0;
+                seen.role == role && seen.slots == node.slots && is_epoch
+            });
+            if !is_same {
+                return Err(format!("the file of node {host} has another {}", node.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn distinct_epochs(own: &BTreeMap<NodeId, &SeenNode>) -> Result<(), String> {
+    let mut epochs = BTreeMap::new();
+    for (id, node) in own.iter().filter(|(_, node)| node.role == Role::Primary) {
+        if let Some(other) = epochs.insert(node.epoch, id) {
+            return Err(format!("{id} and {other} are both at epoch {}", node.epoch));
+        }
+    }
+    Ok(())
+}
+
+/// A node holds of each other what that one holds of itself.
+fn agrees(host: usize, view: &View, own: &BTreeMap<NodeId, &SeenNode>) -> Result<(), String> {
+    for (id, seen) in &view.nodes {
+        let Some(truth) = own.get(id) else { return Err(format!("node {host} knows {id}, who is nobody")) };
+        let differs = |what: &str, here: String, there: String| {
+            Err(format!("node {host} holds of {id}: {what} {here}; it is {there}"))
+        };
+        if view.stuck.contains(id) {
+            continue;
+        }
+        if seen.role != truth.role {
+            return differs("role", format!("{:?}", seen.role), format!("{:?}", truth.role));
+        }
+        // A replica's own epoch of before is in no file: one without slots that is a primary again begins at 0.
+        let has_epoch = truth.role != Role::Primary || truth.is_voter();
+        if seen.epoch != truth.epoch && has_epoch {
+            return differs("epoch", seen.epoch.to_string(), truth.epoch.to_string());
+        }
+        if seen.slots != truth.slots {
+            return differs("slots", format!("{:?}", seen.slots), format!("{:?}", truth.slots));
+        }
+        if seen.opinion != Opinion::Up || seen.is_nowhere {
+            return differs("health", format!("{:?}", seen.opinion), "alive".to_owned());
+        }
+        if seen.shard != truth.shard {
+            return differs("shard", format!("{:?}", seen.shard), format!("{:?}", truth.shard));
+        }
+        // S-35.
+        if let Role::Replica(primary) = truth.role {
+            let above = primary.and_then(|primary| own.get(&primary));
+            if above.is_none_or(|above| above.role != Role::Primary || above.shard != truth.shard) {
+                return Err(format!(
+                    "S-35: {id} follows {primary:?}, which is {:?}",
+                    above.map(|above| above.role)
+                ));
+            }
+        }
+    }
+    Ok(())
+}

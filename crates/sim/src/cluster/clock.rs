@@ -1,0 +1,31 @@
+//! A host's clocks: one that only goes forward, a little too fast or too slow, and a wall clock that jumps.
+
+use sluice_base::Now;
+
+pub(super) const MS: u64 = 1_000_000;
+/// Wall time at the beginning, µs.
+const EPOCH_US: i64 = 1_700_000_000_000_000;
+
+/// The clocks of a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HostClock {
+    /// How much faster the clock goes than time does, in millionths.
+    pub(super) drift_ppm: i64,
+    /// How far the wall clock is off, ms.
+    pub(super) wall_off_ms: i64,
+}
+
+impl HostClock {
+    /// What the clocks show at a real time.
+    pub(super) fn now(self, real_ns: u64) -> Now {
+        let mono_ns = (i128::from(real_ns) * i128::from(1_000_000 + self.drift_ppm) / 1_000_000) as u64;
+        let unix_us = EPOCH_US + (mono_ns / 1_000) as i64 + self.wall_off_ms * 1_000;
+        Now { mono_ns, unix_us }
+    }
+
+    /// The real time at which the clock shows so many milliseconds.
+    pub(super) fn real_ns(self, mono_ms: u64) -> u64 {
+        let ns = i128::from(mono_ms) * i128::from(MS);
+        (ns * 1_000_000 / i128::from(1_000_000 + self.drift_ppm)) as u64 + MS
+    }
+}

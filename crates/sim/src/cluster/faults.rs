@@ -1,0 +1,337 @@
+//! What goes wrong in a storm, and the storm itself.
+
+use crate::cluster::act::{File, Order};
+use crate::cluster::clock::MS;
+use crate::cluster::file::{self, Damage};
+use crate::cluster::queue::Event;
+use crate::cluster::view::{Opinion, Role};
+use crate::cluster::world::World;
+use sluice_cluster::wire;
+use std::net::Ipv4Addr;
+
+/// One kind of fault.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Crash,
+    Cut,
+    Kill,
+    Freeze,
+    Disk,
+    Wall,
+    Operator,
+    Garbage,
+    File,
+    Address,
+}
+
+impl World {
+    /// Everything goes wrong; then nothing, and all must come to agree.
+    pub(super) fn storm(&mut self) -> Result<(), String> {
+        self.looks.writes = true;
+        self.is_stormy = true;
+        self.net.delays = self.plan.delays;
+        self.queue.push(self.now_ns, Event::Fault);
+        self.run(self.plan.storm_ms)?;
+        self.heal()?;
+        self.repair()?;
+        self.wait_until("S-27", 20 * self.plan.timeout_ms, World::agree)?;
+        self.no_stray_keys()?;
+        self.met.agreed += 1;
+        self.stays_bounded()?;
+        self.drill()
+    }
+
+    /// Delays and clocks alone: nobody is suspected.
+    pub(super) fn calm(&mut self) -> Result<(), String> {
+        self.queue.push(self.now_ns, Event::Fault);
+        self.run(self.plan.storm_ms)?;
+        self.met.calms += 1;
+        self.plan.rates = Default::default();
+        self.wait_until("S-27", 20 * self.plan.timeout_ms, World::agree)
+    }
+
+    /// Nothing goes wrong from now on, and every node runs.
+    pub(super) fn heal(&mut self) -> Result<(), String> {
+        self.trace(|| "nothing goes wrong any more".to_owned());
+        self.is_stormy = false;
+        self.plan.rates = Default::default();
+        self.net.mend(|_, _| true, self.now_ns, &mut self.queue);
+        self.net.delays.late_one_in = 0;
+        self.net.delays.slow_one_in = 0;
+        self.plan.disk_ms = self.plan.disk_ms.min(self.plan.timeout_ms / 4);
+        for number in 0..self.hosts.len() {
+            let host = &mut self.hosts[number];
+            host.disk.is_full = false;
+            host.frozen_ns = host.frozen_ns.min(self.now_ns);
+            // Slow connections end.
+            for (conn, _) in self.net.of_host(number) {
+                self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));
+            }
+            self.start(number)?;
+        }
+        Ok(())
+    }
+
+    /// One fault, and the next one's time.
+    pub(super) fn fault(&mut self) -> Result<(), String> {
+        let rates = self.plan.rates;
+        let all = [
+            (Fault::Crash, rates.crash),
+            (Fault::Cut, rates.cut),
+            (Fault::Kill, rates.kill),
+            (Fault::Freeze, rates.freeze),
+            (Fault::Disk, rates.disk),
+            (Fault::Wall, rates.wall),
+            (Fault::Operator, rates.operator),
+            (Fault::Garbage, rates.garbage),
+            (Fault::File, rates.file),
+            (Fault::Address, rates.address),
+        ];
+        let sum: u64 = all.iter().map(|(_, weight)| weight).sum();
+        if sum == 0 {
+            return Ok(());
+        }
+        let mut drawn = self.rng.below(sum);
+        for (fault, weight) in all {
+            if drawn < weight {
+                self.strike(fault)?;
+                break;
+            }
+            drawn -= weight;
+        }
+        let pause_ms = 50 + self.rng.below(self.plan.timeout_ms / 2);
+        self.queue.push(self.now_ns + pause_ms * MS, Event::Fault);
+        Ok(())
+    }
+
+    fn strike(&mut self, fault: Fault) -> Result<(), String> {
+        let host = self.rng.below(self.hosts.len() as u64) as usize;
+        self.trace(|| format!("{fault:?}, perhaps of node {host}"));
+        match fault {
+            Fault::Crash => self.fall(host),
+            Fault::Cut => {
+                self.cut_somebody(host);
+                Ok(())
+            }
+            Fault::Kill => {
+                if let Some(conn) = self.net.any(&mut self.rng) {
+                    self.met.kills += 1;
+                    self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));
+                }
+                Ok(())
+            }
+            Fault::Freeze => {
+                self.met.freezes += 1;
+                self.hosts[host].frozen_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
+                Ok(())
+            }
+            Fault::Disk => {
+                let until_ns = self.now_ns + self.rng.below(4 * self.plan.timeout_ms) * MS;
+                self.hosts[host].disk.is_full = true;
+                self.queue.push(until_ns, Event::DiskHeals(host));
+                Ok(())
+            }
+            Fault::Wall => {
+                if self.hosts[host].is_ours() {
+                    self.met.wall_jumps += 1;
+                    let hours = 3_600_000 * self.rng.below(5) as i64 - 7_200_000;
+                    self.hosts[host].clock.wall_off_ms = hours + self.rng.below(3_000) as i64;
+                }
+                Ok(())
+            }
+            Fault::Operator => self.operate(host),
+            Fault::Garbage => self.send_garbage(host),
+            Fault::File => self.lose_file(host),
+            Fault::Address => {
+                self.met.moves += 1;
+                self.fall(host)?;
+                self.move_away(host);
+                Ok(())
+            }
+        }
+    }
+
+    /// A process ends, and starts again after a while.
+    fn fall(&mut self, host: usize) -> Result<(), String> {
+        let is_loud = self.rng.below(2) == 0;
+        self.crash(host, is_loud);
+        let after_ms = match self.rng.below(3) {
+            0 => self.rng.below(200),
+            _ => self.rng.below(5 * self.plan.timeout_ms),
+        };
+        self.queue.push(self.now_ns + after_ms * MS, Event::Start(host));
+        Ok(())
+    }
+
+    /// The host has an address that nobody had.
+    pub(super) fn move_away(&mut self, host: usize) {
+        let [a, b, c, d] = self.hosts[host].ip.octets();
+        self.hosts[host].ip = Ipv4Addr::new(a, b + 1, c, d);
+    }
+
+    /// A host from some or all others, in one direction or both.
+    fn cut_somebody(&mut self, host: usize) {
+        self.met.cuts += 1;
+        let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
+        if self.rng.below(3) == 0 {
+            for other in (0..self.hosts.len()).filter(|other| *other != host) {
+                self.net.cut(host, other);
+                self.net.cut(other, host);
+            }
+            return self.queue.push(until_ns, Event::Mend(host, None));
+        }
+        let other = self.rng.below(self.hosts.len() as u64) as usize;
+        let both = self.rng.below(2) == 0;
+        self.net.cut(host, other);
+        self.queue.push(until_ns, Event::Mend(host, Some(other)));
+        if both {
+            self.net.cut(other, host);
+            self.queue.push(until_ns, Event::Mend(other, Some(host)));
+        }
+    }
+
+    /// A crash after which a part of the file is not there.
+    fn lose_file(&mut self, number: usize) -> Result<(), String> {
+        if !self.is_alive(number) {
+            return Ok(());
+        }
+        let view = self.hosts[number].view();
+        self.fall(number)?;
+        let damages = [Damage::Lost, Damage::Epochs, Damage::OwnLine];
+        let damage = damages[self.rng.below(3) as usize];
+        self.spoil(number, damage);
+        if damage == Damage::OwnLine {
+            self.hosts[number].was = self.hosts[number].was.take().or(view);
+        }
+        Ok(())
+    }
+
+    /// Takes something out of the file of a node that does not run. The reference cannot read a damaged one.
+    pub(super) fn spoil(&mut self, number: usize, damage: Damage) {
+        let host = &mut self.hosts[number];
+        host.disk.file = match (&host.disk.file, damage) {
+            (_, Damage::Lost) => {
+                host.keys = sluice_cluster::SlotSet::EMPTY;
+                None
+            }
+            (Some(File::Text(text)), _) => Some(File::Text(file::damage(text, damage).into())),
+            (kept, _) => kept.clone(),
+        };
+        self.met.damaged_files += 1;
+    }
+
+    /// A stranger says what is no message, or a message in which a bit is wrong: nothing changes by what
+    /// cannot be read (S-40).
+    fn send_garbage(&mut self, number: usize) -> Result<(), String> {
+        let Some(before) = self.hosts[number].view().filter(|_| self.hosts[number].is_ours()) else {
+            return Ok(());
+        };
+        let mut bytes = b"RCmb\0\0\x0a\x00\0\x01\x18\xeb\0\0\0\0".to_vec();
+        bytes.extend((0..2_544).map(|_| if self.rng.below(4) == 0 { self.rng.below(256) as u8 } else { 0 }));
+        let flips = self.rng.below(4);
+        for _ in 0..flips {
+            let at = self.rng.below(64) as usize;
+            bytes[at] ^= 1 << self.rng.below(8);
+        }
+        if wire::parse(&bytes).is_ok() {
+            return Ok(());
+        }
+        self.met.garbage += 1;
+        let now = self.hosts[number].clock.now(self.now_ns);
+        let host = &mut self.hosts[number];
+        let Some(link) = host.accept(now, Ipv4Addr::new(192, 0, 2, 1)) else { return Ok(()) };
+        let cut = self.rng.below(bytes.len() as u64) as usize;
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            self.step(number, |host, now| host.received(now, link, part))?;
+        }
+        self.step(number, |host, now| host.closed(now, link))?;
+        let Some(after) = self.hosts[number].view() else { return Ok(()) };
+        let same = before.current_epoch == after.current_epoch
+            && before.nodes.len() == after.nodes.len()
+            && before.nodes.iter().all(|(id, node)| {
+                after.nodes.get(id).is_some_and(|other| {
+                    (node.role, node.epoch, node.opinion) == (other.role, other.epoch, other.opinion)
+                        && node.slots == other.slots
+                })
+            });
+        if same { Ok(()) } else { Err(format!("S-40: garbage has changed node {number}")) }
+    }
+
+    /// After all have agreed: a node dies for all (S-31), somebody takes over, and the node comes back.
+    fn drill(&mut self) -> Result<(), String> {
+        let victim = self.rng.below(self.hosts.len() as u64) as usize;
+        let Some(view) = self.hosts[victim].view() else { return Ok(()) };
+        let id = view.me;
+        let voters = view.voters().count();
+        if view.own().is_voter() && voters - 1 < voters / 2 + 1 {
+            return Ok(());
+        }
+        let timeout = self.plan.timeout_ms;
+        let has_heir = (0..self.hosts.len()).any(|host| {
+            !self.hosts[host].is_ours()
+                && self.hosts[host].view().is_some_and(|view| view.own().role == Role::Replica(Some(id)))
+        });
+        self.trace(|| format!("drill: node {victim} dies"));
+        self.crash(victim, false);
+        let fails = |world: &World| {
+            let mut views = world.views_of(0).into_iter();
+            match views
+                .find(|(_, view)| view.nodes.get(&id).is_none_or(|node| node.opinion != Opinion::Failed))
+            {
+                Some((host, _)) => Err(format!("node {host} does not hold {id} for FAIL")),
+                None => Ok(()),
+            }
+        };
+        // PFAIL of the last one, the word of the others on its way, FAIL to all.
+        self.wait_until("S-31", 4 * timeout + 2_000, fails)?;
+        if view.own().is_voter() && has_heir {
+            let slots = view.own().slots.clone();
+            let is_taken = |world: &World| {
+                let views = world.views_of(0);
+                let served = views
+                    .iter()
+                    .any(|(_, view)| view.own().slots == slots && view.own().role == Role::Primary);
+                if served { Ok(()) } else { Err(format!("nobody has the slots of {id}")) }
+            };
+            self.wait_until("S-28", 24 * timeout, is_taken)?;
+        }
+        self.start(victim)?;
+        self.wait_until("S-31, S-27 of a node that is back", 20 * timeout, World::agree)?;
+        self.met.drills += 1;
+        Ok(())
+    }
+
+    /// S-38: a node at rest sends no more pings than its nodes and its interval need.
+    fn stays_bounded(&mut self) -> Result<(), String> {
+        let window_ms = 4 * self.plan.timeout_ms;
+        self.hosts.iter_mut().for_each(|host| host.sent = [0; 11]);
+        self.run(window_ms)?;
+        let interval_ms = if self.plan.ping_interval_ms > 0 {
+            self.plan.ping_interval_ms
+        } else {
+            self.plan.timeout_ms / 2
+        };
+        let known = self.hosts.len() as u64;
+        for (number, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ours()) {
+            let most = known * (window_ms / interval_ms + 2) + window_ms / 1_000 + 2;
+            let [pings, pongs, meets, ..] = host.sent;
+            if pings > most || pongs > most + 2 * known || meets > 0 {
+                return Err(format!(
+                    "S-38: node {number} sends {:?} in {window_ms} ms, at most {most}",
+                    host.sent
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another answer than the one wanted is a fault of the simulation.
+    pub(super) fn order_all(&mut self, order: &Order, but: usize) -> Result<(), String> {
+        for host in 0..self.hosts.len() {
+            if host != but && self.is_alive(host) {
+                self.order(host, order)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! `nodes.conf` as a text that a node of ours reads back, whole or damaged.
+
+use sluice_cluster::{BusTransport, HashSlot, SavedCluster, SlotSet, conf};
+
+/// What of a file cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// The file is not there.
+    Lost,
+    /// The line `vars` (N-27).
+    Epochs,
+    /// The own line, but for id and flags (N-26).
+    OwnLine,
+}
+
+/// The text without what the damage takes.
+pub(super) fn damage(text: &[u8], damage: Damage) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let lines = text.lines().filter_map(|line| match damage {
+        Damage::Lost => None,
+        Damage::Epochs if line.starts_with("vars") => None,
+        Damage::OwnLine if line.contains("myself") => {
+            let words: Vec<&str> = line.split(' ').take(3).collect();
+            Some(words.join(" "))
+        }
+        Damage::Epochs | Damage::OwnLine => Some(line.to_owned()),
+    });
+    lines.map(|line| line + "\n").collect::<String>().into_bytes()
+}
+
+/// What the text says.
+pub(super) fn read(text: &[u8]) -> Result<SavedCluster, String> {
+    let read = conf::read(text, BusTransport::Tcp);
+    read.map(|file| file.saved).map_err(|why| format!("{why}: {}", text.escape_ascii()))
+}
+
+/// The slots of a line.
+pub(super) fn slots(words: &[&str]) -> SlotSet {
+    let mut slots = SlotSet::EMPTY;
+    for word in words.iter().filter(|word| !word.starts_with('[')) {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        if let (Ok(first), Ok(last)) = (first.parse::<u16>(), last.parse::<u16>()) {
+            (first..=last).filter_map(HashSlot::new).for_each(|slot| {
+                slots.insert(slot);
+            });
+        }
+    }
+    slots
+}

@@ -1,0 +1,267 @@
+//! A host: a node of either model with its disk, its clocks and its address.
+
+use crate::cluster::act::{Act, File, Link, Order};
+use crate::cluster::clock::HostClock;
+use crate::cluster::disk::HostDisk;
+use crate::cluster::net::ConnId;
+use crate::cluster::stock::{Stock, StockSettings};
+use crate::cluster::view::View;
+use sluice_base::Now;
+use sluice_cluster::{
+    Cluster, ClusterAnswer, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, DialMoment,
+    Generation, HasKeys, HashSlot, NodeId, ResetKind, RoleChange, SlotMap, SlotSet, Ticket,
+};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// The model that a host runs, with its directives.
+#[derive(Clone, Debug)]
+pub(super) enum Model {
+    Ours(Box<ClusterSettings>),
+    Stock(StockSettings),
+}
+
+/// A process.
+pub(super) enum Machine {
+    Ours(Box<Cluster>),
+    Stock(Box<Stock>),
+}
+
+/// What a node said of itself in a durable file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OwnWord {
+    pub(super) id: NodeId,
+    pub(super) replica_of: Option<NodeId>,
+    pub(super) is_replica: bool,
+    pub(super) epoch: u64,
+    pub(super) slots: SlotSet,
+}
+
+/// See the module.
+pub(super) struct Host {
+    pub(super) model: Model,
+    pub(super) machine: Option<Machine>,
+    pub(super) disk: HostDisk,
+    pub(super) clock: HostClock,
+    pub(super) ip: Ipv4Addr,
+    pub(super) boot: u64,
+    pub(super) started_ns: u64,
+    /// The process stands still until then.
+    pub(super) frozen_ns: u64,
+    /// Which cluster it belongs to.
+    pub(super) group: usize,
+    pub(super) links: BTreeMap<Link, (ConnId, usize)>,
+    pub(super) keys: SlotSet,
+    pub(super) map: Option<Arc<SlotMap>>,
+    /// A pause has been asked for and not lifted, since then.
+    pub(super) paused_ns: Option<u64>,
+    /// All that it may tell of itself (S-23), and the epochs of its files.
+    pub(super) words: Vec<OwnWord>,
+    pub(super) durable_epoch: u64,
+    pub(super) durable_vote: u64,
+    pub(super) heard_epoch: u64,
+    /// The wake-up that was asked for last, ms of its clock.
+    pub(super) wakes_ms: Option<u64>,
+    /// The own line of its file was damaged: what it was.
+    pub(super) was: Option<View>,
+    /// Messages sent, by type, since a scene began to count.
+    pub(super) sent: [u64; 11],
+}
+
+impl Host {
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self.model, Model::Ours(_))
+    }
+
+    /// Starts the process from the file.
+    pub(super) fn start(&mut self, now: Now, seed: u64) -> Result<(), String> {
+        let local = [IpAddr::V4(self.ip)];
+        self.machine = Some(match (&self.model, &self.disk.file) {
+            (Model::Ours(settings), Some(File::Text(text))) => {
+                let settings = Arc::new((**settings).clone());
+                let cluster = Cluster::start(now, settings, seed, Some(text), &local);
+                Machine::Ours(Box::new(cluster.map_err(|why| format!("{why}: {}", text.escape_ascii()))?))
+            }
+            (Model::Ours(settings), _) => {
+                Machine::Ours(Box::new(Cluster::new(now, Arc::new((**settings).clone()), seed)))
+            }
+            (Model::Stock(settings), Some(File::Stock(file))) => {
+                Machine::Stock(Box::new(Stock::load(wall_ms(now), settings.clone(), seed, file)))
+            }
+            (Model::Stock(settings), _) => {
+                Machine::Stock(Box::new(Stock::new(wall_ms(now), settings.clone(), seed)))
+            }
+        });
+        if let Some(Machine::Ours(cluster)) = &mut self.machine {
+            cluster.step(now, &ClusterInput::KeysIn(&self.keys));
+        }
+        Ok(())
+    }
+
+    pub(super) fn id(&self) -> Option<NodeId> {
+        match self.machine.as_ref()? {
+            Machine::Ours(cluster) => Some(cluster.id()),
+            Machine::Stock(stock) => Some(stock.id()),
+        }
+    }
+
+    pub(super) fn view(&self) -> Option<View> {
+        match self.machine.as_ref()? {
+            Machine::Ours(cluster) => Some(View::ours(cluster, self.map.as_deref())),
+            Machine::Stock(stock) => Some(View::stock(stock)),
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Now) {
+        match &mut self.machine {
+            Some(Machine::Ours(cluster)) => cluster.step(now, &ClusterInput::Tick),
+            Some(Machine::Stock(stock)) => stock.tick(wall_ms(now)),
+            None => {}
+        }
+    }
+
+    pub(super) fn accept(&mut self, now: Now, peer: Ipv4Addr) -> Option<Link> {
+        match self.machine.as_mut()? {
+            Machine::Ours(cluster) => {
+                cluster.accept(now, IpAddr::V4(peer), IpAddr::V4(self.ip)).map(Link::Ours)
+            }
+            Machine::Stock(stock) => Some(stock.accept(wall_ms(now), peer.to_string(), self.ip.to_string())),
+        }
+    }
+
+    pub(super) fn connected(&mut self, now: Now, link: Link) {
+        match (&mut self.machine, link) {
+            (Some(Machine::Ours(cluster)), Link::Ours(link)) => {
+                cluster.step(now, &ClusterInput::Connected { link });
+            }
+            (Some(Machine::Stock(stock)), Link::Stock(link)) => stock.connected(wall_ms(now), link),
+            _ => {}
+        }
+    }
+
+    pub(super) fn received(&mut self, now: Now, link: Link, bytes: &[u8]) {
+        match (&mut self.machine, link) {
+            (Some(Machine::Ours(cluster)), Link::Ours(link)) => {
+                cluster.step(now, &ClusterInput::ReceivedMessage { link, bytes });
+            }
+            (Some(Machine::Stock(stock)), Link::Stock(link)) => stock.received(wall_ms(now), link, bytes),
+            _ => {}
+        }
+    }
+
+    pub(super) fn closed(&mut self, now: Now, link: Link) {
+        match (&mut self.machine, link) {
+            (Some(Machine::Ours(cluster)), Link::Ours(link)) => {
+                cluster.step(now, &ClusterInput::Closed { link });
+            }
+            (Some(Machine::Stock(stock)), Link::Stock(link)) => stock.closed(wall_ms(now), link),
+            _ => {}
+        }
+    }
+
+    pub(super) fn dial_failed(&mut self, now: Now, link: Link, at_once: bool) {
+        match (&mut self.machine, link) {
+            (Some(Machine::Ours(cluster)), Link::Ours(link)) => {
+                let moment = if at_once { DialMoment::AtOnce } else { DialMoment::Later };
+                cluster.step(now, &ClusterInput::DialFailed { link, moment });
+            }
+            (Some(Machine::Stock(stock)), Link::Stock(link)) => {
+                stock.dial_failed(wall_ms(now), link, at_once);
+            }
+            _ => {}
+        }
+    }
+
+    /// An input for a node of ours alone.
+    pub(super) fn input(&mut self, now: Now, input: &ClusterInput<'_>) {
+        if let Some(Machine::Ours(cluster)) = &mut self.machine {
+            cluster.step(now, input);
+        }
+    }
+
+    pub(super) fn order(&mut self, now: Now, ticket: u64, order: &Order) {
+        let data = if self.keys.is_empty() { HasKeys::No } else { HasKeys::Yes };
+        match &mut self.machine {
+            Some(Machine::Ours(cluster)) => order_ours(cluster, now, ticket, order, data),
+            Some(Machine::Stock(stock)) => stock.order(wall_ms(now), ticket, order),
+            None => {}
+        }
+    }
+
+    /// The next deadline of the machine, ms of its clock.
+    pub(super) fn deadline_ms(&self) -> Option<u64> {
+        match &self.machine {
+            Some(Machine::Ours(cluster)) => cluster.deadline(),
+            _ => None,
+        }
+    }
+
+    /// What the machine wants done.
+    pub(super) fn take_acts(&mut self) -> Vec<Act> {
+        match &mut self.machine {
+            Some(Machine::Ours(cluster)) => {
+                std::iter::from_fn(|| cluster.next_output()).filter_map(act).collect()
+            }
+            Some(Machine::Stock(stock)) => stock.take_acts(),
+            None => Vec::new(),
+        }
+    }
+}
+
+fn wall_ms(now: Now) -> u64 {
+    now.unix_ms() as u64
+}
+
+fn order_ours(cluster: &mut Cluster, now: Now, ticket: u64, order: &Order, data: HasKeys) {
+    let list: Vec<HashSlot> = match order {
+        Order::AddSlots(slots) | Order::DelSlots(slots) => slots.iter().collect(),
+        _ => Vec::new(),
+    };
+    let command = match order {
+        Order::Meet(ip) => ClusterCommand::Meet { ip, port: 6_379, bus_port: None },
+        Order::Forget(id) => ClusterCommand::Forget { node: id.as_bytes() },
+        Order::Replicate(id) => ClusterCommand::Replicate { node: id.as_bytes(), data },
+        Order::ResetSoft => ClusterCommand::Reset { kind: ResetKind::Soft, data },
+        Order::ResetHard => ClusterCommand::Reset { kind: ResetKind::Hard, data },
+        Order::AddSlots(_) => ClusterCommand::AddSlots { slots: &list },
+        Order::DelSlots(_) => ClusterCommand::DelSlots { slots: &list },
+        Order::Bump => ClusterCommand::BumpEpoch,
+        Order::SetEpoch(epoch) => ClusterCommand::SetConfigEpoch { epoch: *epoch },
+        Order::Failover(_) => return,
+    };
+    cluster.step(now, &ClusterInput::Command { ticket: Ticket(ticket), client: "sim", command });
+}
+
+/// What an output asks for; nothing for those that change no node of the simulation.
+fn act(output: ClusterOutput) -> Option<Act> {
+    Some(match output {
+        ClusterOutput::Dial { link, ip, .. } => Act::Dial { link: Link::Ours(link), ip: ip.to_string() },
+        ClusterOutput::Close { link } => Act::Close { link: Link::Ours(link) },
+        ClusterOutput::Send { link, message, .. } => Act::Send { link: Link::Ours(link), message },
+        ClusterOutput::Persist { generation: Generation(generation), file } => {
+            Act::Persist { generation, file: File::Text(file) }
+        }
+        ClusterOutput::Resolve { node, host } => Act::Resolve { node, host },
+        ClusterOutput::Reply { to: Ticket(ticket), answer } => {
+            let text = match answer {
+                ClusterAnswer::Ok => Ok("OK".to_owned()),
+                ClusterAnswer::Integer(number) => Ok(number.to_string()),
+                ClusterAnswer::Status(text) => Ok(text),
+                ClusterAnswer::Error(text) => Err(text),
+            };
+            Act::Answer { ticket, text }
+        }
+        ClusterOutput::EmptySlots { slots, .. } => Act::Empty(slots),
+        ClusterOutput::Role(RoleChange::ReplicaOf { .. } | RoleChange::DropData) => Act::DropKeys,
+        ClusterOutput::PauseWrites { .. } => Act::Pause,
+        ClusterOutput::Unpause => Act::Unpause,
+        ClusterOutput::Slots(map) => Act::Map(map),
+        ClusterOutput::Log(_, text) => Act::Log(text),
+        ClusterOutput::End(_) => Act::End,
+        ClusterOutput::Role(RoleChange::Primary)
+        | ClusterOutput::ChannelsGone(_)
+        | ClusterOutput::AskKeys
+        | ClusterOutput::Deliver { .. } => return None,
+    })
+}

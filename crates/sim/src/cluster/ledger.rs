@@ -1,0 +1,205 @@
+//! What was said to whom: asked of each message that a node of ours sends.
+
+use crate::cluster::host::{Host, OwnWord};
+use crate::cluster::net::HostId;
+use crate::cluster::view::View;
+use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
+use sluice_cluster::{NodeId, SlotSet};
+use std::collections::BTreeMap;
+
+/// See the module. Times are ns of the simulation.
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// Whose id each one is, or was.
+    pub(super) ids: BTreeMap<NodeId, HostId>,
+    /// To whom a voter gave its vote in an epoch (S-21).
+    votes: BTreeMap<(NodeId, u64), NodeId>,
+    /// Who won an epoch of a group (S-20).
+    winners: BTreeMap<(usize, u64), NodeId>,
+    /// When bytes of one host came to another last: by receiver and sender.
+    pub(super) heard: BTreeMap<(HostId, HostId), u64>,
+    /// When a node was last reported to a host: by host, reporter and subject.
+    reports: BTreeMap<(HostId, NodeId, NodeId), u64>,
+    /// The last claim of a primary that came to a host: by host and primary.
+    claims: BTreeMap<(HostId, NodeId), (u64, SlotSet)>,
+    /// Voters that a host knew when gossip about a failure came last.
+    sizes: BTreeMap<HostId, usize>,
+    pub(super) votes_given: u64,
+    pub(super) fails_told: u64,
+    pub(super) updates_told: u64,
+}
+
+impl Ledger {
+    /// A node has won an election by votes.
+    pub(super) fn won(
+        &mut self,
+        group: usize,
+        epoch: u64,
+        id: NodeId,
+        by_defect: bool,
+    ) -> Result<(), String> {
+        if by_defect {
+            return Ok(());
+        }
+        match self.winners.insert((group, epoch), id) {
+            Some(other) if other != id => Err(format!("S-20: {other} and {id} have both won epoch {epoch}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A host's process has ended: what came to it is forgotten.
+    pub(super) fn ended(&mut self, host: HostId) {
+        self.reports.retain(|(to, _, _), _| *to != host);
+        self.claims.retain(|(to, _), _| *to != host);
+    }
+
+    /// A whole message is about to be handed to a host.
+    pub(super) fn comes(&mut self, to: (HostId, &mut Host), from: HostId, message: &[u8], now_ns: u64) {
+        let (number, host) = to;
+        self.heard.insert((number, from), now_ns);
+        let Ok(BusMessage::Full(header, body)) = wire::parse(message) else { return };
+        let mut epoch = header.current_epoch.0.max(header.config_epoch.0);
+        if let MessageBody::Update { config_epoch, .. } = body {
+            epoch = epoch.max(config_epoch.0);
+        }
+        host.heard_epoch = host.heard_epoch.max(epoch);
+        if header.replica_of.is_none() {
+            let claim = (header.config_epoch.0, SlotSet::from_bitmap(header.slots));
+            self.claims.insert((number, header.sender), claim);
+        }
+        if let MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) = body {
+            let is_failing = |flags: NodeFlags| flags.0 & (NodeFlags::PFAIL.0 | NodeFlags::FAIL.0) != 0;
+            let mut failing = gossip.entries().filter(|entry| is_failing(entry.flags)).peekable();
+            if let Some(view) = failing.peek().and_then(|_| host.view()).filter(|_| host.is_ours()) {
+                self.sizes.insert(number, view.voters().count());
+            }
+            for entry in failing {
+                self.reports.insert((number, header.sender, entry.node), now_ns);
+            }
+        }
+    }
+
+    /// A node of ours sends a message. Errors: what it must not say.
+    pub(super) fn goes(
+        &mut self,
+        from: (HostId, &Host),
+        to: Option<NodeId>,
+        message: &[u8],
+        (now_ns, timeout_ms): (u64, u64),
+    ) -> Result<(), String> {
+        let (number, host) = from;
+        let (header, body) = match wire::parse(message) {
+            Ok(BusMessage::Full(header, body)) => (header, body),
+            Ok(BusMessage::Light(_)) => return Ok(()),
+            Err(why) => return Err(format!("S-40: a message that cannot be read: {why:?}")),
+        };
+        self.is_durable(host, &header)?;
+        match body {
+            MessageBody::AuthAck => self.vote(host, to, &header),
+            MessageBody::Fail(about) => {
+                self.fails_told += 1;
+                self.has_quorum(number, host, about, (now_ns, timeout_ms))
+            }
+            MessageBody::Update { config_epoch, node, slots } => {
+                self.updates_told += 1;
+                let slots = SlotSet::from_bitmap(slots);
+                match self.claims.get(&(number, node)) {
+                    Some((epoch, claimed)) if *epoch == config_epoch.0 => {
+                        let more = crate::cluster::sets::minus(&slots, claimed);
+                        if more.is_empty() {
+                            return Ok(());
+                        }
+                        Err(format!("E-20: an UPDATE about {node} has {more:?}, which it does not claim"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// S-23: what is told was durable first.
+    fn is_durable(&self, host: &Host, header: &BusHeader<'_>) -> Result<(), String> {
+        let is_replica = header.flags.contains(NodeFlags::REPLICA);
+        let is_said = |word: &OwnWord| {
+            word.id == header.sender
+                && word.is_replica == is_replica
+                && if is_replica {
+                    header.replica_of.is_none() || word.replica_of == header.replica_of
+                } else {
+                    word.epoch == header.config_epoch.0 && word.slots.bitmap() == header.slots
+                }
+        };
+        if !host.words.iter().rev().any(is_said) {
+            let slots = SlotSet::from_bitmap(header.slots);
+            return Err(format!(
+                "S-23: {} tells that it is {:?} of {:?} at epoch {} with {slots:?}, and no file of it says so",
+                header.sender, header.flags, header.replica_of, header.config_epoch
+            ));
+        }
+        let known = host.durable_epoch.max(host.heard_epoch);
+        if header.current_epoch.0 > known {
+            return Err(format!(
+                "S-23: {} tells of epoch {}, which nobody has told it and no file says (at most {known})",
+                header.sender, header.current_epoch
+            ));
+        }
+        Ok(())
+    }
+
+    /// S-21, and S-23 for votes.
+    fn vote(&mut self, host: &Host, to: Option<NodeId>, header: &BusHeader<'_>) -> Result<(), String> {
+        self.votes_given += 1;
+        let (voter, epoch) = (header.sender, header.current_epoch.0);
+        if host.durable_vote < epoch {
+            return Err(format!(
+                "S-23: {voter} votes in epoch {epoch}; its file has voted in {}",
+                host.durable_vote
+            ));
+        }
+        let Some(to) = to else { return Ok(()) };
+        match self.votes.insert((voter, epoch), to) {
+            Some(other) if other != to => {
+                Err(format!("S-21: {voter} votes for {to} in epoch {epoch}, and has voted for {other}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// F-4, F-5: FAIL is told when a quorum of voters has reported the node within 2T and a second, or when
+    /// another node answered at its address.
+    fn has_quorum(
+        &self,
+        number: HostId,
+        host: &Host,
+        about: NodeId,
+        (now_ns, timeout_ms): (u64, u64),
+    ) -> Result<(), String> {
+        let Some(view) = host.view() else { return Ok(()) };
+        let Some(subject) = view.nodes.get(&about) else { return Ok(()) };
+        if subject.is_nowhere {
+            return Ok(());
+        }
+        // A clock that is a hundredth off, and the moment between coming and being handled.
+        let limit_ns = (2 * timeout_ms + 1_000) * 1_020_000 + 1_000_000;
+        let is_fresh = |voter: &NodeId| {
+            let at = self.reports.get(&(number, *voter, about));
+            at.is_some_and(|at| now_ns - at <= limit_ns)
+        };
+        let votes = view.voters().filter(|voter| **voter != view.me && is_fresh(voter)).count()
+            + usize::from(view.own().is_voter());
+        // The size is that of the end of the step before (F-20).
+        let size = view.voters().count();
+        let size = self.sizes.get(&number).map_or(size, |before| size.min(*before));
+        if votes < size / 2 + 1 {
+            return Err(format!("F-5: FAIL of {about} is told with {votes} reports of {size} voters"));
+        }
+        Ok(())
+    }
+
+    /// Whether a view holds ids of another group than the host's.
+    pub(super) fn strangers(&self, view: &View, group: usize, hosts: &[Host]) -> Option<NodeId> {
+        let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
+        view.nodes.keys().find(is_strange).copied()
+    }
+}

@@ -1,0 +1,230 @@
+//! What must hold at each moment, looked at five times a second.
+
+use crate::cluster::clock::MS;
+use crate::cluster::plan::Season;
+use crate::cluster::queue::Event;
+use crate::cluster::sets;
+use crate::cluster::view::{Opinion, Role, View};
+use crate::cluster::world::World;
+use sluice_cluster::SlotSet;
+use std::collections::BTreeMap;
+
+/// What looks remember: since when something is so that may not last, ns.
+#[derive(Default)]
+pub(super) struct Looks {
+    two_owners: BTreeMap<(usize, usize), u64>,
+    follows_dead: BTreeMap<usize, u64>,
+    /// When a node was last out of contact with a quorum.
+    minority: BTreeMap<usize, u64>,
+    /// Keys are written.
+    pub(super) writes: bool,
+    served: BTreeMap<usize, bool>,
+}
+
+impl Looks {
+    /// A node starts: what was seen of its last process does not count.
+    pub(super) fn restarts(&mut self, host: usize) {
+        self.served.remove(&host);
+        self.minority.remove(&host);
+        self.follows_dead.remove(&host);
+        self.two_owners.retain(|(one, other), _| *one != host && *other != host);
+    }
+}
+
+/// Milliseconds between looks.
+const LOOK_MS: u64 = 200;
+/// Milliseconds for which a primary does not serve after its start (F-21).
+const JOIN_MS: u64 = 2_000;
+
+impl World {
+    pub(super) fn look(&mut self) -> Result<(), String> {
+        let every_ms = if self.hosts.len() > 10 { 2 * LOOK_MS } else { LOOK_MS };
+        self.queue.push(self.now_ns + every_ms * MS, Event::Look);
+        let views: Vec<(usize, View)> =
+            (0..self.hosts.len()).filter_map(|host| Some((host, self.hosts[host].view()?))).collect();
+        for (host, view) in &views {
+            self.ledger.ids.insert(view.me, *host);
+            if self.hosts[*host].is_ours() && self.hosts[*host].frozen_ns <= self.now_ns {
+                self.look_at(*host, view)?;
+            }
+            if self.plan.season == Season::Calm {
+                nobody_is_failing(*host, view)?;
+            }
+        }
+        self.one_owner(&views)?;
+        self.write_somewhere(&views);
+        Ok(())
+    }
+
+    fn look_at(&mut self, host: usize, view: &View) -> Result<(), String> {
+        self.serves_with_a_quorum(host, view)?;
+        self.pause_ends(host)?;
+        self.follows_the_living(host, view)?;
+        if self.plan.season == Season::Swapped
+            && let Some(id) = self.ledger.strangers(view, self.hosts[host].group, &self.hosts)
+        {
+            return Err(format!("S-32: node {host} knows {id} of the other cluster"));
+        }
+        let (links, known) = (self.hosts[host].links.len(), view.nodes.len());
+        if links > 64 + 4 * known {
+            return Err(format!("S-38: node {host} has {links} links with {known} nodes known"));
+        }
+        Ok(())
+    }
+
+    /// How late a cron of the plan may be.
+    fn late_ms(&self) -> u64 {
+        self.plan.late_tick_ms + 100
+    }
+
+    /// S-24, with the delays of F-21 and F-23.
+    fn serves_with_a_quorum(&mut self, host: usize, view: &View) -> Result<(), String> {
+        let timeout = self.plan.timeout_ms;
+        let interval = if self.plan.ping_interval_ms > 0 { self.plan.ping_interval_ms } else { timeout / 2 };
+        let limit_ms = timeout + 2 * interval + 4 * self.late_ms() + timeout / 20;
+        let since_ns = self.now_ns.saturating_sub(limit_ms * MS);
+        let voters = view.voters().count();
+        let in_contact = view.voters().filter(|id| {
+            let Some(other) = self.ledger.ids.get(id) else { return false };
+            *other == host || self.ledger.heard.get(&(host, *other)).is_some_and(|at| *at >= since_ns)
+        });
+        let has_quorum = in_contact.count() > voters / 2;
+        let serves = !view.served().is_empty();
+        let record = &self.hosts[host];
+        let up_ms = (self.now_ns - record.started_ns) / MS;
+        let thawed_ms = (self.now_ns - record.frozen_ns) / MS;
+        let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
+        self.looks.served.insert(host, serves);
+        if !serves {
+            if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms {
+                self.looks.minority.insert(host, self.now_ns);
+            }
+            return Ok(());
+        }
+        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS {
+            return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
+        }
+        // A process that has stood still finds out T later that nobody answers.
+        if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms {
+            return Err(format!("S-24: node {host} serves without a quorum of {voters} voters"));
+        }
+        let rejoin_ms = timeout.clamp(500, 5_000) * 97 / 100;
+        let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);
+        let waited_ms = (self.now_ns - minority_ns) / MS;
+        let was_out = self.looks.minority.get(&host).is_some_and(|at| *at > record.started_ns);
+        if began && was_out && waited_ms + 3 * LOOK_MS + timeout / 20 < rejoin_ms {
+            return Err(format!("F-23: node {host} serves {waited_ms} ms after it was in a minority"));
+        }
+        Ok(())
+    }
+
+    /// S-36.
+    fn pause_ends(&self, host: usize) -> Result<(), String> {
+        let Some(since_ns) = self.hosts[host].paused_ns else { return Ok(()) };
+        let paused_ms = (self.now_ns - since_ns) / MS;
+        let frozen_ms = self.hosts[host].frozen_ns.saturating_sub(since_ns) / MS;
+        if paused_ms > 10_000 + frozen_ms + 4 * self.late_ms() {
+            return Err(format!("S-36: node {host} pauses for {paused_ms} ms"));
+        }
+        Ok(())
+    }
+
+    /// S-35: no replica follows a FAIL primary while its shard has another with slots.
+    fn follows_the_living(&mut self, host: usize, view: &View) -> Result<(), String> {
+        let Role::Replica(Some(primary)) = view.own().role else {
+            self.looks.follows_dead.remove(&host);
+            return Ok(());
+        };
+        let is_dead = view.nodes.get(&primary).is_some_and(|node| node.opinion == Opinion::Failed);
+        let shard = view.own().shard;
+        let other = view.nodes.iter().find(|(id, node)| {
+            **id != primary && node.is_voter() && node.shard == shard && node.opinion == Opinion::Up
+        });
+        let Some((other, _)) = other.filter(|_| is_dead) else {
+            self.looks.follows_dead.remove(&host);
+            return Ok(());
+        };
+        let since_ns = *self.looks.follows_dead.entry(host).or_insert(self.now_ns);
+        if self.now_ns - since_ns > 6 * self.plan.timeout_ms * MS {
+            return Err(format!("S-35: node {host} follows {primary}, which is FAIL, and not {other}"));
+        }
+        Ok(())
+    }
+
+    /// S-22: of nodes at the same epoch not two serve a slot once they have told each other.
+    fn one_owner(&mut self, views: &[(usize, View)]) -> Result<(), String> {
+        let limit_ns = (10 * self.plan.timeout_ms + 2 * self.plan.disk_ms) * MS;
+        for (at, (one, of_one)) in views.iter().enumerate() {
+            for (other, of_other) in &views[at + 1..] {
+                let talk = |a: &View, b: &View| {
+                    a.nodes.get(&b.me).is_some_and(|seen| seen.has_link_out && seen.opinion == Opinion::Up)
+                };
+                let is_quiet = self.net.is_cut(*one, *other) || self.net.is_cut(*other, *one);
+                let both = of_one.own().epoch == of_other.own().epoch
+                    && !sets::and(&of_one.served(), &of_other.served()).is_empty();
+                if !both || is_quiet || !talk(of_one, of_other) || !talk(of_other, of_one) {
+                    self.looks.two_owners.remove(&(*one, *other));
+                    continue;
+                }
+                let since_ns = *self.looks.two_owners.entry((*one, *other)).or_insert(self.now_ns);
+                if self.now_ns - since_ns > limit_ns {
+                    return Err(format!("S-22: nodes {one} and {other} serve a slot at one epoch"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A client writes a key to a node of ours that serves its slot.
+    fn write_somewhere(&mut self, views: &[(usize, View)]) {
+        if !self.looks.writes || views.is_empty() {
+            return;
+        }
+        let (host, view) = &views[self.rng.below(views.len() as u64) as usize];
+        let slot = sets::pick(&view.served(), self.rng.next_u64());
+        if let Some(slot) = slot.filter(|_| self.hosts[*host].is_ours()) {
+            self.hosts[*host].keys.insert(slot);
+        }
+    }
+
+    /// S-34: keys go only in slots that another node owns, with a higher epoch.
+    pub(super) fn empty(&mut self, host: usize, slots: &SlotSet) -> Result<(), String> {
+        self.met.emptied += 1;
+        let Some(view) = self.hosts[host].view() else { return Ok(()) };
+        let gone = sets::and(&self.hosts[host].keys, slots);
+        for slot in gone.iter() {
+            let owner = view.nodes.iter().find(|(_, node)| node.slots.contains(slot));
+            let is_right = owner.is_some_and(|(id, node)| *id != view.me && node.epoch > view.own().epoch);
+            if !is_right {
+                let owner = owner.map(|(id, node)| (*id, node.epoch));
+                return Err(format!(
+                    "S-34: node {host}, at epoch {}, deletes keys of slot {} of {owner:?}",
+                    view.own().epoch,
+                    slot.number()
+                ));
+            }
+        }
+        self.hosts[host].keys = sets::minus(&self.hosts[host].keys, slots);
+        Ok(())
+    }
+
+    /// S-34 at the end: no primary keeps keys of slots that another owns.
+    pub(super) fn no_stray_keys(&self) -> Result<(), String> {
+        for (number, host) in self.hosts.iter().enumerate() {
+            let Some(view) = host.view().filter(|view| view.own().role == Role::Primary) else { continue };
+            let strays = sets::minus(&host.keys, &view.own().slots);
+            if !strays.is_empty() {
+                return Err(format!("S-34: node {number} keeps keys of {strays:?}, which it does not own"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// S-29, S-30.
+fn nobody_is_failing(host: usize, view: &View) -> Result<(), String> {
+    match view.nodes.iter().find(|(_, node)| node.opinion != Opinion::Up) {
+        Some((id, node)) => Err(format!("S-29: node {host} holds {id} for {:?}", node.opinion)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,235 @@
+//! What a seed decides ahead: which nodes, what is asked of them, what goes wrong and how often.
+
+use crate::cluster::net::Delays;
+use sluice_base::Rng;
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Season {
+    /// Everything goes wrong, then nothing does, then one node dies.
+    Storm,
+    /// Delays and late crons below T/4, slow disks, wall clocks that jump: nobody may become FAIL (S-29, S-30).
+    Calm,
+    /// Each node starts again at another address; names are all that is left. Of all nodes, or of half.
+    Moved { named: Share, moved: Share },
+    /// Two clusters get each other's addresses.
+    Swapped,
+    /// Half of the nodes of a cluster get each other's addresses.
+    Shuffled,
+    /// A node that everybody has forgotten wants back, and may later.
+    Forgotten,
+    /// A node is forgotten, reset and met at once.
+    Replaced,
+    /// Voters crash between vote and disk, lose epochs, and are asked again.
+    Votes,
+    /// A replica's old words arrive after news of its promotion.
+    LateWords,
+    /// MEETs get lost, and the other is of 8.0.
+    LostMeetings,
+}
+
+/// Of how many nodes something holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    All,
+    Half,
+    None,
+}
+
+impl Share {
+    pub(super) fn has(self, number: usize) -> bool {
+        match self {
+            Share::All => true,
+            Share::Half => number.is_multiple_of(2),
+            Share::None => false,
+        }
+    }
+}
+
+/// What a node of the plan is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Primary,
+    ReplicaOf(usize),
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub(super) struct HostPlan {
+    pub(super) is_stock: bool,
+    pub(super) part: Part,
+    pub(super) group: usize,
+    pub(super) has_name: bool,
+    pub(super) is_best_effort: bool,
+    pub(super) drift_ppm: i64,
+}
+
+/// How often faults strike: one in so many; 0 for never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FaultRates {
+    pub(super) crash: u64,
+    pub(super) cut: u64,
+    pub(super) kill: u64,
+    pub(super) freeze: u64,
+    pub(super) disk: u64,
+    pub(super) wall: u64,
+    pub(super) operator: u64,
+    pub(super) garbage: u64,
+    pub(super) file: u64,
+    pub(super) address: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) season: Season,
+    pub(super) hosts: Vec<HostPlan>,
+    pub(super) timeout_ms: u64,
+    pub(super) ping_interval_ms: u64,
+    pub(super) delays: Delays,
+    pub(super) late_tick_ms: u64,
+    /// Most milliseconds of a write.
+    pub(super) disk_ms: u64,
+    pub(super) rates: FaultRates,
+    pub(super) storm_ms: u64,
+    pub(super) blacklist_ttl_s: u64,
+    pub(super) sets_epochs: bool,
+    pub(super) full_coverage: bool,
+    pub(super) allow_migration: bool,
+}
+
+impl Plan {
+    /// The plan of a seed: five of ten are storms, one is calm, the rest are scenes in turn.
+    pub(super) fn new(seed: u64, rng: &mut Rng) -> Plan {
+        const SCENES: [Season; 12] = [
+            Season::Votes,
+            Season::LateWords,
+            Season::Swapped,
+            Season::LostMeetings,
+            Season::Moved { named: Share::All, moved: Share::All },
+            Season::Votes,
+            Season::Forgotten,
+            Season::Shuffled,
+            Season::Moved { named: Share::Half, moved: Share::All },
+            Season::Replaced,
+            Season::Moved { named: Share::None, moved: Share::Half },
+            Season::Votes,
+        ];
+        let season = match seed % 10 {
+            0..=4 => Season::Storm,
+            5 => Season::Calm,
+            at => SCENES[((seed / 10 * 4 + at - 6) % SCENES.len() as u64) as usize],
+        };
+        let timeout_ms = [1_000, 2_000, 3_000][rng.below(3) as usize];
+        let mut plan = Plan {
+            season,
+            hosts: hosts(season, rng),
+            timeout_ms,
+            ping_interval_ms: if rng.below(3) == 0 { 100 + rng.below(timeout_ms / 2) } else { 0 },
+            delays: Delays { usual_ms: [2, 20, timeout_ms / 20][rng.below(3) as usize], ..Delays::default() },
+            late_tick_ms: 0,
+            disk_ms: [0, 20, timeout_ms / 4][rng.below(3) as usize],
+            rates: FaultRates::default(),
+            storm_ms: 12 * timeout_ms + rng.below(12) * timeout_ms,
+            blacklist_ttl_s: 5 * timeout_ms / 1_000 + 2,
+            sets_epochs: rng.below(2) == 0,
+            full_coverage: rng.below(4) > 0,
+            allow_migration: rng.below(2) == 0,
+        };
+        plan.delays.split_one_in = [0, 20, 4][rng.below(3) as usize];
+        match season {
+            Season::Storm => plan.go_wrong(rng),
+            Season::Calm => plan.stay_calm(),
+            Season::LateWords => (plan.timeout_ms, plan.ping_interval_ms) = (1_000, 100),
+            Season::Votes => plan.disk_ms = timeout_ms / 2,
+            _ => {}
+        }
+        plan
+    }
+
+    fn go_wrong(&mut self, rng: &mut Rng) {
+        let timeout = self.timeout_ms;
+        let mut rate = |weight: u64| if rng.below(3) == 0 { 0 } else { weight };
+        self.rates = FaultRates {
+            crash: rate(6),
+            cut: rate(8),
+            kill: rate(12),
+            freeze: rate(4),
+            disk: rate(3),
+            wall: rate(4),
+            operator: rate(14),
+            garbage: rate(4),
+            file: rate(2),
+            address: rate(2),
+        };
+        if rng.below(2) == 0 {
+            self.delays.late_one_in = 40;
+            self.delays.late_ms = [timeout / 2, 3 * timeout][rng.below(2) as usize];
+        }
+        if rng.below(3) == 0 {
+            (self.delays.slow_one_in, self.delays.slow_ms) = (8, timeout * 2);
+        }
+        self.late_tick_ms = [0, 50, 2 * timeout][rng.below(3) as usize];
+        self.disk_ms = [0, 20, timeout, 2 * timeout][rng.below(4) as usize];
+    }
+
+    fn stay_calm(&mut self) {
+        let quarter = self.timeout_ms / 4;
+        self.delays.usual_ms = quarter / 4;
+        (self.delays.late_one_in, self.delays.late_ms) = (10, quarter);
+        self.late_tick_ms = quarter - 100;
+        self.disk_ms = 2 * self.timeout_ms;
+        self.rates = FaultRates { wall: 4, operator: 4, ..FaultRates::default() };
+    }
+}
+
+/// The nodes: primaries first.
+fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
+    let (primaries, replicas) = match season {
+        Season::Storm => match rng.below(20) {
+            0 => (5 + rng.below(6) as usize, 10),
+            _ => (3 + rng.below(3) as usize, 1 + rng.below(4) as usize),
+        },
+        Season::Votes => (3 + 2 * rng.below(2) as usize, 3),
+        Season::LateWords => (4, 3),
+        Season::Swapped => (6, 0),
+        // F-8 keeps a voter with replicas FAIL for 2T.
+        Season::Shuffled => (3 + rng.below(3) as usize, 0),
+        _ => (3 + rng.below(3) as usize, rng.below(3) as usize),
+    };
+    let share = rng.below(4);
+    let mut hosts = Vec::new();
+    for number in 0..primaries + replicas {
+        let part = if number < primaries { Part::Primary } else { Part::ReplicaOf(number % primaries) };
+        let drawn = rng.below(3) < share;
+        hosts.push(HostPlan {
+            is_stock: is_stock(season, part, number, primaries, drawn),
+            part: match season {
+                Season::LateWords if part != Part::Primary => Part::ReplicaOf(0),
+                Season::Votes if part != Part::Primary => Part::ReplicaOf((number - primaries) % 2),
+                _ => part,
+            },
+            group: usize::from(season == Season::Swapped && number >= primaries / 2),
+            has_name: match season {
+                Season::Moved { named, .. } => named.has(number),
+                Season::Swapped => true,
+                _ => rng.below(2) == 0,
+            },
+            is_best_effort: rng.below(3) == 0,
+            drift_ppm: rng.below(20_001) as i64 - 10_000,
+        });
+    }
+    hosts
+}
+
+/// Scenes about what we do better have nodes of ours alone.
+fn is_stock(season: Season, part: Part, number: usize, primaries: usize, drawn: bool) -> bool {
+    match season {
+        Season::Storm => drawn || (part != Part::Primary && number.is_multiple_of(2)),
+        Season::Calm => drawn,
+        Season::Votes => part != Part::Primary,
+        Season::LateWords => number == primaries || (part == Part::Primary && number > 1 && drawn),
+        Season::LostMeetings => number == 1,
+        _ => false,
+    }
+}

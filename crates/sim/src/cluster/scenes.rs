@@ -1,0 +1,191 @@
+//! Scenes: addresses that change, nodes that are forgotten and come back, old words.
+
+use crate::cluster::act::Order;
+use crate::cluster::clock::MS;
+use crate::cluster::plan::{Season, Share};
+use crate::cluster::view::{Opinion, Role};
+use crate::cluster::world::World;
+
+impl World {
+    pub(super) fn scene(&mut self, season: Season) -> Result<(), String> {
+        self.met.scenes += 1;
+        match season {
+            Season::Moved { moved, .. } => self.all_move(moved),
+            Season::Swapped => self.swap_clusters(),
+            Season::Shuffled => self.shuffle(),
+            Season::Forgotten => self.forget_one(),
+            Season::Replaced => self.replace_one(),
+            Season::LateWords => self.late_words(),
+            // Its scene is how the cluster is made.
+            Season::LostMeetings | Season::Storm | Season::Calm | Season::Votes => Ok(()),
+        }
+    }
+
+    /// All processes end, get other addresses, and start.
+    fn start_elsewhere(&mut self, change: impl FnOnce(&mut World)) -> Result<(), String> {
+        let is_loud = self.rng.below(2) == 0;
+        (0..self.hosts.len()).for_each(|host| self.crash(host, is_loud));
+        change(self);
+        for host in 0..self.hosts.len() {
+            let wait_ms = self.rng.below(self.plan.timeout_ms);
+            self.run(wait_ms / 4)?;
+            self.start(host)?;
+        }
+        Ok(())
+    }
+
+    /// All pods of a cluster, or half of them, start at new addresses (D14).
+    fn all_move(&mut self, moved: Share) -> Result<(), String> {
+        self.start_elsewhere(|world| {
+            for host in (0..world.hosts.len()).filter(|host| moved.has(*host)) {
+                world.met.moves += 1;
+                world.move_away(host);
+            }
+        })?;
+        self.wait_until("S-27 at new addresses", 20 * self.plan.timeout_ms + 2_000, World::agree)
+    }
+
+    /// Two clusters start at each other's addresses (D10).
+    fn swap_clusters(&mut self) -> Result<(), String> {
+        self.start_elsewhere(|world| {
+            let (one, other) = (world.members(0), world.members(1));
+            for (one, other) in one.into_iter().zip(other) {
+                world.met.moves += 2;
+                let ip = world.hosts[one].ip;
+                world.hosts[one].ip = std::mem::replace(&mut world.hosts[other].ip, ip);
+            }
+        })?;
+        self.wait_until("S-27 at swapped addresses", 24 * self.plan.timeout_ms + 2_000, World::agree)
+    }
+
+    /// Half of the nodes of a cluster have each other's addresses: nobody who lives is FAIL for long.
+    fn shuffle(&mut self) -> Result<(), String> {
+        let half = self.hosts.len().div_ceil(2).max(2);
+        for host in 0..half {
+            self.met.moves += 1;
+            for (conn, _) in self.net.of_host(host) {
+                self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));
+            }
+        }
+        let first = self.hosts[0].ip;
+        for host in 0..half - 1 {
+            self.hosts[host].ip = self.hosts[host + 1].ip;
+        }
+        self.hosts[half - 1].ip = first;
+        self.nobody_fails_for_long()?;
+        self.wait_until("S-27 after a shuffle", 20 * self.plan.timeout_ms, World::agree)
+    }
+
+    fn nobody_fails_for_long(&mut self) -> Result<(), String> {
+        let mut since = std::collections::BTreeMap::new();
+        for _ in 0..120 {
+            self.run(self.plan.timeout_ms / 10)?;
+            for (host, view) in self.views_of(0) {
+                for (id, node) in &view.nodes {
+                    if node.opinion != Opinion::Failed {
+                        since.remove(&(host, *id));
+                        continue;
+                    }
+                    let since_ns = *since.entry((host, *id)).or_insert(self.now_ns);
+                    let failed_ms = (self.now_ns - since_ns) / MS;
+                    if failed_ms > self.plan.timeout_ms {
+                        return Err(format!(
+                            "node {host} holds {id}, which lives, for FAIL for {failed_ms} ms"
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A node that all others have forgotten wants back by itself: not while it is on the list, nor later
+    /// (S-32). After a reset it may be met.
+    fn forget_one(&mut self) -> Result<(), String> {
+        let last = self.hosts.len() - 1;
+        let Some(id) = self.hosts[last].id() else { return Ok(()) };
+        self.met.forgotten += 1;
+        self.order_all(&Order::Forget(id), last)?;
+        let is_unknown = |world: &World| {
+            let mut views = world.views_of(0).into_iter().filter(|(host, _)| *host != last);
+            match views.find(|(_, view)| view.nodes.contains_key(&id)) {
+                Some((host, _)) => Err(format!("S-32: node {host} knows {id} again")),
+                None => Ok(()),
+            }
+        };
+        let listed_ms = self.plan.blacklist_ttl_s * 1_000;
+        for at_ms in (0..listed_ms + 12 * self.plan.timeout_ms).step_by(100) {
+            // It is told to meet them, too: the header names an id that is on the list.
+            if self.rng.below(20) == 0 && at_ms + self.plan.timeout_ms + 1_000 < listed_ms {
+                let to = self.rng.below(last as u64) as usize;
+                self.meet(last, to)?;
+            }
+            self.run(100)?;
+            is_unknown(self)?;
+        }
+        self.order(last, &Order::ResetSoft)?;
+        self.run(self.plan.disk_ms + 500)?;
+        self.meet(0, last)?;
+        self.come_back(last)
+    }
+
+    /// A member that has come back without slots and role: others have the rest.
+    fn come_back(&mut self, host: usize) -> Result<(), String> {
+        self.run(3 * self.plan.timeout_ms)?;
+        self.repair()?;
+        self.wait_until("S-27 after a return", 20 * self.plan.timeout_ms, World::agree)?;
+        self.trace(|| format!("node {host} is back"));
+        Ok(())
+    }
+
+    /// del-node and add-node at once: forgotten by all, reset, met.
+    fn replace_one(&mut self) -> Result<(), String> {
+        let last = self.hosts.len() - 1;
+        let Some(id) = self.hosts[last].id() else { return Ok(()) };
+        let hard = self.rng.below(2) == 0;
+        self.met.resets += 1;
+        self.order_all(&Order::Forget(id), last)?;
+        self.order(last, if hard { &Order::ResetHard } else { &Order::ResetSoft })?;
+        let wait_ms = self.rng.below(300);
+        self.run(wait_ms)?;
+        self.meet(0, last)?;
+        self.come_back(last)
+    }
+
+    /// What a replica said before its promotion comes after the news of it, by its own connection (W-15). The
+    /// old primary stays dead: its other replicas follow the new one (V#3468).
+    fn late_words(&mut self) -> Result<(), String> {
+        let timeout = self.plan.timeout_ms;
+        let candidate = self
+            .plan
+            .hosts
+            .iter()
+            .position(|host| host.is_stock && host.part != crate::cluster::plan::Part::Primary);
+        let Some(candidate) = candidate else { return Ok(()) };
+        for host in (0..self.hosts.len()).filter(|host| *host != candidate) {
+            let way_ns = (timeout + self.rng.below(timeout)) * MS;
+            if self.hosts[host].view().is_some_and(|view| matches!(view.own().role, Role::Replica(_))) {
+                self.net.slow_ways.insert((candidate, host), way_ns);
+            }
+        }
+        self.run(3 * timeout)?;
+        self.crash(0, false);
+        self.run(20 * timeout)?;
+        let views = self.views_of(0);
+        let winner = views.iter().find(|(host, _)| *host == candidate).map(|(_, view)| view.me);
+        let is_won = views.iter().any(|(host, view)| *host == candidate && view.own().is_voter());
+        if !is_won {
+            return Err("S-28: nobody has taken over".to_owned());
+        }
+        for (host, view) in &views {
+            if let Role::Replica(primary) = view.own().role
+                && primary != winner
+            {
+                return Err(format!("S-35: node {host} follows {primary:?}, and not {winner:?}"));
+            }
+        }
+        self.net.slow_ways.clear();
+        self.heal()?;
+        self.wait_until("S-27 after late words", 20 * timeout, World::agree)
+    }
+}

@@ -1,0 +1,269 @@
+//! Elections and failovers by hand (5.4 to 5.6, 6.1).
+
+use super::Stock;
+use crate::cluster::act::Act;
+use sluice_cluster::NodeId;
+use sluice_cluster::SlotSet;
+use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
+
+/// An election of this node; `time` is 0 without one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Election {
+    pub(super) time: u64,
+    pub(super) is_sent: bool,
+    pub(super) epoch: u64,
+    votes: usize,
+    rank: u64,
+    frank: u64,
+    is_forced: bool,
+    /// Whose votes of which epochs were counted: to mark what the defects of E-46 do.
+    counted: Vec<(NodeId, u64)>,
+}
+
+/// A failover by hand, on either side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Manual {
+    end: Option<u64>,
+    goal: Option<u64>,
+    can_start: bool,
+    /// The replica that this node, a primary, pauses for.
+    pub(super) pauses_for: Option<NodeId>,
+}
+
+impl Stock {
+    /// What this node has of the stream (N-8): a primary's grows with time, a replica has what its primary
+    /// has told last.
+    pub(super) fn offset(&self) -> u64 {
+        if self.own().has(NodeFlags::PRIMARY) { self.now / 100 } else { self.own().offset }
+    }
+
+    /// The primary's header moves a replica's offset, and PAUSED gives the goal (M-4).
+    pub(super) fn follow_offset(&mut self, sender: NodeId, header: &BusHeader<'_>) {
+        if self.own().primary != Some(sender) {
+            return;
+        }
+        self.own_mut().offset = header.offset;
+        if header.message_flags.is_paused && self.manual.end.is_some() && self.manual.goal.is_none() {
+            self.manual.goal = Some(header.offset);
+            self.manual.can_start = true;
+            self.todo.failover = true;
+        }
+    }
+
+    pub(super) fn clear_manual(&mut self) {
+        if self.manual.pauses_for.is_some() {
+            self.out.push(Act::Unpause);
+        }
+        self.manual = Manual::default();
+    }
+
+    /// M6.
+    pub(super) fn manual_tick(&mut self) {
+        if self.manual.end.is_some_and(|end| self.now > end) {
+            self.clear_manual();
+        }
+        let replica = self.manual.pauses_for.and_then(|id| self.nodes.get(&id)?.link_out);
+        if let Some(number) = replica {
+            self.gossip(number, MessageType::Ping);
+        }
+    }
+
+    /// MFSTART of a replica of mine (M-3).
+    pub(super) fn pause_for(&mut self, number: u64, sender: NodeId) {
+        if !self.own().has(NodeFlags::PRIMARY) || self.nodes[&sender].primary != Some(self.me) {
+            return;
+        }
+        self.clear_manual();
+        self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
+        self.manual.pauses_for = Some(sender);
+        self.out.push(Act::Pause);
+        self.gossip(number, MessageType::Ping);
+    }
+
+    /// CLUSTER FAILOVER of a replica, FORCE or not (M1, M7).
+    pub(super) fn begin_manual(&mut self, is_forced: bool) {
+        self.clear_manual();
+        self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
+        if is_forced {
+            self.manual.can_start = true;
+        } else {
+            self.ask_for_pause();
+        }
+        // M-5.
+        self.election.time = 0;
+        self.todo.failover = true;
+    }
+
+    /// E-50, E-51.
+    pub(super) fn asked_for_vote(&mut self, candidate: NodeId, header: &BusHeader<'_>) {
+        let may = self.own().is_voter()
+            && self.health.is_safe_to_join
+            && header.current_epoch.0 >= self.current_epoch
+            && self.last_vote != self.current_epoch;
+        let node = &self.nodes[&candidate];
+        let primary = node.primary.and_then(|primary| self.nodes.get(&primary));
+        let is_down = primary.is_some_and(|primary| primary.has(NodeFlags::FAIL));
+        let may_win =
+            node.has(NodeFlags::REPLICA) && primary.is_some() && (is_down || header.message_flags.force_ack);
+        if !may || !may_win {
+            return;
+        }
+        let slots = SlotSet::from_bitmap(header.slots);
+        let newer = self.nodes.iter().find(|(_, owner)| {
+            let claimed = crate::cluster::sets::minus(&owner.slots, &owner.unclaimed);
+            owner.config_epoch > header.config_epoch.0
+                && !crate::cluster::sets::and(&claimed, &slots).is_empty()
+        });
+        if let Some(owner) = newer.map(|(id, _)| *id) {
+            return self.send_update(candidate, owner);
+        }
+        self.last_vote = self.current_epoch;
+        self.todo.save = true;
+        if let Some(number) = self.nodes[&candidate].link_out {
+            self.send(number, &MessageBody::AuthAck);
+        }
+    }
+
+    /// E-46 with its defect: whether or not an election is open.
+    pub(super) fn vote_came(&mut self, sender: NodeId, epoch: u64) {
+        if self.nodes[&sender].is_voter() && epoch >= self.election.epoch {
+            self.election.votes += 1;
+            self.election.counted.push((sender, epoch));
+            self.todo.failover = true;
+        }
+    }
+
+    /// E-40 to E-47.
+    pub(super) fn failover(&mut self) {
+        let own = self.own();
+        let Some(primary) = own.primary.filter(|id| self.nodes.contains_key(id)) else { return };
+        let is_down = self.nodes[&primary].has(NodeFlags::FAIL);
+        if !own.has(NodeFlags::REPLICA) || !(is_down || self.manual.can_start) {
+            return;
+        }
+        let timeout = self.settings.timeout_ms;
+        let valid = (2 * timeout).max(2_000);
+        let d = (timeout / 30).min(500);
+        let is_over = self.election.time != 0 && self.now > self.election.time + 2 * valid;
+        let mut is_new = false;
+        if self.election.time == 0 || is_over {
+            self.schedule(primary, d);
+            is_new = true;
+        }
+        if !self.election.is_sent && !self.manual.can_start && !is_new {
+            self.move_ranks(primary, d);
+        }
+        if self.now < self.election.time || self.now > self.election.time + valid {
+            return;
+        }
+        if !self.election.is_sent {
+            self.request_votes();
+        } else if self.election.votes >= self.quorum() {
+            let epoch = self.election.epoch;
+            let mut voters: Vec<NodeId> = self.election.counted.iter().map(|(id, _)| *id).collect();
+            voters.sort();
+            voters.dedup();
+            let is_exact = self.election.counted.iter().all(|(_, of)| *of == epoch);
+            let by_defect = !is_exact || voters.len() < self.election.counted.len();
+            self.out.push(Act::Won { epoch, by_defect });
+            if self.own().config_epoch < epoch {
+                self.own_mut().config_epoch = epoch;
+            }
+            self.take_over();
+        }
+    }
+
+    /// E-42, E-43.
+    fn schedule(&mut self, primary: NodeId, d: u64) {
+        let (rank, frank) = (self.rank(primary), self.frank());
+        let jitter = self.rng.below(d + 1);
+        let offset_wait = if self.offset() == 0 { 500 } else { 0 };
+        let mut time = self.now + d + jitter + 2 * d * rank + offset_wait + d * frank;
+        let is_best = rank == 0 && frank == 0 && self.offset() != 0 && self.all_mourn(primary);
+        if self.manual.can_start || is_best {
+            time = self.now;
+        }
+        self.election = Election {
+            time,
+            rank,
+            frank,
+            epoch: self.election.epoch,
+            is_forced: self.manual.can_start || is_best,
+            ..Election::default()
+        };
+        let siblings: Vec<u64> = self.siblings(primary).filter_map(|(_, node)| node.link_out).collect();
+        for number in siblings {
+            self.gossip(number, MessageType::Pong);
+        }
+    }
+
+    /// The other replicas of my primary.
+    fn siblings(&self, primary: NodeId) -> impl Iterator<Item = (&NodeId, &super::StockNode)> {
+        self.nodes.iter().filter(move |(id, node)| **id != self.me && node.primary == Some(primary))
+    }
+
+    fn rank(&self, primary: NodeId) -> u64 {
+        let mine = self.offset();
+        let ahead = self.siblings(primary).filter(|(id, node)| {
+            !node.has(NodeFlags::NOFAILOVER)
+                && (node.offset > mine || (node.offset == mine && **id < self.me))
+        });
+        ahead.count() as u64
+    }
+
+    /// Failed voters with a replica, of shards ahead of mine.
+    fn frank(&self) -> u64 {
+        let shard = self.own().shard;
+        let ahead = self.nodes.iter().filter(|(id, node)| {
+            node.is_voter()
+                && node.has(NodeFlags::FAIL)
+                && node.shard < shard
+                && self.nodes.values().any(|replica| replica.primary == Some(**id))
+        });
+        ahead.count() as u64
+    }
+
+    /// Whether every replica of my primary says that the primary has failed.
+    fn all_mourn(&self, primary: NodeId) -> bool {
+        let mut replicas = self.nodes.values().filter(|node| node.primary == Some(primary));
+        replicas.all(|node| node.has(NodeFlags::MY_PRIMARY_FAIL))
+    }
+
+    /// E-44.
+    fn move_ranks(&mut self, primary: NodeId, d: u64) {
+        let (rank, frank) = (self.rank(primary), self.frank());
+        let election = &mut self.election;
+        let moved = |time: u64, from: u64, to: u64, step: u64| (time + step * to).saturating_sub(step * from);
+        election.time = moved(election.time, election.rank, rank, 2 * d);
+        election.time = moved(election.time, election.frank, frank, d).max(1);
+        (election.rank, election.frank) = (rank, frank);
+        if rank == 0 && frank == 0 && self.offset() != 0 && self.all_mourn(primary) {
+            self.election.time = self.election.time.min(self.now);
+            self.election.is_forced = true;
+        }
+    }
+
+    /// E-45.
+    fn request_votes(&mut self) {
+        self.current_epoch += 1;
+        self.election.epoch = self.current_epoch;
+        self.election.is_sent = true;
+        let flags = MessageFlags { force_ack: self.election.is_forced, ..MessageFlags::default() };
+        self.tell_all(&MessageBody::AuthRequest, flags);
+        self.todo.save = true;
+    }
+
+    /// E-55.
+    pub(super) fn take_over(&mut self) {
+        let Some(old) = self.own().primary else { return };
+        let slots = self.nodes.get_mut(&old).map(|old| std::mem::replace(&mut old.slots, SlotSet::EMPTY));
+        let own = self.own_mut();
+        own.become_primary();
+        own.slots = slots.unwrap_or(SlotSet::EMPTY);
+        self.clear_manual();
+        self.election.time = 0;
+        self.evaluate();
+        self.todo.save = true;
+        self.pong_to_all();
+    }
+}

@@ -1,0 +1,118 @@
+//! Voters that are asked, crash between vote and disk, lose what they knew, and are asked again (S-21).
+
+use crate::cluster::act::Link;
+use crate::cluster::file::Damage;
+use crate::cluster::plan::Part;
+use crate::cluster::view::View;
+use crate::cluster::world::World;
+use sluice_cluster::ClusterEpoch;
+use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, MessageFlags, NodeFlags};
+
+impl World {
+    /// Rounds of asking a voter for two candidates in one epoch.
+    pub(super) fn votes(&mut self) -> Result<(), String> {
+        self.met.scenes += 1;
+        for _ in 0..6 {
+            self.ask_twice()?;
+            self.heal()?;
+            self.run(2_500 + 4 * self.plan.timeout_ms)?;
+        }
+        self.wait_until("S-27 after votes", 20 * self.plan.timeout_ms, World::agree)
+    }
+
+    fn ask_twice(&mut self) -> Result<(), String> {
+        let is_primary = |host: &usize| self.plan.hosts[*host].part == Part::Primary;
+        let voters: Vec<usize> = (0..self.hosts.len()).filter(is_primary).collect();
+        let replicas: Vec<usize> = (0..self.hosts.len()).filter(|host| !is_primary(host)).collect();
+        let voter = voters[self.rng.below(voters.len() as u64) as usize];
+        let others = |voter: usize| voters.iter().copied().filter(move |other| *other != voter);
+        let Some(view) = self.hosts[voter].view() else { return Ok(()) };
+        let epoch = view.current_epoch + 1;
+        let at = self.rng.below(replicas.len() as u64) as usize;
+        let (first, second) = (replicas[at], replicas[(at + 1) % replicas.len()]);
+        // Nobody else is to hear of the epoch.
+        others(voter).for_each(|other| self.part(voter, other));
+        for replica in &replicas {
+            for host in (0..self.hosts.len()).filter(|host| *host != voter && host != replica) {
+                self.part(*replica, host);
+            }
+        }
+        self.canvass(first, voter, epoch)?;
+        let wait_ms = self.rng.below(self.plan.disk_ms + 50);
+        self.run(wait_ms)?;
+        self.crash(voter, true);
+        if self.rng.below(2) == 0 {
+            self.spoil(voter, Damage::Epochs);
+        }
+        self.start(voter)?;
+        // It hears of some voters: of fewer than it needs, or of enough.
+        let heard = self.rng.below(voters.len() as u64) as usize;
+        for other in others(voter).take(heard).collect::<Vec<_>>() {
+            self.net.mend(
+                |from, to| (from, to) == (voter, other) || (from, to) == (other, voter),
+                self.now_ns,
+                &mut self.queue,
+            );
+        }
+        let wait_ms = 2_100 + self.rng.below(6 * self.plan.timeout_ms);
+        self.run(wait_ms)?;
+        self.canvass(second, voter, epoch)?;
+        self.run(self.plan.timeout_ms)
+    }
+
+    fn part(&mut self, one: usize, other: usize) {
+        self.net.cut(one, other);
+        self.net.cut(other, one);
+    }
+
+    /// A replica asks a voter for its vote, as one would that has come to the epoch by itself, in a failover by
+    /// hand.
+    fn canvass(&mut self, replica: usize, voter: usize, epoch: u64) -> Result<(), String> {
+        let Some(view) = self.hosts[replica].view() else { return Ok(()) };
+        let Some(link) = self.link_to(replica, voter) else { return Ok(()) };
+        let message = request(&view, epoch);
+        let Some((conn, side)) = self.hosts[replica].links.get(&link).copied() else { return Ok(()) };
+        self.trace(|| format!("node {replica} asks node {voter} for its vote in epoch {epoch}"));
+        let message = std::sync::Arc::from(message);
+        self.net.send((conn, side), &message, self.now_ns, (&mut self.rng, &mut self.queue));
+        let durable = (self.hosts[voter].durable_epoch, self.hosts[voter].durable_vote);
+        self.trace(|| format!("node {voter} has epoch and vote {durable:?} in its file"));
+        self.run(5 + 2 * self.plan.delays.usual_ms)
+    }
+
+    /// The link that a host has dialled to another.
+    fn link_to(&self, from: usize, to: usize) -> Option<Link> {
+        let links = self.hosts[from].links.iter().filter(|(_, (_, side))| *side == 0);
+        let mut to_other = links.filter(|(_, (conn, _))| {
+            self.net.get(*conn).and_then(|conn| conn.ends[1]).is_some_and(|end| end.host == to)
+        });
+        to_other.next().map(|(link, _)| *link)
+    }
+}
+
+fn request(view: &View, epoch: u64) -> Vec<u8> {
+    let primary = match view.own().role {
+        crate::cluster::view::Role::Replica(primary) => primary,
+        _ => None,
+    };
+    let slots = primary.and_then(|primary| view.nodes.get(&primary)).map(|node| node.slots.clone());
+    let slots = slots.unwrap_or(sluice_cluster::SlotSet::EMPTY);
+    let header = BusHeader {
+        current_epoch: ClusterEpoch(epoch),
+        config_epoch: ClusterEpoch(view.own().epoch),
+        offset: 1,
+        sender: view.me,
+        slots: slots.bitmap(),
+        replica_of: primary,
+        ip: "",
+        port: 6_379,
+        other_port: 0,
+        bus_port: 16_379,
+        flags: NodeFlags(0x1C12),
+        is_down: false,
+        message_flags: MessageFlags { force_ack: true, ..MessageFlags::default() },
+    };
+    let mut bytes = Vec::new();
+    wire::write(&BusMessage::Full(header, MessageBody::AuthRequest), &mut bytes).unwrap_or_default();
+    bytes
+}

@@ -1,0 +1,609 @@
+//! Hosts, network and disks in virtual time: events in their order, and what nodes want done.
+
+use crate::cluster::act::{Act, File, Link, Order};
+use crate::cluster::clock::{HostClock, MS};
+use crate::cluster::disk::HostDisk;
+use crate::cluster::host::{Host, Model, OwnWord};
+use crate::cluster::ledger::Ledger;
+use crate::cluster::net::{ConnId, Delays, End, Found, HostId, Net};
+use crate::cluster::plan::{HostPlan, Plan, Season};
+use crate::cluster::queue::{Event, Queue};
+use crate::cluster::stock::StockSettings;
+use crate::cluster::{ClusterMet, look::Looks};
+use sluice_base::Rng;
+use sluice_cluster::{
+    ClusterInput, ClusterSettings, Generation, NodeId, NodeLabels, OwnAddress, SaveBehavior, SavedRole,
+    SlotSet,
+};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// See the module.
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) is_traced: bool,
+    pub(super) rng: Rng,
+    pub(super) now_ns: u64,
+    pub(super) queue: Queue,
+    pub(super) net: Net,
+    pub(super) hosts: Vec<Host>,
+    pub(super) ledger: Ledger,
+    pub(super) looks: Looks,
+    pub(super) met: ClusterMet,
+    pub(super) tickets: u64,
+    pub(super) answers: BTreeMap<u64, Result<String, String>>,
+    /// Faults strike.
+    pub(super) is_stormy: bool,
+}
+
+/// The beginning, ns.
+const START_NS: u64 = 1_000_000 * MS;
+
+impl World {
+    pub(super) fn new(plan: Plan, seed: u64, is_traced: bool) -> World {
+        let mut rng = Rng::new(seed ^ 0xC1_0575);
+        let mut hosts = Vec::new();
+        for (number, host) in plan.hosts.iter().enumerate() {
+            hosts.push(new_host(&plan, host, number));
+        }
+        let mut world = World {
+            is_traced,
+            rng: Rng::new(rng.next_u64()),
+            now_ns: START_NS,
+            queue: Queue::default(),
+            net: Net::default(),
+            hosts,
+            ledger: Ledger::default(),
+            looks: Looks::default(),
+            met: ClusterMet::default(),
+            tickets: 0,
+            answers: BTreeMap::new(),
+            is_stormy: false,
+            plan,
+        };
+        // A cluster is made in peace: what is lost then, nobody repeats but its operator.
+        world.net.delays = match world.plan.season {
+            Season::Storm => Delays { late_one_in: 0, slow_one_in: 0, ..world.plan.delays },
+            _ => world.plan.delays,
+        };
+        world.trace(|| format!("{:?}", world.plan));
+        for number in 0..world.hosts.len() {
+            let at_ns = world.now_ns + world.rng.below(200) * MS;
+            world.queue.push(at_ns, Event::Start(number));
+        }
+        world.queue.push(world.now_ns, Event::Look);
+        world
+    }
+
+    pub(super) fn trace(&self, text: impl FnOnce() -> String) {
+        if self.is_traced {
+            println!("{:>9.3} {}", (self.now_ns - START_NS) as f64 / 1e9, text());
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn run(&mut self, ms: u64) -> Result<(), String> {
+        let until_ns = self.now_ns + ms * MS;
+        while let Some((at_ns, event)) = self.queue.pop(until_ns) {
+            self.now_ns = self.now_ns.max(at_ns);
+            self.happen(event)?;
+        }
+        self.now_ns = until_ns;
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        if let Some(until_ns) = self.frozen_until(&event) {
+            self.queue.push(until_ns, event);
+            return Ok(());
+        }
+        match event {
+            Event::Tick(host, boot) if self.is_running(host, boot) => self.tick(host),
+            Event::Wake(host, boot) if self.is_running(host, boot) => {
+                self.step(host, |host, now| host.input(now, &ClusterInput::Deadline))
+            }
+            Event::Tick(..) | Event::Wake(..) => Ok(()),
+            Event::Pipe(conn, side) => self.arrive(conn, side),
+            Event::Dial(conn) => self.dial(conn),
+            Event::Accept(conn) => self.accept(conn),
+            Event::Made(conn) => self.made(conn),
+            Event::DialFailed(conn, at_once) => self.dial_failed(conn, at_once),
+            Event::Disk(host, boot, generation) => self.written(host, boot, generation),
+            Event::Resolved(host, boot, node, name) => self.resolved(host, boot, node, &name),
+            Event::Start(host) => self.start(host),
+            Event::Look => self.look(),
+            Event::Fault => self.fault(),
+            Event::Mend(one, other) => {
+                let is_mended = |from, to| {
+                    (from == one && other.is_none_or(|other| other == to)) || (other.is_none() && to == one)
+                };
+                self.net.mend(is_mended, self.now_ns, &mut self.queue);
+                Ok(())
+            }
+            Event::DiskHeals(host) => {
+                self.hosts[host].disk.is_full = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Until when the process stands still that the event is meant for.
+    fn frozen_until(&self, event: &Event) -> Option<u64> {
+        let end = |conn: &ConnId, side: usize| self.net.get(*conn)?.ends[side].map(|end| end.host);
+        let host = match event {
+            Event::Tick(host, _)
+            | Event::Wake(host, _)
+            | Event::Disk(host, ..)
+            | Event::Resolved(host, ..) => *host,
+            Event::Pipe(conn, side) => end(conn, 1 - side)?,
+            Event::Accept(conn) => end(conn, 1)?,
+            Event::Made(conn) | Event::DialFailed(conn, _) => end(conn, 0)?,
+            _ => return None,
+        };
+        let until_ns = self.hosts[host].frozen_ns;
+        (until_ns > self.now_ns).then_some(until_ns)
+    }
+
+    fn is_running(&self, host: HostId, boot: u64) -> bool {
+        self.hosts[host].machine.is_some() && self.hosts[host].boot == boot
+    }
+
+    pub(super) fn is_alive(&self, host: HostId) -> bool {
+        self.hosts[host].machine.is_some()
+    }
+
+    fn tick(&mut self, number: HostId) -> Result<(), String> {
+        self.step(number, |host, now| host.tick(now))?;
+        let late_ms = if self.rng.below(4) == 0 { self.rng.below(self.plan.late_tick_ms + 1) } else { 0 };
+        let late_ms = if self.is_stormy || self.plan.season == Season::Calm { late_ms } else { 0 };
+        let at_ns = self.now_ns + (100 + late_ms) * MS + self.rng.below(MS);
+        self.queue.push(at_ns, Event::Tick(number, self.hosts[number].boot));
+        Ok(())
+    }
+
+    /// One event for a host's machine, and what the machine wants then.
+    pub(super) fn step(
+        &mut self,
+        number: HostId,
+        what: impl FnOnce(&mut Host, sluice_base::Now),
+    ) -> Result<(), String> {
+        let host = &mut self.hosts[number];
+        let now = host.clock.now(self.now_ns);
+        what(host, now);
+        self.carry_out(number)
+    }
+
+    /// An operator's command. The answer comes later, by the ticket.
+    pub(super) fn order(&mut self, number: HostId, order: &Order) -> Result<u64, String> {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.trace(|| format!("operator: node {number}: {order:?}"));
+        let host = &mut self.hosts[number];
+        if let Order::DelSlots(slots) = order {
+            // Whoever takes a slot away has taken its keys.
+            host.keys = crate::cluster::sets::minus(&host.keys, slots);
+        }
+        host.order(host.clock.now(self.now_ns), ticket, order);
+        if matches!(order, Order::ResetHard)
+            && let Some(view) = host.view()
+        {
+            // A new id has told nobody anything.
+            note_view(host, &view);
+        }
+        self.carry_out(number)?;
+        Ok(ticket)
+    }
+
+    fn carry_out(&mut self, number: HostId) -> Result<(), String> {
+        loop {
+            let acts = self.hosts[number].take_acts();
+            if acts.is_empty() {
+                break;
+            }
+            for act in acts {
+                self.act(number, act)?;
+            }
+        }
+        let host = &mut self.hosts[number];
+        let wakes_ms = host.deadline_ms();
+        if wakes_ms != host.wakes_ms {
+            host.wakes_ms = wakes_ms;
+            if let Some(at_ms) = wakes_ms {
+                let at_ns = host.clock.real_ns(at_ms).max(self.now_ns + MS);
+                self.queue.push(at_ns, Event::Wake(number, host.boot));
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, number: HostId, act: Act) -> Result<(), String> {
+        match act {
+            Act::Dial { link, ip } => self.begin_dial(number, link, ip),
+            Act::Close { link } => {
+                if let Some((conn, side)) = self.hosts[number].links.remove(&link) {
+                    self.net.close(conn, side, self.now_ns, (&mut self.rng, &mut self.queue));
+                }
+            }
+            Act::Send { link, message } => self.send(number, link, &message)?,
+            Act::Persist { generation: 0, file } => {
+                let host = &mut self.hosts[number];
+                host.disk.file = Some(file);
+                if self.is_stormy && self.rng.below(8) == 0 {
+                    host.frozen_ns =
+                        host.frozen_ns.max(self.now_ns + self.rng.below(self.plan.disk_ms + 1) * MS);
+                }
+            }
+            Act::Persist { generation, file } => {
+                let takes_ns = self.rng.below(self.plan.disk_ms * MS + 1) + MS / 20;
+                let host = &mut self.hosts[number];
+                host.disk.begin(generation, file, self.now_ns, takes_ns)?;
+                self.queue.push(self.now_ns + takes_ns, Event::Disk(number, host.boot, generation));
+            }
+            Act::Resolve { node, host } => {
+                let at_ns = self.now_ns + (1 + self.rng.below(100)) * MS;
+                let boot = self.hosts[number].boot;
+                self.queue.push(at_ns, Event::Resolved(number, boot, node, host.to_string()));
+                self.met.resolved += 1;
+            }
+            Act::Answer { ticket, text } => {
+                self.answers.insert(ticket, text);
+            }
+            Act::Empty(slots) => self.empty(number, &slots)?,
+            Act::DropKeys => self.hosts[number].keys = SlotSet::EMPTY,
+            Act::Pause => {
+                self.hosts[number].paused_ns = Some(self.now_ns);
+                self.met.pauses += 1;
+            }
+            Act::Unpause => self.hosts[number].paused_ns = None,
+            Act::Map(map) => self.hosts[number].map = Some(map),
+            Act::Won { epoch, by_defect } => self.won(number, epoch, by_defect)?,
+            Act::Log(text) => self.trace(|| format!("node {number}: {text}")),
+            Act::End => {
+                self.crash(number, true);
+                self.queue.push(self.now_ns + self.plan.timeout_ms * MS, Event::Start(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn won(&mut self, number: HostId, epoch: u64, by_defect: bool) -> Result<(), String> {
+        let host = &self.hosts[number];
+        self.trace(|| format!("node {number} wins epoch {epoch}"));
+        self.met.won += 1;
+        match host.id() {
+            Some(id) => self.ledger.won(host.group, epoch, id, by_defect),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&mut self, number: HostId, link: Link, message: &std::sync::Arc<[u8]>) -> Result<(), String> {
+        self.met.messages += 1;
+        let Some((conn, side)) = self.hosts[number].links.get(&link).copied() else { return Ok(()) };
+        let to = self.net.get(conn).and_then(|conn| conn.ends[1 - side]).map(|end| end.host);
+        let kind = usize::from(message[13]);
+        if let Some(count) = self.hosts[number].sent.get_mut(kind) {
+            *count += 1;
+        }
+        if self.hosts[number].is_ours() {
+            let to = to.and_then(|to| self.hosts[to].id());
+            let times = (self.now_ns, self.plan.timeout_ms);
+            self.ledger.goes((number, &self.hosts[number]), to, message, times)?;
+        }
+        self.net.send((conn, side), message, self.now_ns, (&mut self.rng, &mut self.queue));
+        if let Link::Ours(link) = link {
+            let (lane, bytes) = (sluice_cluster::BusLane::Control, message.len());
+            let now = self.hosts[number].clock.now(self.now_ns);
+            self.hosts[number].input(now, &ClusterInput::Sent { link, lane, bytes });
+        }
+        Ok(())
+    }
+
+    fn begin_dial(&mut self, number: HostId, link: Link, ip: String) {
+        let end = End { host: number, boot: self.hosts[number].boot, link: Some(link) };
+        let conn = self.net.open(end, ip.clone(), &mut self.rng);
+        self.hosts[number].links.insert(link, (conn, 0));
+        let delay_ns = self.net.delay_ns(&mut self.rng);
+        let is_refused = self.host_at(&ip).is_none_or(|host| !self.is_alive(host));
+        if is_refused && self.rng.below(2) == 0 {
+            self.queue.push(self.now_ns + MS / 10, Event::DialFailed(conn, true));
+        } else {
+            self.queue.push(self.now_ns + delay_ns, Event::Dial(conn));
+        }
+    }
+
+    /// The host that has an address.
+    pub(super) fn host_at(&self, ip: &str) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.ip.to_string() == ip)
+    }
+
+    /// A dial comes to its target: it waits while something is cut, and is refused where nobody listens.
+    fn dial(&mut self, id: ConnId) -> Result<(), String> {
+        let Some(conn) = self.net.get(id) else { return Ok(()) };
+        let Some(dialler) = conn.ends[0].map(|end| end.host) else { return Ok(()) };
+        let target = self.host_at(&conn.ip.clone());
+        let is_cut =
+            target.is_some_and(|target| self.net.is_cut(dialler, target) || self.net.is_cut(target, dialler));
+        let delay_ns = self.net.delay_ns(&mut self.rng);
+        match target.filter(|target| self.is_alive(*target)) {
+            _ if is_cut => self.queue.push(self.now_ns + 200 * MS, Event::Dial(id)),
+            Some(target) => {
+                let end = End { host: target, boot: self.hosts[target].boot, link: None };
+                if let Some(conn) = self.net.get_mut(id) {
+                    (conn.ends[1], conn.hosts[1]) = (Some(end), Some(target));
+                }
+                self.queue.push(self.now_ns, Event::Accept(id));
+                self.queue.push(self.now_ns + delay_ns, Event::Made(id));
+            }
+            None if target.is_some() || self.rng.below(2) == 0 => {
+                self.queue.push(self.now_ns + delay_ns, Event::DialFailed(id, false));
+            }
+            // Nobody answers.
+            None => self.queue.push(self.now_ns + 1_000 * MS, Event::Dial(id)),
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, id: ConnId) -> Result<(), String> {
+        let Some([Some(dialler), Some(target)]) = self.net.get(id).map(|conn| conn.ends) else {
+            return Ok(());
+        };
+        if !self.is_running(target.host, target.boot) {
+            return Ok(());
+        }
+        let peer = self.hosts[dialler.host].ip;
+        let host = &mut self.hosts[target.host];
+        let now = host.clock.now(self.now_ns);
+        match host.accept(now, peer) {
+            Some(link) => {
+                host.links.insert(link, (id, 1));
+                if let Some(conn) = self.net.get_mut(id) {
+                    conn.ends[1] = Some(End { link: Some(link), ..target });
+                }
+                self.queue.push(self.now_ns, Event::Pipe(id, 0));
+            }
+            None => self.net.close(id, 1, self.now_ns, (&mut self.rng, &mut self.queue)),
+        }
+        self.carry_out(target.host)
+    }
+
+    fn made(&mut self, id: ConnId) -> Result<(), String> {
+        let Some(end) = self.net.get(id).and_then(|conn| conn.ends[0]) else { return Ok(()) };
+        let Some(link) = end.link.filter(|_| self.is_running(end.host, end.boot)) else { return Ok(()) };
+        self.step(end.host, |host, now| host.connected(now, link))
+    }
+
+    fn dial_failed(&mut self, id: ConnId, at_once: bool) -> Result<(), String> {
+        let Some(end) = self.net.get(id).and_then(|conn| conn.ends[0]) else { return Ok(()) };
+        self.net.remove(id);
+        let Some(link) = end.link.filter(|_| self.is_running(end.host, end.boot)) else { return Ok(()) };
+        self.hosts[end.host].links.remove(&link);
+        self.step(end.host, |host, now| host.dial_failed(now, link, at_once))
+    }
+
+    /// What has come from a side of a connection, in order.
+    fn arrive(&mut self, id: ConnId, side: usize) -> Result<(), String> {
+        loop {
+            let Some(conn) = self.net.get(id) else { return Ok(()) };
+            let Some(end) = conn.ends[1 - side] else { return Ok(()) };
+            let from = conn.hosts[side];
+            // Not accepted yet, or its process is gone.
+            let Some(link) = end.link.filter(|_| self.is_running(end.host, end.boot)) else { return Ok(()) };
+            match self.net.receive(id, side, self.now_ns) {
+                Found::Nothing => return Ok(()),
+                Found::Bytes(message, range) => {
+                    let is_last = range.end == message.len();
+                    if let Some(from) = from.filter(|_| is_last) {
+                        let to = (end.host, &mut self.hosts[end.host]);
+                        self.ledger.comes(to, from, &message, self.now_ns);
+                    }
+                    self.step(end.host, |host, now| host.received(now, link, &message[range]))?;
+                }
+                Found::End => {
+                    self.hosts[end.host].links.remove(&link);
+                    self.net.close(id, 1 - side, self.now_ns, (&mut self.rng, &mut self.queue));
+                    return self.step(end.host, |host, now| host.closed(now, link));
+                }
+            }
+        }
+    }
+
+    fn written(&mut self, number: HostId, boot: u64, generation: u64) -> Result<(), String> {
+        if !self.is_running(number, boot) {
+            return Ok(());
+        }
+        let host = &mut self.hosts[number];
+        let Some((file, is_there)) = host.disk.end(generation) else { return Ok(()) };
+        note_words(host, &file, is_there);
+        let generation = Generation(generation);
+        let input = match is_there {
+            true => ClusterInput::Saved { generation },
+            // A node that goes on without its file may tell what it would have held.
+            false => ClusterInput::SaveFailed { generation },
+        };
+        self.met.failed_writes += u64::from(!is_there);
+        self.step(number, |host, now| host.input(now, &input))
+    }
+
+    fn resolved(&mut self, number: HostId, boot: u64, node: NodeId, name: &str) -> Result<(), String> {
+        if !self.is_running(number, boot) {
+            return Ok(());
+        }
+        let named = self.hosts.iter().enumerate().find(|(at, _)| host_name(*at) == name);
+        let addresses: Vec<std::net::IpAddr> =
+            named.map(|(_, host)| std::net::IpAddr::V4(host.ip)).into_iter().collect();
+        self.step(number, |host, now| {
+            host.input(now, &ClusterInput::Resolved { node, addresses: &addresses })
+        })
+    }
+
+    /// A process starts.
+    pub(super) fn start(&mut self, number: HostId) -> Result<(), String> {
+        if self.is_alive(number) {
+            return Ok(());
+        }
+        for (conn, side) in self.net.of_host(number) {
+            self.net.close(conn, side, self.now_ns, (&mut self.rng, &mut self.queue));
+        }
+        let seed = self.rng.next_u64();
+        let host = &mut self.hosts[number];
+        host.boot += 1;
+        host.started_ns = self.now_ns;
+        (host.paused_ns, host.wakes_ms, host.heard_epoch, host.frozen_ns) = (None, None, 0, 0);
+        self.looks.restarts(number);
+        host.words.clear();
+        (host.durable_epoch, host.durable_vote) = (0, 0);
+        if let Some(file) = host.disk.file.clone() {
+            note_words(host, &file, true);
+        }
+        host.start(host.clock.now(self.now_ns), seed)?;
+        let boot = host.boot;
+        if let Some(id) = host.id() {
+            self.ledger.ids.insert(id, number);
+            let view = host.view();
+            if let Some(view) = view {
+                note_view(host, &view);
+            }
+        }
+        self.trace(|| {
+            format!("node {number} starts at {}: {:?}", self.hosts[number].ip, self.hosts[number].id())
+        });
+        self.queue.push(self.now_ns + self.rng.below(100) * MS, Event::Tick(number, boot));
+        self.carry_out(number)
+    }
+
+    /// A process ends. `is_loud`: its machine says so to those that it is connected with.
+    pub(super) fn crash(&mut self, number: HostId, is_loud: bool) {
+        if !self.is_alive(number) {
+            return;
+        }
+        self.trace(|| format!("node {number} ends"));
+        self.met.crashes += 1;
+        let host = &mut self.hosts[number];
+        host.machine = None;
+        host.map = None;
+        host.links.clear();
+        host.disk.crash(self.now_ns, &mut self.rng);
+        self.ledger.ended(number);
+        if is_loud {
+            for (conn, side) in self.net.of_host(number) {
+                self.net.close(conn, side, self.now_ns, (&mut self.rng, &mut self.queue));
+            }
+        }
+    }
+
+    /// Settings of a node of ours change.
+    pub(super) fn configure(
+        &mut self,
+        number: HostId,
+        change: impl FnOnce(&mut ClusterSettings),
+    ) -> Result<(), String> {
+        let Model::Ours(settings) = &mut self.hosts[number].model else { return Ok(()) };
+        change(settings);
+        let settings = std::sync::Arc::new((**settings).clone());
+        self.step(number, |host, now| host.input(now, &ClusterInput::Settings(&settings)))
+    }
+}
+
+/// Host names of the simulation.
+pub(super) fn host_name(number: usize) -> String {
+    format!("node-{number}.example")
+}
+
+fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
+    let name = if host.has_name { host_name(number) } else { String::new() };
+    let model = if host.is_stock {
+        Model::Stock(StockSettings {
+            timeout_ms: plan.timeout_ms,
+            ping_interval_ms: plan.ping_interval_ms,
+            blacklist_ttl_ms: plan.blacklist_ttl_s * 1_000,
+            require_full_coverage: plan.full_coverage,
+            allow_replica_migration: plan.allow_migration,
+            manual_timeout_ms: 5_000,
+            host_name: name,
+            is_old: plan.season == Season::LostMeetings,
+        })
+    } else {
+        Model::Ours(Box::new(ClusterSettings {
+            node_timeout_ms: plan.timeout_ms,
+            ping_interval_ms: plan.ping_interval_ms,
+            require_full_coverage: plan.full_coverage,
+            allow_replica_migration: plan.allow_migration,
+            replica: ReplicaRules { no_failover: true, ..ReplicaRules::default() },
+            blacklist_ttl_s: plan.blacklist_ttl_s,
+            save_behavior: if host.is_best_effort { SaveBehavior::BestEffort } else { SaveBehavior::Sync },
+            announced: OwnAddress {
+                tcp_port: 6_379,
+                bus_port: 16_379,
+                labels: NodeLabels { host_name: name.into(), ..NodeLabels::default() },
+                ..OwnAddress::default()
+            },
+            ..ClusterSettings::default()
+        }))
+    };
+    Host {
+        model,
+        machine: None,
+        disk: HostDisk::default(),
+        clock: HostClock { drift_ppm: host.drift_ppm, wall_off_ms: 0 },
+        ip: Ipv4Addr::new(10, 0, (number / 250) as u8, (number % 250) as u8 + 1),
+        boot: 0,
+        started_ns: 0,
+        frozen_ns: 0,
+        group: host.group,
+        links: BTreeMap::new(),
+        keys: SlotSet::EMPTY,
+        map: None,
+        paused_ns: None,
+        words: Vec::new(),
+        durable_epoch: 0,
+        durable_vote: 0,
+        heard_epoch: 0,
+        wakes_ms: None,
+        was: None,
+        sent: [0; 11],
+    }
+}
+
+/// What a file lets a node say: all of it, or if it is not there all but votes.
+fn note_words(host: &mut Host, file: &File, is_there: bool) {
+    let File::Text(text) = file else { return };
+    let Ok(saved) = crate::cluster::file::read(text) else { return };
+    // A start raises currentEpoch to the epochs of the lines (N-17).
+    let epochs = saved.others.iter().chain([&saved.me]).map(|node| node.config_epoch.0);
+    host.durable_epoch = epochs.fold(host.durable_epoch, u64::max);
+    let (is_replica, replica_of) = match saved.me.role {
+        SavedRole::Replica(primary) => (true, primary),
+        _ => (false, None),
+    };
+    let word = OwnWord {
+        id: saved.me.id,
+        replica_of,
+        is_replica,
+        epoch: saved.me.config_epoch.0,
+        slots: saved.me.slots,
+    };
+    if host.words.last() != Some(&word) {
+        host.words.push(word);
+    }
+    if let Some((current, vote)) = saved.epochs {
+        host.durable_epoch = host.durable_epoch.max(current.0);
+        host.durable_vote = host.durable_vote.max(if is_there { vote.0 } else { 0 });
+    }
+}
+
+/// What a node holds of itself may be told: at its start, and when a write has failed that it does without.
+fn note_view(host: &mut Host, view: &crate::cluster::view::View) {
+    let own = view.own();
+    let (is_replica, replica_of) = match own.role {
+        crate::cluster::view::Role::Replica(primary) => (true, primary),
+        _ => (false, None),
+    };
+    host.words.push(OwnWord {
+        id: view.me,
+        replica_of,
+        is_replica,
+        epoch: own.epoch,
+        slots: own.slots.clone(),
+    });
+    host.durable_epoch = host.durable_epoch.max(view.current_epoch);
+}

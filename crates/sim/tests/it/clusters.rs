@@ -1,0 +1,63 @@
+//! What clusters of the first seeds come to meet must hold: 40 of them in the tests, 200 in `cargo xtask ci`,
+//! which sets `SLUICE_SIM_CLUSTERS`; `cargo xtask deep sim-clusters` runs ten thousand.
+
+use sluice_sim::{ClusterMet, SimOptions, run_cluster};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many without `SLUICE_SIM_CLUSTERS`.
+const SEEDS: u64 = 40;
+
+#[test]
+fn clusters_agree_and_keep_their_word_whatever_goes_wrong() {
+    let seeds = std::env::var("SLUICE_SIM_CLUSTERS").map_or(SEEDS, |text| text.parse().unwrap());
+    let (next, all) = (AtomicU64::new(0), Mutex::new((ClusterMet::default(), Vec::new())));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    // Relaxed: each number is taken once, and nothing else is passed on by it.
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    let found = run_cluster(seed, SimOptions::default());
+                    let (met, failures) = &mut *all.lock().unwrap();
+                    match found {
+                        Ok(more) => met.add(more),
+                        Err(why) => failures.push(format!(
+                            "{why}\n  cargo run --package sluice-sim -- --cluster --seed {seed}"
+                        )),
+                    }
+                }
+            });
+        }
+    });
+    let (met, failures) = all.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {seeds} seeds fail:\n{}", failures.len(), failures.join("\n"));
+    // A run in which nothing happens shows nothing. The bounds are those of a thousand seeds.
+    let at_least = |met: u64, of_thousand: u64| met * 1000 > of_thousand * seeds;
+    assert!(at_least(met.messages, 2_000_000), "{met:?}");
+    assert!(at_least(met.crashes, 3_000) && at_least(met.cuts, 1_500), "{met:?}");
+    assert!(at_least(met.kills, 2_000) && at_least(met.freezes, 800), "{met:?}");
+    assert!(at_least(met.failed_writes, 150) && at_least(met.damaged_files, 500), "{met:?}");
+    assert!(at_least(met.wall_jumps, 800) && at_least(met.moves, 600), "{met:?}");
+    assert!(at_least(met.garbage, 250) && at_least(met.orders, 4_000), "{met:?}");
+    assert!(at_least(met.forgotten, 150) && at_least(met.contested, 400), "{met:?}");
+    assert!(at_least(met.resolved, 500) && at_least(met.repairs, 400), "{met:?}");
+    assert!(at_least(met.won, 200) && at_least(met.votes, 500), "{met:?}");
+    assert!(at_least(met.fails, 4_000) && at_least(met.updates, 500), "{met:?}");
+    assert!(at_least(met.pauses, 100) && at_least(met.emptied, 60), "{met:?}");
+    assert!(at_least(met.agreed, 450) && at_least(met.drills, 350), "{met:?}");
+    assert!(at_least(met.calms, 90) && at_least(met.scenes, 350), "{met:?}");
+    assert!(at_least(met.resets, 60), "{met:?}");
+}
+
+#[test]
+fn a_cluster_is_a_function_of_its_seed() {
+    for seed in [0, 6] {
+        let twice = [run_cluster(seed, SimOptions::default()), run_cluster(seed, SimOptions::default())];
+        assert_eq!(format!("{:?}", twice[0]), format!("{:?}", twice[1]), "seed {seed}");
+    }
+}
