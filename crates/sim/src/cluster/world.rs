@@ -12,8 +12,8 @@ use crate::cluster::stock::StockSettings;
 use crate::cluster::{ClusterMet, look::Looks};
 use sluice_base::Rng;
 use sluice_cluster::{
-    ClusterInput, ClusterSettings, Generation, NodeId, NodeLabels, OwnAddress, SaveBehavior, SavedRole,
-    SlotSet,
+    ClusterInput, ClusterSettings, Generation, NodeId, NodeLabels, OwnAddress, ReplicaRules, SaveBehavior,
+    SavedRole, SlotSet,
 };
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -253,6 +253,9 @@ impl World {
             Act::Pause => {
                 self.hosts[number].paused_ns = Some(self.now_ns);
                 self.met.pauses += 1;
+                // No data are written here, so the stream ends where it began.
+                let now = self.hosts[number].clock.now(self.now_ns);
+                self.hosts[number].input(now, &ClusterInput::WritesPaused { offset: 0 });
             }
             Act::Unpause => self.hosts[number].paused_ns = None,
             Act::Map(map) => self.hosts[number].map = Some(map),
