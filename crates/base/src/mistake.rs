@@ -1,6 +1,6 @@
-//! Mistakes that are made on purpose, to see that the simulations of replication and of clusters find them. Only a build with
-//! `--cfg sluice_mistakes` can make one; in every other the question costs nothing, because its answer is
-//! known to the compiler.
+//! Mistakes that are made on purpose, to see that the simulations of replication and of clusters find them.
+//! Only a build with `--cfg sluice_mistakes` can make one; in every other the question costs nothing, because
+//! its answer is known to the compiler.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@
 pub enum Mistake {
     /// None.
     None,
-    /// A history's id before a promotion is accepted for positions behind the promotion.
+    /// A history's id before a promotion is accepted for positions after the promotion.
     SecondIdForever,
     /// A promotion goes on with the id of the history before.
     KeptReplid,
@@ -62,11 +62,11 @@ pub enum Mistake {
     VoteNotReadBack,
     /// Votes are given again some time after the epochs were lost, whoever was heard since (K-5).
     EpochByTimeAlone,
-    /// Of the voters that have to be heard after epochs were lost, the node itself counts as one (K-6).
+    /// The node itself counts as one of the voters that have to be heard after epochs were lost (K-6).
     EpochHeardFromMyself,
     /// A slot goes to a claimant with the epoch of its owner (K-7).
     ReboundAtEqualEpoch,
-    /// Of two primaries with one epoch, both move on (K-8).
+    /// Both of two primaries with one epoch move on (K-8).
     GreaterIdMovesToo,
     /// A role that was told before a newer one counts (K-10).
     StaleRoleTaken,
@@ -95,7 +95,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// Those that the simulation of replication finds.
+    /// Mistakes that the simulation of replication finds.
     pub const ALL: [Mistake; 24] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
@@ -123,7 +123,7 @@ impl Mistake {
         Mistake::ShortLinkPaused,
     ];
 
-    /// Those that the simulation of clusters finds.
+    /// Mistakes that the simulation of clusters finds.
     pub const OF_CLUSTERS: [Mistake; 18] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,

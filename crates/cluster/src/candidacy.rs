@@ -78,6 +78,12 @@ pub(crate) enum Obstacle {
 }
 
 impl Candidacy {
+    /// Ends a failover against a primary that this node no longer follows (R1, M6).
+    pub(crate) fn give_up(&mut self) {
+        self.stage = ElectionStage::Idle;
+        self.wanted = WantedFailover::None;
+    }
+
     /// Whether the election of this epoch is open, and if so whether it forces voters.
     pub(crate) fn open_election(&self, epoch: ClusterEpoch) -> Option<Schedule> {
         match self.stage {

@@ -96,12 +96,6 @@ fn restart(m: &mut ClusterMachine) {
     m.failover.candidacy.stage = ElectionStage::Idle;
 }
 
-/// This node follows another primary, or none: what was under way against the old one is over (R-1, M-6).
-pub(crate) fn give_up(m: &mut ClusterMachine) {
-    m.failover.candidacy.stage = ElectionStage::Idle;
-    m.failover.candidacy.wanted = WantedFailover::None;
-}
-
 /// Whether a failover by hand waits for this replica's data.
 pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
     matches!(m.failover.candidacy.wanted, WantedFailover::CatchesUp { .. })
@@ -369,7 +363,7 @@ fn take_over(m: &mut ClusterMachine, old: NodeIx) {
         m.table.bind(slot, my_ix);
     }
     m.channels_gone(slots);
-    // What the data hold of slots that are another's is found as at a start.
+    // What the data hold of slots that are another's is found as at a start (R30).
     m.out.push_back(ClusterOutput::AskKeys);
     m.reconsider();
     m.save();

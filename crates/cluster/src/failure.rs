@@ -145,8 +145,7 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::Fail { origin: FailOrigin::LearnedWithNode, .. } if !node.marks.has_spoken => false,
         NodeHealth::Fail { since, origin } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // Nobody could take over: nothing is waited for (D22). Of a node that is new here the replicas may be
-            // unknown.
+            // Nobody could take over: nothing is waited for (D22). A new node's replicas may be unknown here.
             let has_heir = origin == FailOrigin::LearnedWithNode || !node.replicas.is_empty();
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };

@@ -16,8 +16,8 @@ const TAKEN: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 /// How far the wall clock of a sender may be ahead for its pongs to count.
 const AHEAD_MS: i64 = 500;
-/// How much later a FORGET may end, as another node tells it, to be the same one: other nodes round seconds, and
-/// messages take their time.
+/// How much later a FORGET may end, as another node tells it, to be the same one: other nodes round seconds,
+/// and messages take their time.
 const SAME_FORGET_MS: u64 = 2_000;
 
 /// The entries of a known sender's message.

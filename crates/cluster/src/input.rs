@@ -43,8 +43,8 @@ pub enum ClusterInput<'a> {
     /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force: no write of a client comes behind this
     /// offset of the stream until it ends.
     WritesPaused { offset: u64 },
-    /// When this replica heard its primary last on the replication link, on the clock of `now`; none: never in
-    /// this process.
+    /// When this replica heard its primary last on the replication link, on the clock of `now`; none: never
+    /// in this process.
     PrimaryContact { at: Option<Ms> },
     /// The slots that have keys, when the data of the start are loaded, and as the answer to
     /// [`crate::ClusterOutput::AskKeys`].

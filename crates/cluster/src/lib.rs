@@ -270,7 +270,8 @@ impl Cluster {
         candidate::awaits_offset(&self.machine)
     }
 
-    /// Whether this primary pauses so that one of its replicas can take over: nothing may move its offset (M-3).
+    /// Whether this primary pauses so that one of its replicas can take over: nothing may move its offset
+    /// (M-3).
     pub fn is_handing_over(&self) -> bool {
         self.machine.failover.paused != machine::ManualFailover::Off
     }

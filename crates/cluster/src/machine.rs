@@ -83,8 +83,8 @@ pub(crate) enum VoteRight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManualFailover {
     Off,
-    /// Writes are to be held back, and some may come yet: where the stream ends is not known. The request came
-    /// by `link`.
+    /// Writes are to be held back, and some may come yet: where the stream ends is not known. The request
+    /// came by `link`.
     Pausing {
         replica: NodeIx,
         end: Ms,
@@ -133,8 +133,8 @@ pub(crate) struct Todo {
     pub(crate) map: bool,
     /// Look whether this replica stands for election.
     pub(crate) elect: bool,
-    /// Let the writes go on that a failover by hand has held back, after the map by which they are judged, unless
-    /// another failover by hand has begun.
+    /// Let the writes go on that a failover by hand has held back, after the map by which they are judged,
+    /// unless another failover by hand has begun.
     pub(crate) unpause: bool,
 }
 

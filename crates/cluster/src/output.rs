@@ -80,7 +80,7 @@ pub enum ClusterOutput {
     PauseWrites {
         until: Ms,
     },
-    /// End of that pause. Comes behind the map of its step.
+    /// End of that pause. The map of its step comes first.
     Unpause,
     /// A message for subscribers of this node.
     Deliver {

@@ -1,6 +1,5 @@
 //! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
 
-use crate::candidate;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, log};
 use crate::node::{NodeIx, NodeRole};
@@ -47,7 +46,7 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     (m.keys.strays, m.keys.dirty) = (SlotSet::EMPTY, SlotSet::EMPTY);
     m.channels_gone(elsewhere);
     m.end_pause();
-    candidate::give_up(m);
+    m.failover.candidacy.give_up();
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();
     m.save();
@@ -255,7 +254,7 @@ pub(crate) fn stand_alone(m: &mut ClusterMachine) {
     let my_ix = m.table.my_ix();
     m.table.make_primary(my_ix);
     m.end_pause();
-    candidate::give_up(m);
+    m.failover.candidacy.give_up();
     m.out.push_back(ClusterOutput::Role(RoleChange::Primary));
     m.reconsider();
     m.save();

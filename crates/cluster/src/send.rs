@@ -65,9 +65,9 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
     }
 }
 
-/// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots; one whose
-/// primary is not known any more tells its id for as long as the last durable file has it: with zeros it would
-/// be taken for a primary (E-17). One that never had a primary tells zeros.
+/// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots. While the
+/// last durable file names a primary that is not known any more, a replica tells that id: zeros are what a
+/// primary tells (E-17).
 fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
     match &m.durable.told.claim {
         OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),

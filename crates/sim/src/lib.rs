@@ -4,8 +4,8 @@
 //! Everything is a function of one seed. A run that finds something can be repeated with a trace of its
 //! events: `cargo run --package sluice-sim -- --seed SEED`.
 //!
-//! Invariants: (1) no clock, socket, thread or file; (2) no word of replication's protocol is known here: what
-//! nodes say to each other comes out of the engine and the machine of the link and goes into them.
+//! Invariants: (1) no clock, socket, thread or file; (2) no word of replication's protocol is known here:
+//! what nodes say to each other comes out of the engine and the machine of the link and goes into them.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 

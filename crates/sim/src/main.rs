@@ -1,5 +1,5 @@
-//! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the simulation of
-//! replication, or with `--cluster` that of clusters.
+//! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the
+//! simulation of replication, or with `--cluster` that of clusters.
 //!
 //! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit
 //! status says whether everything held.

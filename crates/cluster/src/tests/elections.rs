@@ -159,7 +159,7 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
     network.step(4, &ClusterInput::Offset(155));
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
-    // Who was kept waiting is let go by a replica: behind its new role and map.
+    // Clients that were kept waiting are let go by a replica, after its new role and map.
     let at = |wanted: &dyn Fn(&ClusterOutput) -> bool| {
         network.peers[0].seen.iter().rposition(wanted).expect("it was told")
     };

@@ -30,7 +30,7 @@ pub struct ClusterMode {
     /// What the gate reads.
     pub served: ServedSlots,
     /// What the machine has decided and a unit that stands open keeps from being carried out, in order.
-    pub decisions: VecDeque<ClusterOutput>,
+    decisions: VecDeque<ClusterOutput>,
     /// Clients whose commands the machine has not answered.
     pub waiting: BTreeMap<u64, SessionKey>,
     /// The last ticket that was given out.
@@ -48,7 +48,7 @@ pub struct ClusterMode {
     /// All data are to go as soon as this node is a primary: that waits for the end of a load.
     pub drops_data: bool,
     /// Bytes of messages among the decisions that wait.
-    pub waiting_message_bytes: usize,
+    waiting_message_bytes: usize,
     /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
     pub keys_to_check: bool,
     /// When the machine's cron is due next, monotonic ns.
@@ -181,8 +181,8 @@ impl ClusterMode {
     }
 
     /// Keeps a decision until no unit stands open. A unit may stand for long, and others decide the rate: of
-    /// two maps in a row the newer one is kept, and messages beyond a bound are lost, as those to a client that
-    /// does not read.
+    /// two maps in a row the newer one is kept, and messages beyond a bound are lost, as those to a client
+    /// that does not read.
     pub fn decide(&mut self, decision: ClusterOutput) {
         match &decision {
             ClusterOutput::Slots(_) if matches!(self.decisions.back(), Some(ClusterOutput::Slots(_))) => {
@@ -200,6 +200,11 @@ impl ClusterMode {
         self.decisions.push_back(decision);
     }
 
+    /// Whether a decision waits.
+    pub fn has_decisions(&self) -> bool {
+        !self.decisions.is_empty()
+    }
+
     /// The next decision. Messages are counted while any is left.
     pub fn next_decision(&mut self) -> Option<ClusterOutput> {
         let decision = self.decisions.pop_front();
@@ -209,8 +214,8 @@ impl ClusterMode {
         decision
     }
 
-    /// The newest map, though what it changes waits for the end of a unit: CLUSTER SLOTS shows what CONFIG SET
-    /// has changed in the same transaction (K-34).
+    /// The newest map, though what it changes waits for the end of a unit: CLUSTER SLOTS shows what CONFIG
+    /// SET has changed in the same transaction (K-34).
     pub(crate) fn newest_map(&self) -> &Arc<SlotMap> {
         let decided = || sluice_cluster::newest_map(self.decisions.iter());
         self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)

@@ -91,8 +91,8 @@ impl Engine {
         self.take_cluster_outputs(process);
     }
 
-    /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that of
-    /// its primary; 0 where a full copy replaces, or will replace, what it has.
+    /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that
+    /// of its primary; 0 where a full copy replaces, or will replace, what it has.
     pub(crate) fn offset_for_nodes(&self) -> u64 {
         let replication = &self.control.replication;
         let has_data = replication.replica.as_ref().is_none_or(|role| role.has_data_of_primary());
@@ -170,7 +170,7 @@ impl Engine {
                     other => mode.decide(other),
                 }
             }
-            if mode.decisions.is_empty() || !self.control.between_units(BetweenUnits::Cluster) {
+            if !mode.has_decisions() || !self.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
             let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.next_decision()) else {
@@ -268,8 +268,8 @@ impl Engine {
         self.drop_unwanted_data(process);
     }
 
-    /// Drops the data that a node which begins anew has from its old primary. What is still being loaded comes
-    /// into force first.
+    /// Drops the data that a node which begins anew has from its old primary. What is still being loaded
+    /// comes into force first.
     fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
         let is_primary = self.control.replication.replica.is_none();
         if let Some(mode) = &mut self.control.cluster

@@ -109,7 +109,7 @@ fn agrees(host: usize, view: &View, own: &BTreeMap<NodeId, &SeenNode>) -> Result
         if seen.role != truth.role {
             return differs("role", format!("{:?}", seen.role), format!("{:?}", truth.role));
         }
-        // A replica's own epoch of before is in no file: one without slots that is a primary again begins at 0.
+        // A replica's own epoch of before is in no file: as a primary without slots it begins at 0 again.
         let has_epoch = truth.role != Role::Primary || truth.is_voter();
         if seen.epoch != truth.epoch && has_epoch {
             return differs("epoch", seen.epoch.to_string(), truth.epoch.to_string());

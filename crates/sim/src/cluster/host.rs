@@ -3,7 +3,7 @@
 use crate::cluster::act::{Act, File, Link, Order};
 use crate::cluster::clock::HostClock;
 use crate::cluster::disk::HostDisk;
-use crate::cluster::net::ConnId;
+use crate::cluster::queue::ConnId;
 use crate::cluster::stock::{Stock, StockSettings};
 use crate::cluster::view::View;
 use sluice_base::Now;

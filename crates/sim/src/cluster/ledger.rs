@@ -1,7 +1,7 @@
 //! What was said to whom: asked of each message that a node of ours sends.
 
 use crate::cluster::host::{Host, OwnWord};
-use crate::cluster::net::HostId;
+use crate::cluster::queue::HostId;
 use crate::cluster::view::View;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
 use sluice_cluster::{NodeId, SlotSet};
@@ -14,7 +14,7 @@ pub(super) struct Ledger {
     pub(super) ids: BTreeMap<NodeId, HostId>,
     /// To whom a voter gave its vote in an epoch (S-21).
     votes: BTreeMap<(NodeId, u64), NodeId>,
-    /// Who won an epoch of a group (S-20).
+    /// Winner of an epoch in a group (S-20).
     winners: BTreeMap<(usize, u64), NodeId>,
     /// When bytes of one host came to another last: by receiver and sender.
     pub(super) heard: BTreeMap<(HostId, HostId), u64>,
@@ -79,7 +79,7 @@ impl Ledger {
         }
     }
 
-    /// A node of ours sends a message. Errors: what it must not say.
+    /// A node of ours sends a message. Errors: a message that the node must not send.
     pub(super) fn goes(
         &mut self,
         from: (HostId, &Host),

@@ -7,29 +7,6 @@ use crate::cluster::sets;
 use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::SlotSet;
-use std::collections::BTreeMap;
-
-/// What looks remember: since when something is so that may not last, ns.
-#[derive(Default)]
-pub(super) struct Looks {
-    two_owners: BTreeMap<(usize, usize), u64>,
-    follows_dead: BTreeMap<usize, u64>,
-    /// When a node was last out of contact with a quorum.
-    minority: BTreeMap<usize, u64>,
-    /// Keys are written.
-    pub(super) writes: bool,
-    served: BTreeMap<usize, bool>,
-}
-
-impl Looks {
-    /// A node starts: what was seen of its last process does not count.
-    pub(super) fn restarts(&mut self, host: usize) {
-        self.served.remove(&host);
-        self.minority.remove(&host);
-        self.follows_dead.remove(&host);
-        self.two_owners.retain(|(one, other), _| *one != host && *other != host);
-    }
-}
 
 /// Milliseconds between looks.
 const LOOK_MS: u64 = 200;

@@ -7,14 +7,11 @@
 
 use crate::cluster::act::Link;
 use crate::cluster::clock::MS;
-use crate::cluster::queue::{Event, Queue};
+use crate::cluster::queue::{ConnId, Event, HostId, Queue};
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-
-pub(super) type HostId = usize;
-pub(super) type ConnId = u64;
 
 /// How long pieces take.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,12 +73,12 @@ pub(super) enum Found {
 pub(super) struct Net {
     conns: BTreeMap<ConnId, Conn>,
     next: ConnId,
-    /// From whom nothing passes to whom.
+    /// Pairs of sender and receiver between which nothing passes.
     cuts: BTreeSet<(HostId, HostId)>,
     pub(super) delays: Delays,
     /// A connection on which a MEET is sent dies.
     pub(super) eats_meets: bool,
-    /// Slow connections that a scene wants: who has dialled whom, and how long what the dialler says takes, ns.
+    /// Slow connections that a scene wants: who has dialled whom, and how long the dialler's words take, ns.
     pub(super) slow_ways: BTreeMap<(HostId, HostId), u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Operators: what is asked of nodes in a storm, and the repair after it, as `valkey-cli --cluster fix` would.
+//! Operators: what is asked of nodes in a storm, and the repair after one, as by `valkey-cli --cluster fix`.
 
 use crate::cluster::act::{Failover, Order};
 use crate::cluster::plan::Season;
@@ -93,7 +93,7 @@ impl World {
         self.order_all(&Order::Forget(view.me), host)
     }
 
-    /// Of nodes without slots alone, so that an operator can mend it.
+    /// Nodes without slots alone are reset, so that an operator can mend it.
     fn reset(&mut self, host: usize, view: &View) -> Result<(), String> {
         if !view.own().slots.is_empty() {
             return Ok(());

@@ -8,7 +8,7 @@ use sluice_base::Rng;
 pub(super) enum Season {
     /// Everything goes wrong, then nothing does, then one node dies.
     Storm,
-    /// Delays and late crons below T/4, slow disks, wall clocks that jump: nobody may become FAIL (S-29, S-30).
+    /// Delays and late crons below T/4, slow disks, wall clocks that jump: nobody becomes FAIL (S-29, S-30).
     Calm,
     /// Each node starts again at another address; names are all that is left. Of all nodes, or of half.
     Moved { named: Share, moved: Share },
@@ -28,7 +28,7 @@ pub(super) enum Season {
     LostMeetings,
 }
 
-/// Of how many nodes something holds.
+/// Share of the nodes for which something holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
     All,

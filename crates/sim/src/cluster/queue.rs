@@ -1,8 +1,10 @@
 //! What happens when, in the order of time, and of asking where times are equal.
 
-use crate::cluster::net::{ConnId, HostId};
 use sluice_cluster::NodeId;
 use std::collections::BTreeMap;
+
+pub(super) type HostId = usize;
+pub(super) type ConnId = u64;
 
 /// Something that happens. A number beside a host is the process that it is meant for.
 #[derive(Clone, Debug)]

@@ -48,7 +48,7 @@ pub(super) struct View {
     pub(super) nodes: BTreeMap<NodeId, SeenNode>,
     pub(super) is_ok: bool,
     pub(super) current_epoch: u64,
-    /// Of whom a stock node holds something old by a defect of its own.
+    /// Nodes of which a stock node holds something old by a defect of its own.
     pub(super) stuck: BTreeSet<NodeId>,
 }
 

@@ -65,8 +65,8 @@ impl World {
         self.net.cut(other, one);
     }
 
-    /// A replica asks a voter for its vote, as one would that has come to the epoch by itself, in a failover by
-    /// hand.
+    /// A replica asks a voter for its vote, in a failover by hand, in an epoch to which it has come by
+    /// itself.
     fn canvass(&mut self, replica: usize, voter: usize, epoch: u64) -> Result<(), String> {
         let Some(view) = self.hosts[replica].view() else { return Ok(()) };
         let Some(link) = self.link_to(replica, voter) else { return Ok(()) };

@@ -5,11 +5,12 @@ use crate::cluster::clock::{HostClock, MS};
 use crate::cluster::disk::HostDisk;
 use crate::cluster::host::{Host, Model, OwnWord};
 use crate::cluster::ledger::Ledger;
-use crate::cluster::net::{ConnId, Delays, End, Found, HostId, Net};
+use crate::cluster::looks::Looks;
+use crate::cluster::met::ClusterMet;
+use crate::cluster::net::{Delays, End, Found, Net};
 use crate::cluster::plan::{HostPlan, Plan, Season};
-use crate::cluster::queue::{Event, Queue};
+use crate::cluster::queue::{ConnId, Event, HostId, Queue};
 use crate::cluster::stock::StockSettings;
-use crate::cluster::{ClusterMet, look::Looks};
 use sluice_base::Rng;
 use sluice_cluster::{
     ClusterInput, ClusterSettings, Generation, NodeId, NodeLabels, OwnAddress, ReplicaRules, SaveBehavior,
@@ -474,7 +475,7 @@ impl World {
         self.carry_out(number)
     }
 
-    /// A process ends. `is_loud`: its machine says so to those that it is connected with.
+    /// A process ends. `is_loud`: the machine tells its peers.
     pub(super) fn crash(&mut self, number: HostId, is_loud: bool) {
         if !self.is_alive(number) {
             return;

@@ -21,7 +21,7 @@ enum Metric {
 impl Metric {
     /// Those that are always shown.
     const ALWAYS: &[Metric] = &[Metric::KeyCount];
-    /// Those that are shown while `cluster-slot-stats-enabled` is on.
+    /// Metrics that are shown while `cluster-slot-stats-enabled` is on.
     const ALL: &[Metric] = &[Metric::KeyCount, Metric::CpuUsec, Metric::BytesIn, Metric::BytesOut];
 
     fn name(self) -> &'static str {

@@ -1,6 +1,6 @@
 //! Epochs, slots and roles from headers and UPDATEs (5.1 to 5.3).
 
-use super::Stock;
+use super::state::Stock;
 use crate::cluster::act::Act;
 use crate::cluster::sets;
 use sluice_cluster::wire::{BusHeader, MessageBody, NodeFlags};

@@ -1,34 +1,11 @@
 //! Elections and failovers by hand (5.4 to 5.6, 6.1).
 
-use super::Stock;
+use super::record::StockNode;
+use super::state::{Election, Manual, Stock};
 use crate::cluster::act::Act;
 use sluice_cluster::NodeId;
 use sluice_cluster::SlotSet;
 use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
-
-/// An election of this node; `time` is 0 without one.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Election {
-    pub(super) time: u64,
-    pub(super) is_sent: bool,
-    pub(super) epoch: u64,
-    votes: usize,
-    rank: u64,
-    frank: u64,
-    is_forced: bool,
-    /// Whose votes of which epochs were counted: to mark what the defects of E-46 do.
-    counted: Vec<(NodeId, u64)>,
-}
-
-/// A failover by hand, on either side.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Manual {
-    end: Option<u64>,
-    goal: Option<u64>,
-    can_start: bool,
-    /// The replica that this node, a primary, pauses for.
-    pub(super) pauses_for: Option<NodeId>,
-}
 
 impl Stock {
     /// What this node has of the stream (N-8): a primary's grows with time, a replica has what its primary
@@ -198,7 +175,7 @@ impl Stock {
     }
 
     /// The other replicas of my primary.
-    fn siblings(&self, primary: NodeId) -> impl Iterator<Item = (&NodeId, &super::StockNode)> {
+    fn siblings(&self, primary: NodeId) -> impl Iterator<Item = (&NodeId, &StockNode)> {
         self.nodes.iter().filter(move |(id, node)| **id != self.me && node.primary == Some(primary))
     }
 

@@ -1,6 +1,6 @@
 //! Failure detection and the cluster's state (section 4).
 
-use super::Stock;
+use super::state::Stock;
 use sluice_cluster::NodeId;
 use sluice_cluster::wire::{MessageBody, MessageFlags, NodeFlags};
 

@@ -1,6 +1,6 @@
 //! Whom messages tell about (W-6), and what is believed of it (section 3.2).
 
-use super::Stock;
+use super::state::Stock;
 use sluice_cluster::NodeId;
 use sluice_cluster::wire::{Extension, Gossip, GossipEntry, NodeFlags};
 

@@ -1,26 +1,12 @@
 //! Links and meeting (sections 3.1 and 3.3).
 
-use super::Stock;
+use super::state::{Stock, StockLink};
 use crate::cluster::act::{Act, Link};
 use sluice_cluster::wire::{
     self, BusHeader, ForgottenNode, Gossip, GossipBuffer, GossipEntry, MessageBody, MessageFlags,
     MessageType, NodeFlags, ReceiveBuffer,
 };
 use sluice_cluster::{ClusterEpoch, NodeId, SlotSet};
-
-/// One connection.
-#[derive(Debug)]
-pub(super) struct StockLink {
-    pub(super) node: Option<NodeId>,
-    pub(super) is_out: bool,
-    pub(super) created: u64,
-    pub(super) reads_extensions: bool,
-    /// The other end's address, for a link in.
-    pub(super) peer: String,
-    /// This end's address, for a link in.
-    pub(super) local: String,
-    pub(super) inbox: ReceiveBuffer,
-}
 
 /// The ports of every node of the simulation.
 pub(in crate::cluster) const PORT: u16 = 6_379;

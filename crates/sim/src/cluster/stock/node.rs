@@ -1,85 +1,11 @@
-//! Nodes and their file (section 1).
+//! Nodes at the start, as records, and taken away (section 1).
 
-use super::{Health, Stock, StockSettings, Todo};
-use crate::cluster::stock::election::{Election, Manual};
+use super::record::{StockFile, StockNode};
+use super::state::{Election, Health, Manual, Stock, StockSettings, Todo};
 use sluice_base::Rng;
 use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{NodeId, ShardId, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A node (N-1), as far as the model needs it. Flags are those of the wire.
-#[derive(Clone, Debug)]
-pub(in crate::cluster) struct StockNode {
-    pub(in crate::cluster) shard: ShardId,
-    pub(in crate::cluster) flags: u16,
-    pub(in crate::cluster) config_epoch: u64,
-    pub(in crate::cluster) slots: SlotSet,
-    /// Slots that the node stopped claiming (E-12).
-    pub(super) unclaimed: SlotSet,
-    pub(in crate::cluster) primary: Option<NodeId>,
-    pub(super) ip: String,
-    pub(super) host_name: String,
-    pub(super) created: u64,
-    pub(super) ping_sent: u64,
-    pub(super) pong_received: u64,
-    pub(super) data_received: u64,
-    pub(super) meet_sent: u64,
-    pub(super) fail_time: u64,
-    pub(super) link_in_lost: u64,
-    pub(super) dialled: u64,
-    pub(super) offset: u64,
-    /// When each reporter reported (F-3).
-    pub(super) reports: BTreeMap<NodeId, u64>,
-    pub(in crate::cluster) link_out: Option<u64>,
-    pub(in crate::cluster) link_in: Option<u64>,
-}
-
-impl StockNode {
-    pub(in crate::cluster) fn has(&self, flag: NodeFlags) -> bool {
-        self.flags & flag.0 != 0
-    }
-
-    pub(super) fn set(&mut self, flag: NodeFlags) {
-        self.flags |= flag.0;
-    }
-
-    pub(super) fn clear(&mut self, flag: NodeFlags) {
-        self.flags &= !flag.0;
-    }
-
-    pub(super) fn put(&mut self, flag: NodeFlags, is_set: bool) {
-        if is_set { self.set(flag) } else { self.clear(flag) }
-    }
-
-    pub(super) fn is_voter(&self) -> bool {
-        self.has(NodeFlags::PRIMARY) && !self.slots.is_empty()
-    }
-
-    pub(super) fn is_failing(&self) -> bool {
-        self.has(NodeFlags::PFAIL | NodeFlags::FAIL)
-    }
-
-    pub(super) fn become_primary(&mut self) {
-        self.clear(NodeFlags::REPLICA);
-        self.set(NodeFlags::PRIMARY);
-        self.primary = None;
-    }
-
-    pub(super) fn become_replica(&mut self, primary: Option<NodeId>) {
-        self.clear(NodeFlags::PRIMARY);
-        self.set(NodeFlags::REPLICA);
-        self.primary = primary;
-    }
-}
-
-/// What the model keeps in place of `nodes.conf`.
-#[derive(Clone)]
-pub(in crate::cluster) struct StockFile {
-    me: NodeId,
-    nodes: BTreeMap<NodeId, StockNode>,
-    current_epoch: u64,
-    last_vote: u64,
-}
 
 /// Bits of 9.1.2, and of 8.0.
 fn capabilities(settings: &StockSettings) -> NodeFlags {

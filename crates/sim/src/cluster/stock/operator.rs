@@ -1,6 +1,6 @@
 //! Commands of an operator (3.4, 5.1, 6.1, 6.3, 7).
 
-use super::{Stock, Todo};
+use super::state::{Stock, Todo};
 use crate::cluster::act::{Act, Failover, Order};
 use crate::cluster::sets;
 use sluice_cluster::wire::NodeFlags;
