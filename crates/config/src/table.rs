@@ -25,7 +25,7 @@ const CLUSTER: &str = "cluster mode";
 const CRASH: &str = "settings of panics and crash reports";
 const MPTCP: &str = "multipath TCP";
 
-// Refused rather than ignored, where serving without the feature would be dangerous.
+// Why a directive has no effect here.
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const OLD_DATA_LAZY: &str = "the old data are always freed in the background";
@@ -399,7 +399,7 @@ params! {
             "Answer reads of our own slots although the cluster is down.";
         CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN: Bool = boolean("cluster-allow-pubsubshard-when-down", true),
             "Deliver sharded messages although the cluster is down.";
-        CLUSTER_REPLICA_VALIDITY_FACTOR: Int = number("cluster-replica-validity-factor", 10, 0, INT).alias("cluster-slave-validity-factor").later(CLUSTER),
+        CLUSTER_REPLICA_VALIDITY_FACTOR: Int = number("cluster-replica-validity-factor", 10, 0, INT).alias("cluster-slave-validity-factor"),
             "Node timeouts without its primary after which a replica is too old to take over; 0 is never.";
         CLUSTER_REPLICA_NO_FAILOVER: Bool = boolean("cluster-replica-no-failover", false).alias("cluster-slave-no-failover"),
             "Do not take over by ourselves.";

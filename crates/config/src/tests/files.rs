@@ -402,16 +402,13 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
     // By the name that stands in the file, and with its line.
-    let sentence = "is set but has no effect yet: it waits for cluster mode";
+    let sentence = "is set but has no effect: the old data are always freed in the background";
+    assert_eq!(said("Slave-Lazy-Flush no\n"), format!("'slave-lazy-flush' {sentence}"));
     assert_eq!(
-        said("Cluster-Slave-Validity-Factor 3\n"),
-        format!("'cluster-slave-validity-factor' {sentence}")
+        said("slave-lazy-flush yes\nreplica-lazy-flush no\n"),
+        format!("'replica-lazy-flush' {sentence}")
     );
-    assert_eq!(
-        said("cluster-slave-validity-factor 10\ncluster-replica-validity-factor 3\n"),
-        format!("'cluster-replica-validity-factor' {sentence}")
-    );
-    let config = loaded("port 1\ncluster-slave-validity-factor 3\n");
+    let config = loaded("port 1\nslave-lazy-flush no\n");
     let (id, _) = config.without_effect().next().expect("it has none");
     assert!(config.cannot_apply(id, "why").to_string().contains(":2"), "{}", config.cannot_apply(id, "why"));
 }

@@ -77,10 +77,11 @@ fn server(verdict: &mut Verdict, info: &InfoFacts) {
     }
     if info.is("redis_mode", "cluster") || info.is("cluster_enabled", "1") {
         verdict.add(
-            Weight::Missing,
+            Weight::Look,
             "cluster",
             "the server is a node of a cluster",
-            "clusters are not there yet; data of one node can be loaded from its RDB file",
+            "a cluster moves node by node: CLUSTER MEET with a node of this server, CLUSTER REPLICATE there, then \
+             CLUSTER FAILOVER: docs/design/cluster.md",
         );
     }
     if info.is("redis_mode", "sentinel") {
@@ -182,7 +183,7 @@ fn advice_of(name: &[u8]) -> &'static str {
     let begins = |part: &[u8]| name.starts_with(part);
     match name {
         _ if begins(b"cluster") || name == b"asking" => {
-            "have clients use their mode for a single server: clusters are not there yet"
+            "slots are moved by CLUSTER SETSLOT and MIGRATE as yet: find who calls it: docs/compat.md"
         }
         _ if name.contains(&b'.') => "a command of a module, none of which is here: find who calls it",
         _ if begins(b"v") => "a command of vector sets, which are not here: find who calls it",

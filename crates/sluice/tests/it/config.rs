@@ -176,14 +176,14 @@ fn a_check_names_all_errors_with_their_lines() {
 #[test]
 fn a_check_warns_of_what_has_no_effect_by_the_name_in_the_file_and_its_line() {
     let dir = Dir::new();
-    let file = dir.file("a.conf", &format!("port {}\ncluster-slave-validity-factor 3\n", free_port()));
+    let file = dir.file("a.conf", &format!("port {}\nslave-lazy-flush no\n", free_port()));
     let (out, err, success) = run(&["--check-config", &file, "--rdma-port", "7"], "");
     assert!(success, "{err}");
     assert_eq!(
         out,
         format!(
             "warning: command line:1: 'rdma-port' is set but has no effect: RDMA is not built in: 'rdma-port \"7\"'\n\
-             warning: {file}:2: 'cluster-slave-validity-factor' is set but has no effect yet: it waits for cluster mode: 'cluster-slave-validity-factor 3'\n\
+             warning: {file}:2: 'slave-lazy-flush' is set but has no effect: the old data are always freed in the background: 'slave-lazy-flush no'\n\
              configuration is valid: {file} and command-line options\n"
         )
     );
