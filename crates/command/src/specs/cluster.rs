@@ -63,7 +63,6 @@ const MOVES: &[Arg] = &[block(
 .repeated()];
 
 const HISTORY_REPORTS: &[(&str, &str)] = &[("9.0.0", "Reports about a failed node are not taken any more.")];
-const HISTORY_FORGET: &[(&str, &str)] = &[("7.2.0", "Nodes tell each other whom an operator has dropped.")];
 const HISTORY_MEET: &[(&str, &str)] = &[("4.0.0", "The port of the bus can be said.")];
 const HISTORY_REPLICATE: &[(&str, &str)] = &[("9.0.0", "NO ONE.")];
 const HISTORY_SLOTS: &[(&str, &str)] =
@@ -343,7 +342,7 @@ pub static CLUSTER_FORGET: Spec = Spec {
     keys: Keys::Specs(&[]),
     args: &[string("node-id")],
     tips: &[],
-    history: HISTORY_FORGET,
+    history: &[],
     summary: "Drops a node, and keeps it out for a while.",
     complexity: "O(1)",
     deprecated: None,

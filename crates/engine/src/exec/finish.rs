@@ -45,13 +45,13 @@ pub(crate) enum CommandEnding {
 
 /// What the steps see of a command that has ended.
 pub(crate) struct Ended<'a> {
-    /// The unit in which it ran.
+    /// The unit of the command.
     pub unit: &'a mut Unit,
     /// The command.
     pub spec: &'static Spec,
     /// Its arguments.
     pub args: Args<'a>,
-    /// The database in which it ran.
+    /// The database of the command.
     pub db: usize,
     /// Bytes of its request.
     pub request_bytes: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Ended<'a> {
 pub(crate) struct CommandCost {
     /// Bytes of its request.
     pub request_bytes: usize,
-    /// Bytes of its reply that its client is sent.
+    /// Bytes of the reply that go to the client.
     pub reply_bytes: usize,
     /// Processor time, ns.
     pub duration_ns: u64,

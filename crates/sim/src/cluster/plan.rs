@@ -1,4 +1,4 @@
-//! What a seed decides ahead: which nodes, what is asked of them, what goes wrong and how often.
+//! Plan of a run, drawn from its seed: nodes, orders of operators, faults and their rates.
 
 use crate::cluster::net::Delays;
 use sluice_base::Rng;

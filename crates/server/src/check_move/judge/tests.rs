@@ -175,7 +175,7 @@ fn modules_types_engines_and_clusters_are_found() {
             facts.info = Ok(InfoFacts::read(text.as_bytes()));
         },
         &[
-            "missing cluster",
+            "look cluster",
             "look server: the server is loading",
             "look replication: the server is a replica",
             "look modules: search 20800",
