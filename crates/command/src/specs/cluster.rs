@@ -65,6 +65,7 @@ const MOVES: &[Arg] = &[block(
 const HISTORY_REPORTS: &[(&str, &str)] = &[("9.0.0", "Reports about a failed node are not taken any more.")];
 const HISTORY_MEET: &[(&str, &str)] = &[("4.0.0", "The port of the bus can be said.")];
 const HISTORY_REPLICATE: &[(&str, &str)] = &[("9.0.0", "NO ONE.")];
+const HISTORY_SHARDS: &[(&str, &str)] = &[("9.1.0", "Shards have ids, nodes may have a zone.")];
 const HISTORY_SLOTS: &[(&str, &str)] =
     &[("4.0.0", "Ids of nodes."), ("7.0.0", "Metadata of nodes."), ("9.1.0", "The zone in the metadata.")];
 
@@ -699,7 +700,7 @@ pub static CLUSTER_SHARDS: Spec = Spec {
     keys: Keys::Specs(&[]),
     args: &[],
     tips: &["nondeterministic_output"],
-    history: &[],
+    history: HISTORY_SHARDS,
     summary: "Lists the shards: their slots and nodes.",
     complexity: "O(N), N nodes",
     deprecated: None,

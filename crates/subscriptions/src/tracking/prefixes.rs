@@ -7,7 +7,7 @@
 //! Invariants: (1) a prefix that nobody asks for does not exist; (2) a key that has changed stands once in
 //! the list of changes, and once in the list of each of its prefixes; (3) a client that has ended asks
 //! on until its prefixes are removed, which is done in slices: it is named by the number of its time of
-//! tracking, so that it is not taken for another; (4) beyond [`CHANGED_BYTES_MAX`] bytes no further change is
+//! tracking, so that it is not taken for another; (4) beyond `CHANGED_BYTES_MAX` bytes no further change is
 //! listed: clients are told to drop all copies.
 
 use sluice_base::HashItself;
