@@ -18,7 +18,7 @@ pub struct OpenSlotList {
 }
 
 impl OpenSlotList {
-    /// Those of a map.
+    /// The slots that a map shows on their way. O(open slots).
     pub fn of(map: &SlotMap) -> OpenSlotList {
         OpenSlotList { importing: map.importing.clone(), migrating: map.migrating.clone() }
     }
