@@ -1,41 +1,19 @@
 //! What clusters of the first seeds come to meet must hold: 40 of them in the tests, 200 in `cargo xtask ci`,
 //! which sets `SLUICE_SIM_CLUSTERS`; `cargo xtask deep sim-clusters` runs ten thousand.
 
+use crate::first_seeds::first_seeds;
 use sluice_sim::{ClusterMet, SimOptions, run_cluster};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many without `SLUICE_SIM_CLUSTERS`.
 const SEEDS: u64 = 40;
 
 #[test]
 fn clusters_agree_and_keep_their_word_whatever_goes_wrong() {
-    let seeds = std::env::var("SLUICE_SIM_CLUSTERS").map_or(SEEDS, |text| text.parse().unwrap());
-    let (next, all) = (AtomicU64::new(0), Mutex::new((ClusterMet::default(), Vec::new())));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    // Relaxed: each number is taken once, and nothing else is passed on by it.
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
-                        return;
-                    }
-                    let found = run_cluster(seed, SimOptions::default());
-                    let (met, failures) = &mut *all.lock().unwrap();
-                    match found {
-                        Ok(more) => met.add(more),
-                        Err(why) => failures.push(format!(
-                            "{why}\n  cargo run --package sluice-sim -- --cluster --seed {seed}"
-                        )),
-                    }
-                }
-            });
-        }
-    });
-    let (met, failures) = all.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} of {seeds} seeds fail:\n{}", failures.len(), failures.join("\n"));
+    let run = |seed| {
+        run_cluster(seed, SimOptions::default())
+            .map_err(|why| format!("{why}\n  cargo run --package sluice-sim -- --cluster --seed {seed}"))
+    };
+    let (seeds, met) = first_seeds(("SLUICE_SIM_CLUSTERS", SEEDS), run, ClusterMet::add);
     // A run in which nothing happens shows nothing. The bounds are those of a thousand seeds.
     let at_least = |met: u64, of_thousand: u64| met * 1000 > of_thousand * seeds;
     assert!(at_least(met.messages, 2_000_000), "{met:?}");

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod clusters;
+mod first_seeds;
 #[cfg(sluice_mistakes)]
 mod mistakes;
 mod seeds;
