@@ -133,9 +133,15 @@ impl Group {
                 (is_ok && (member.is_primary() || member.follows())).then_some(())
             });
         }
+        let mut said = String::new();
         until("all to agree", || {
             let (text, is_content) = self.says(&["check", &self.members[0].address()]);
-            (is_content && !text.contains("[ERR]") && !text.contains("WARNING")).then_some(())
+            let is_well = is_content && !text.contains("[ERR]") && !text.contains("WARNING");
+            if !is_well && text != said {
+                println!("check says: {text}");
+                said = text;
+            }
+            is_well.then_some(())
         });
     }
 
@@ -164,10 +170,8 @@ impl Group {
     /// Waits until two nodes have the same data, and have some.
     fn have_the_same(&self, one: usize, other: usize) {
         let (one, other) = (&self.members[one], &self.members[other]);
-        until("the same data", || {
-            let has_data = one.client().send("DBSIZE\r\n").line() != ":0";
-            (has_data && one.digest() == other.digest()).then_some(())
-        });
+        until("the same data", || (one.digest() == other.digest()).then_some(()));
+        assert_ne!(one.client().send("DBSIZE\r\n").line(), ":0");
     }
 
     /// Writes that go on until what is returned is dropped.
@@ -194,16 +198,19 @@ fn fail_over_by_hand(kinds: &str) {
     let Some(group) = strangers(kinds) else { return };
     group.create(3, "0");
     group.follow(3, 0);
-    let load = group.load();
     let (mut primary, mut replica) = (0, 3);
     for how in ["", " FORCE", " TAKEOVER"] {
         let (old, new) = (&group.members[primary], &group.members[replica]);
+        // The benchmark knows the primaries of its start, and ends once it is redirected to another node.
+        let _load = group.load();
+        let end_of_stream = || old.client().info_number("master_repl_offset");
+        let before = end_of_stream();
+        until("writes", || (end_of_stream() > before + 100_000).then_some(()));
         new.client().check(&format!("CLUSTER FAILOVER{how}"), "+OK\r\n");
         until("the roles to change", || (new.is_primary() && old.follows()).then_some(()));
         group.is_well(4);
         (primary, replica) = (replica, primary);
     }
-    drop(load);
     group.have_the_same(primary, replica);
 }
 
@@ -218,7 +225,6 @@ fn failovers_by_hand_under_load_between_a_stock_primary_and_a_replica_of_ours() 
 }
 
 #[test]
-#[ignore = "its load writes nothing in some runs: the cause is not known"]
 fn failovers_by_hand_under_load_between_a_primary_of_ours_and_a_stock_replica() {
     fail_over_by_hand("osos");
 }
@@ -293,6 +299,8 @@ fn look_after(kinds: &str) {
         "2",
         "--cluster-yes",
     ]);
+    // The tool asks the first node, which hears of the slots by the bus where its own news are older.
+    group.is_well(8);
     let (text, is_content) = group.says(&["del-node", at, &new]);
     assert!(!is_content && text.contains("is not empty! Reshard data away and try again."), "{text}");
     group.done(&["del-node", at, &group.members[7].id()]);
@@ -319,7 +327,6 @@ fn the_references_tool_looks_after_a_cluster_of_ours() {
 }
 
 #[test]
-#[ignore = "del-node was not content in one run of three: the cause is not known"]
 fn the_references_tool_looks_after_a_cluster_every_second_node_of_which_is_stock() {
     look_after("osososos");
 }
