@@ -3,11 +3,12 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs the seeds from 0 on, as many as the variable of the environment says, or the number beside it: returns
-/// how many, and what they came to meet together, by `add`. `run` returns that of a seed, or why the seed fails.
+/// Runs the seeds from 0 on, as many as the variable of the environment says, or the number beside the
+/// variable. Returns the number of seeds, and the sum, by `add`, of the counts that `run` returns for each
+/// seed. An error of `run` is the reason for which a seed fails.
 ///
 /// # Panics
-/// With the reasons of all seeds that fail.
+/// The reasons of all seeds that fail.
 pub fn first_seeds<M: Default + Send>(
     (variable, by_default): (&str, u64),
     run: impl Fn(u64) -> Result<M, String> + Sync,

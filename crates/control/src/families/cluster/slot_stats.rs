@@ -19,7 +19,7 @@ enum Metric {
 }
 
 impl Metric {
-    /// Metrics that every server shows, whatever its configuration.
+    /// Metrics that are shown under any configuration.
     const ALWAYS: &[Metric] = &[Metric::KeyCount];
     /// Metrics that are shown while `cluster-slot-stats-enabled` is on.
     const ALL: &[Metric] = &[Metric::KeyCount, Metric::CpuUsec, Metric::BytesIn, Metric::BytesOut];
