@@ -1,8 +1,7 @@
 //! Votes for replicas of others (E-50, E-51), and who may vote after a damaged file (N-26, N-27).
 
 use crate::durable::Withheld;
-use crate::epochs;
-use crate::id::{ClusterEpoch, NodeId};
+use crate::id::NodeId;
 use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
 use crate::node::{LinkOut, NodeIx};
 use crate::send;
@@ -108,9 +107,7 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
     }
     m.epochs.last_vote = m.epochs.current;
     m.rights.votes = VoteRight::Free;
-    let epoch: ClusterEpoch = m.epochs.current;
-    epochs::heard(m, epoch);
-    log!(m, Notice, "The cluster's epoch is {epoch}: this node votes again.");
+    log!(m, Notice, "The cluster's epoch is {}: this node votes again.", m.epochs.current);
     m.save();
 }
 

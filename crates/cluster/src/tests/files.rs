@@ -221,6 +221,23 @@ fn cl_n27_epochs_that_are_unknown_bar_votes_for_two_timeouts() {
 }
 
 #[test]
+fn cl_s23_a_vote_regained_tells_no_epoch_that_the_file_lacks() {
+    let mut network = Network::cluster(3, 3);
+    let mut file = saved(&network, 0);
+    file.epochs = None;
+    network.kill(0);
+    restart(&mut network, 0, &file);
+    network.run(5_900);
+    network.peers[0].disk = super::network::Disk::Stands;
+    let before = network.peers[1].cluster.info().current_epoch;
+    assert_eq!(network.ask(0, ClusterCommand::BumpEpoch), None, "its answer waits for the file");
+    network.run(1_000);
+    assert!(network.has_logged(0, "this node votes again"));
+    assert!(network.peers[0].cluster.info().current_epoch > before);
+    assert_eq!(network.peers[1].cluster.info().current_epoch, before, "told before it was durable");
+}
+
+#[test]
 fn cl_n18_g23_an_own_address_that_is_gone_is_written_anew() {
     let network = Network::cluster(2, 2);
     let file = saved(&network, 0);
