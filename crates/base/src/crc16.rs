@@ -34,6 +34,23 @@ pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
     (tag.len() < literal.len()).then(|| key_slot(literal))
 }
 
+/// The shortest name of letters and digits in `slot`, of 1 to 3 bytes; of those the first in the order
+/// `0-9a-zA-Z`. `slot` must be below [`SLOT_COUNT`]. Cost: at most 3,907 steps, since the checksum's low byte
+/// tells the last letter.
+pub fn slot_tag(slot: u16) -> Vec<u8> {
+    const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let [_, low] = slot.to_be_bytes();
+    let last = (0..=u8::MAX).find(|byte| TABLES[0][usize::from(*byte)] as u8 == low);
+    let whole = |head: &[u8]| {
+        let [high, _] = crc16(head).to_be_bytes();
+        let name = [head, &[last? ^ high]].concat();
+        (name.last()?.is_ascii_alphanumeric() && key_slot(&name) == slot).then_some(name)
+    };
+    let pairs = || ALPHABET.iter().flat_map(|a| ALPHABET.iter().map(|b| [*a, *b]));
+    let short = whole(&[]).or_else(|| ALPHABET.iter().find_map(|a| whole(&[*a])));
+    short.or_else(|| pairs().find_map(|head| whole(&head))).expect("three letters reach every slot")
+}
+
 /// The part of `key` that chooses its slot.
 #[inline]
 fn hash_tag(key: &[u8]) -> &[u8] {
@@ -144,6 +161,20 @@ mod tests {
             ("{}{a}", "{}{a}"),
         ] {
             assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
+        }
+    }
+
+    #[test]
+    fn cb_n4_every_slot_has_a_tag_of_its_own() {
+        for slot in 0..SLOT_COUNT {
+            let tag = slot_tag(slot);
+            assert!((1..=3).contains(&tag.len()) && tag.iter().all(u8::is_ascii_alphanumeric));
+            assert_eq!(key_slot(&tag), slot);
+        }
+        // Those of the reference, as CLUSTERSCAN shows them.
+        for (slot, tag) in [(0, "06S"), (13_907, "0"), (1, "Qi"), (5, "460"), (7_000, "UW"), (16_383, "6ZJ")]
+        {
+            assert_eq!(slot_tag(slot), tag.as_bytes(), "{slot}");
         }
     }
 

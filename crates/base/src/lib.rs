@@ -31,7 +31,7 @@ mod stream_position;
 pub mod version;
 
 pub use bytes::Bytes;
-pub use crc16::{key_slot, pattern_slot};
+pub use crc16::{key_slot, pattern_slot, slot_tag};
 pub use epoch::{Epoch, Watched};
 pub use hash::{HashItself, HashSeed, siphash13};
 pub use hex::hex;

@@ -184,6 +184,11 @@ impl Cluster {
         self.machine.out.pop_front()
     }
 
+    /// Whether [`Cluster::next_output`] has something.
+    pub fn has_outputs(&self) -> bool {
+        !self.machine.out.is_empty()
+    }
+
     /// A connection was accepted. `None`: it has to be closed, there are too many of strangers (G-5).
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
         let m = &mut self.machine;

@@ -125,7 +125,7 @@ impl NameKey {
 
     #[inline]
     const fn hash(&self) -> usize {
-        let mixed = (self.head ^ self.middle.rotate_left(23) ^ self.tail.rotate_left(41) ^ self.len)
+        let mixed = (self.head ^ self.middle.rotate_left(23) ^ self.tail.rotate_left(43) ^ self.len)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> (64 - SLOT_COUNT.trailing_zeros())) as usize
     }

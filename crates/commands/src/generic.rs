@@ -8,6 +8,7 @@ mod object;
 mod sort;
 pub(crate) mod walk;
 
+pub use walk::{KeyWalk, slot_of_cursor};
 pub(crate) use walk::{parse_cursor, reply_scan_cursor};
 
 use crate::args::Args;

@@ -48,6 +48,7 @@ pub use debug::{address_of, serialized_len};
 pub use digest::{digest, digest_of};
 pub use entries::CommandEntries;
 pub use error::{CmdError, shown, until_zero};
+pub use generic::{KeyWalk, slot_of_cursor};
 pub use limits::{EvictionLimits, HotKeyLimits, Limits, Notify, OutputLimit};
 pub use migration::{Migration, MigrationOutcome};
 pub use outcome::{Outcome, Run};

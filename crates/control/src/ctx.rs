@@ -11,8 +11,9 @@ use crate::process::Process;
 use crate::users::UsersState;
 use sluice_base::Now;
 use sluice_base::SessionKey;
+use sluice_cluster::SlotMap;
 use sluice_command::Spec;
-use sluice_commands::{Args, DataHandler, KeyRights, Limits, Renames, Run, check_route};
+use sluice_commands::{Args, DataHandler, KeyRights, Limits, ReadCtx, Renames, Run, check_route};
 use sluice_config::{Config, param};
 use sluice_keyspace::{Dataset, DbRef, Effects, Keyspace};
 use sluice_numbers::commandlog::CommandLog;
@@ -264,6 +265,8 @@ pub enum Handler {
     Log(fn(&mut LogCtx<'_>, Args<'_>) -> Run),
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
     Cluster(fn(&mut ClusterCtx<'_>, Args<'_>) -> Run),
+    /// A command that reads data, and where in the cluster others are.
+    ReadByMap(fn(&mut ReadCtx<'_>, &SlotMap, Args<'_>) -> Run),
     Users(fn(&mut UsersCtx<'_>, Args<'_>) -> Run),
     Debug(fn(&mut DebugCtx<'_>, Args<'_>) -> Run),
     /// A command that runs a script, or concerns those that are known: `Engine::run_script`.
@@ -346,6 +349,9 @@ impl Handler {
             // Of the control plane the node alone can be changed.
             Handler::Cluster(_) => {
                 Rights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
+            }
+            Handler::ReadByMap(_) => {
+                Rights { subscriptions: None, users: None, ..of(KeyRights::Read, [None, None, Read, None]) }
             }
             Handler::Users(_) => Rights {
                 subscriptions: None,

@@ -8,6 +8,7 @@ use crate::db::{Db, Entry, Found, Meta, Open};
 use crate::edit::{Edit, Editable, HashEdit, ListEdit, SetEdit, ZsetEdit};
 use crate::effects::{Effects, Event};
 use crate::entry::Form;
+use crate::hasher::KeyHasher;
 use crate::new_value::NewValue;
 use crate::new_value::Payload;
 use crate::stream_edit::StreamEdit;
@@ -167,6 +168,16 @@ impl<'a> DbRef<'a> {
         });
         let (newest, oldest) = on_their_way.split_at(count % VISITED_AHEAD);
         oldest.iter().chain(newest).flatten().for_each(|handle| visit_live(*handle));
+    }
+
+    /// How the keys are hashed.
+    pub fn hasher(&self) -> KeyHasher {
+        self.db.hasher()
+    }
+
+    /// The first hash slot with keys from `slot` on. O(1).
+    pub fn next_slot_with_keys(&self, slot: u16) -> Option<u16> {
+        self.db.tables.next_slot(slot)
     }
 
     /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. `wanted` sees every key; those it

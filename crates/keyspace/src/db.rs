@@ -48,7 +48,7 @@ use volatile::VolatileKeys;
 /// A database.
 pub struct Db {
     pub(crate) store: Store,
-    tables: Tables,
+    pub(crate) tables: Tables,
     /// The hashes with fields that expire.
     volatile: VolatileKeys,
     /// Where the active expiry cycle stands among the keys with an expiry.

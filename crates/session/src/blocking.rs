@@ -70,6 +70,8 @@ pub struct Blocking {
     unblocked: VecDeque<SessionKey>,
     /// A replica has acknowledged something since WAIT's clients were looked at.
     acknowledged: bool,
+    /// A command has had the node of a cluster decide something.
+    node_has_decided: bool,
     /// One of the lists above has something to serve.
     due: bool,
     next_order: u64,
@@ -97,6 +99,8 @@ struct Waiters {
 /// What is to be done for the clients that wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReadyWork {
+    /// Carry out what the node of a cluster has decided.
+    NodeDecisions,
     /// Serve the clients of a key.
     Key(usize, Box<[u8]>),
     /// Run what a pause has kept back.
@@ -293,6 +297,13 @@ impl Blocking {
         self.due |= self.acknowledged;
     }
 
+    /// A command was given to the node of a cluster: what the node has decided is in force ahead of the next
+    /// command of anybody.
+    pub fn node_has_decided(&mut self) {
+        self.node_has_decided = true;
+        self.due = true;
+    }
+
     /// The clients of WAIT.
     pub fn waiting_for_replicas(&self) -> Vec<SessionKey> {
         self.replicas.values().copied().collect()
@@ -362,6 +373,9 @@ impl Blocking {
 
     /// What is to be done next.
     pub fn next_due(&mut self) -> Option<ReadyWork> {
+        if std::mem::take(&mut self.node_has_decided) {
+            return Some(ReadyWork::NodeDecisions);
+        }
         if let Some((db, key)) = self.ready.pop_front() {
             if let Some(waiters) = self.keys.get_mut(db, &key) {
                 waiters.is_ready = false;

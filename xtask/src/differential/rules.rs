@@ -75,7 +75,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("hscan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
     row("sscan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
     row("zscan", Rule::Scan, 6, "cursors and order belong to the table's layout"),
-    row("clusterscan", Rule::Skip, 0, "needs a cluster"),
+    row("clusterscan", Rule::Scan, 6, "cursors name their node, and order belongs to the table's layout"),
     row("hgetall", Rule::Pairs, 10, "the order of fields belongs to the table's layout"),
     row("keys", Rule::Unordered, 3, "the order of keys belongs to the table's layout"),
     row("sort*", Rule::Unordered, 5, "equal weights keep the order of the table"),

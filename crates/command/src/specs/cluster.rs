@@ -1,7 +1,7 @@
 //! Commands of the cluster, and those that steer what a connection may read from a node.
 
 use super::shorthand::*;
-use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
+use crate::spec::{Arg, Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
 
 specs! {
     cluster:
@@ -16,6 +16,7 @@ specs! {
     CLUSTER_DELSLOTS,
     CLUSTER_DELSLOTSRANGE,
     CLUSTER_FAILOVER,
+    CLUSTER_FLUSHSLOT,
     CLUSTER_FLUSHSLOTS,
     CLUSTER_FORGET,
     CLUSTER_GETKEYSINSLOT,
@@ -40,6 +41,7 @@ specs! {
     CLUSTER_SLOT_STATS,
     CLUSTER_SLOTS,
     CLUSTER_SYNCSLOTS,
+    CLUSTERSCAN,
     READONLY,
     READWRITE,
 }
@@ -101,6 +103,7 @@ pub static CLUSTER: Spec = Spec {
         &CLUSTER_DELSLOTS,
         &CLUSTER_DELSLOTSRANGE,
         &CLUSTER_FAILOVER,
+        &CLUSTER_FLUSHSLOT,
         &CLUSTER_FLUSHSLOTS,
         &CLUSTER_FORGET,
         &CLUSTER_GETKEYSINSLOT,
@@ -310,6 +313,28 @@ pub static CLUSTER_FAILOVER: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CLUSTER_FAILOVER,
+};
+
+/// `CLUSTER FLUSHSLOT`
+pub static CLUSTER_FLUSHSLOT: Spec = Spec {
+    full_name: "cluster|flushslot",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "9.0.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::WRITE.or(Flags::ADMIN).or(Flags::NO_ASYNC_LOADING).or(Flags::ALL_DBS),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[]),
+    args: &[
+        integer("slot"),
+        one_of("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Removes every key of a slot, in all databases.",
+    complexity: "O(N), N being the number of keys in the slot",
+    deprecated: None,
+    id: id::CLUSTER_FLUSHSLOT,
 };
 
 /// `CLUSTER FLUSHSLOTS`
@@ -795,6 +820,31 @@ pub static CLUSTER_SYNCSLOTS: Spec = Spec {
     complexity: "O(1)",
     deprecated: None,
     id: id::CLUSTER_SYNCSLOTS,
+};
+
+/// `CLUSTERSCAN`
+pub static CLUSTERSCAN: Spec = Spec {
+    full_name: "clusterscan",
+    subcommands: &[],
+    group: Group::Cluster,
+    since: "9.1.0",
+    arity: Arity::AtLeast(2),
+    flags: Flags::READONLY.or(Flags::TOUCHES_ARBITRARY_KEYS),
+    acl: Cat::KEYSPACE,
+    keys: Keys::Specs(&[range(1, 0, 1, KeyFlags::NOT_KEY)]),
+    args: &[
+        string("cursor"),
+        pattern("match-pattern").after("MATCH").optional(),
+        integer("count").after("COUNT").optional(),
+        string("type").after("TYPE").optional(),
+        integer("slot").after("SLOT").optional(),
+    ],
+    tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+    history: &[],
+    summary: "Walks over the keys of the cluster in small steps.",
+    complexity: "O(N), N being the number of elements returned",
+    deprecated: None,
+    id: id::CLUSTERSCAN,
 };
 
 /// `READONLY`

@@ -48,8 +48,8 @@ pub(super) fn randomkey(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// SCAN's options.
-struct ScanOptions<'a> {
+/// A walk over the keys of a database: which keys it is about, and how many one call visits.
+pub struct KeyWalk<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
     count: u64,
@@ -57,9 +57,9 @@ struct ScanOptions<'a> {
 
 pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut cursor = parse_cursor(args.at(1)).ok_or(CmdError::text("ERR invalid cursor"))?;
-    let options = ScanOptions::parse(args)?;
+    let walk = KeyWalk::parse(args, |_| Ok(false))?;
     // Names that the pattern matches lie in one slot: the walk looks into no other.
-    let only = options.pattern.filter(|_| ctx.limits.is_cluster).and_then(pattern_slot);
+    let only = walk.slot().filter(|_| ctx.limits.is_cluster);
     if let Some(slot) = only {
         match slot_of_cursor(cursor).cmp(&slot) {
             Ordering::Less => cursor = u64::from(slot),
@@ -71,34 +71,11 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
             }
         }
     }
-    let mut filter = NameFilter::new(options.pattern);
-    // The cursor's text comes first and is known last: the keys wait in a list of references.
-    let mut found = Vec::new();
-    let mut seen = 0u64;
-    let mut steps = options.count.saturating_mul(STEPS_PER_KEY);
-    loop {
-        cursor = ctx.db.scan(
-            cursor,
-            |entry| {
-                seen += 1;
-                options.has_type(entry) && filter.passes(entry.key())
-            },
-            |entry| found.push(entry.key()),
-        );
-        if only.is_some_and(|slot| slot != slot_of_cursor(cursor)) {
-            cursor = 0;
-        }
-        steps -= 1;
-        if cursor == 0 || seen >= options.count || steps == 0 || filter.has_undecided() {
-            break;
-        }
-    }
-    let items = found.into_iter().map(|key| move |reply: &mut Reply<'_>| reply.bulk(key));
-    filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), 1, items)
+    walk.reply(ctx, cursor, only, reply_scan_cursor)
 }
 
 /// The slot in which a walk over a keyspace with slots stands (G-2).
-fn slot_of_cursor(cursor: u64) -> u16 {
+pub fn slot_of_cursor(cursor: u64) -> u16 {
     (cursor % u64::from(SLOT_COUNT)) as u16
 }
 
@@ -115,31 +92,93 @@ fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
     }
 }
 
-impl<'a> ScanOptions<'a> {
-    fn parse(args: Args<'a>) -> Result<ScanOptions<'a>, CmdError> {
-        let mut options = ScanOptions { pattern: None, type_name: None, count: 10 };
+impl<'a> KeyWalk<'a> {
+    /// The options of a command whose cursor is its first argument. `own` takes those that not every walk
+    /// has: whether the option at this position was one, whose value is the next argument.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn parse(
+        args: Args<'a>,
+        mut own: impl FnMut(usize) -> Result<bool, CmdError>,
+    ) -> Result<KeyWalk<'a>, CmdError> {
+        let mut walk = KeyWalk { pattern: None, type_name: None, count: 10 };
         let mut i = 2;
         while i < args.len() {
             let value = args.get(i + 1);
             if args.is(i, "COUNT") && value.is_some() {
                 let count = args.int(i + 1)?;
-                options.count = u64::try_from(count).ok().filter(|n| *n > 0).ok_or(CmdError::Syntax)?;
+                walk.count = u64::try_from(count).ok().filter(|n| *n > 0).ok_or(CmdError::Syntax)?;
             } else if args.is(i, "MATCH") && value.is_some() {
-                options.pattern = value.filter(|pattern| *pattern != b"*");
+                walk.pattern = value.filter(|pattern| *pattern != b"*");
             } else if args.is(i, "TYPE")
                 && let Some(name) = value
             {
-                options.type_name = Some(known_type(name)?);
+                walk.type_name = Some(known_type(name)?);
             } else if args.is(i, "NOVALUES") {
                 return Err(CmdError::text("ERR NOVALUES option can only be used in HSCAN"));
             } else if args.is(i, "NOSCORES") {
                 return Err(CmdError::text("ERR NOSCORES option can only be used in ZSCAN"));
-            } else {
+            } else if !own(i)? {
                 return Err(CmdError::Syntax);
             }
             i += 2;
         }
-        Ok(options)
+        Ok(walk)
+    }
+
+    /// The slot in which all keys lie that the pattern matches, if the pattern alone says one.
+    pub fn slot(&self) -> Option<u16> {
+        self.pattern.and_then(pattern_slot)
+    }
+
+    /// Visits keys from `cursor` on, up to those of the slot `last` where one is given. The reply is
+    /// what `head` writes of the next cursor (0: no key is left), and the keys.
+    ///
+    /// # Errors
+    /// None; the type is that of handlers.
+    pub fn reply(
+        self,
+        ctx: &mut ReadCtx<'_>,
+        mut cursor: u64,
+        last: Option<u16>,
+        head: impl FnOnce(&mut ReadCtx<'_>, u64),
+    ) -> Run {
+        let mut filter = NameFilter::new(self.pattern);
+        // The cursor's text comes first and is known last: the keys wait in a list of references.
+        let mut found = Vec::new();
+        let mut seen = 0u64;
+        let mut steps = self.count.saturating_mul(STEPS_PER_KEY);
+        loop {
+            if let Some(last) = last {
+                let slot = slot_of_cursor(cursor);
+                match ctx.db.next_slot_with_keys(slot) {
+                    Some(next) if next == slot => {}
+                    Some(next) if next <= last => cursor = u64::from(next),
+                    Some(_) | None => {
+                        cursor = 0;
+                        break;
+                    }
+                }
+            }
+            cursor = ctx.db.scan(
+                cursor,
+                |entry| {
+                    seen += 1;
+                    self.has_type(entry) && filter.passes(entry.key())
+                },
+                |entry| found.push(entry.key()),
+            );
+            if last.is_some_and(|last| last < slot_of_cursor(cursor)) {
+                cursor = 0;
+            }
+            steps -= 1;
+            if cursor == 0 || seen >= self.count || steps == 0 || filter.has_undecided() {
+                break;
+            }
+        }
+        let items = found.into_iter().map(|key| move |reply: &mut Reply<'_>| reply.bulk(key));
+        filter.reply(ctx, |ctx| head(ctx, cursor), 1, items)
     }
 
     fn has_type(&self, entry: Entry<'_>) -> bool {

@@ -3,10 +3,12 @@
 //! what they talk to.
 
 mod change;
+mod flush;
 mod forms;
 mod keys;
 mod map_replies;
 mod read;
+mod scan;
 mod setslot;
 mod slot_stats;
 mod syncslots;
@@ -25,6 +27,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_COUNTKEYSINSLOT, Handler::Cluster(keys::count_keys_in_slot)),
     route(&specs::CLUSTER_DELSLOTS, Handler::Cluster(change::delslots)),
     route(&specs::CLUSTER_DELSLOTSRANGE, Handler::Cluster(change::delslotsrange)),
+    route(&specs::CLUSTER_FLUSHSLOT, Handler::Dataset(flush::flushslot)),
     route(&specs::CLUSTER_FLUSHSLOTS, Handler::Cluster(change::flushslots)),
     route(&specs::CLUSTER_FORGET, Handler::Cluster(change::forget)),
     route(&specs::CLUSTER_GETKEYSINSLOT, Handler::Cluster(keys::get_keys_in_slot)),
@@ -51,6 +54,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_SYNCSLOTS, Handler::Cluster(syncslots::syncslots)),
+    route(&specs::CLUSTERSCAN, Handler::ReadByMap(scan::clusterscan)),
     route(&specs::READONLY, Handler::Session(readonly)),
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];

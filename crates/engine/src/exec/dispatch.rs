@@ -40,7 +40,7 @@ impl Engine {
         let Permit { .. } = permit;
         let handler = self.preparing.handlers[spec.id.0 as usize];
         let access = self.access(session, spec, unit.now);
-        let Engine { keyspace, effects, control, .. } = self;
+        let Engine { keyspace, effects, control, rng, .. } = self;
         let proto = session.caller.proto;
         let limits: &Limits = &control.limits;
         match handler {
@@ -68,6 +68,21 @@ impl Engine {
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
+            Handler::ReadByMap(run) => {
+                let map =
+                    control.cluster.as_ref().map(|mode| mode.map.clone()).ok_or(CmdError::NO_CLUSTER)?;
+                let may_wait = unit.standing.row().may_wait;
+                let slow = SlowReadAsk {
+                    reads: &mut control.clients.slow_reads,
+                    elements_max: limits.slow_read_elements,
+                    mode: session.caller.reply,
+                    may_wait,
+                };
+                let db = keyspace.read(session.caller.db, access, effects);
+                let reply = Reply::new(&mut session.outbox, proto);
+                let mut ctx = ReadCtx { db, limits, rng, slow, reply, may_wait, reads_any_key: false };
+                run(&mut ctx, &map, args)
+            }
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
             Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
@@ -150,7 +165,7 @@ impl Engine {
         let replicas = counted_replicas(&self.control, &self.sessions).count() as i64;
         let offset = self.offset_for_nodes();
         let Engine { control, keyspace, effects, .. } = self;
-        let Control { cluster, config, replication, .. } = control;
+        let Control { cluster, config, replication, clients, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
             return Err(CmdError::NO_CLUSTER);
         };
@@ -169,6 +184,9 @@ impl Engine {
             may_wait: unit.standing.row().may_wait,
         };
         let result = run(&mut ctx, args);
+        if mode.machine.has_outputs() {
+            clients.blocking.node_has_decided();
+        }
         session.outbox = outbox;
         result
     }

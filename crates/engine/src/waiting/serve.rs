@@ -79,6 +79,7 @@ impl Engine {
             && let Some(due) = self.control.clients.blocking.next_due()
         {
             match due {
+                ReadyWork::NodeDecisions => self.take_cluster_outputs(process),
                 ReadyWork::Key(db, key) => self.serve_key(db, &key, process),
                 ReadyWork::Resumed(client) => self.run_waiting(client, process),
                 ReadyWork::Unblocked(client) => self.end_by_request(client, process),

@@ -208,6 +208,31 @@ fn cb_o5_a_slot_is_given_away_when_its_keys_are_gone() {
 }
 
 #[test]
+fn cb_k8_what_a_command_changes_is_in_force_for_the_next_one_of_anybody() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    let (operator, client) = (rig.connect(), rig.connect());
+    let slot = sluice_base::key_slot(b"{b}").to_string();
+    rig.holds_saves = true;
+    // One iteration.
+    rig.argv_unread(client, &[b"SET", b"{b}0", b"v"]);
+    rig.argv_unread(operator, &[b"CLUSTER", b"DELSLOTS", slot.as_bytes()]);
+    rig.argv_unread(client, &[b"SET", b"{b}1", b"v"]);
+    assert_eq!(rig.output(client), b"+OK\r\n-CLUSTERDOWN Hash slot not served\r\n");
+    assert_eq!(rig.output(operator), b"", "its file is not durable");
+    // A whole transaction is judged ahead of its commands, what follows it is not.
+    rig.argv_unread(operator, &[b"PING"]);
+    rig.argv_unread(client, &[b"MULTI"]);
+    rig.argv_unread(client, &[b"CLUSTER", b"DELSLOTS", b"1"]);
+    rig.argv_unread(client, &[b"EXEC"]);
+    let key = (0..).map(|n| format!("k{n}")).find(|key| sluice_base::key_slot(key.as_bytes()) == 1).unwrap();
+    rig.argv_unread(client, &[b"GET", key.as_bytes()]);
+    let replies = b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n-CLUSTERDOWN Hash slot not served\r\n";
+    assert_eq!(rig.output(client).escape_ascii().to_string(), replies.escape_ascii().to_string());
+}
+
+#[test]
 fn cb_o3_replicas_have_an_open_slot_before_their_primary() {
     let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
     let replica = rig.replica();

@@ -137,6 +137,7 @@ const NOT_DRAWN: &[(&str, &str)] = &[
     ("function|flush", "the same"),
     ("function|restore", "the same"),
     ("pfdebug", "for tests"),
+    ("cluster|flushslot", "a cluster takes part: it/clusterscan.rs"),
 ];
 
 fn templates() -> impl Iterator<Item = &'static str> {

@@ -8,6 +8,7 @@ mod bitmap;
 mod blocking;
 mod client;
 mod cluster;
+mod clusterscan;
 mod commandlog;
 mod compaction;
 mod config;

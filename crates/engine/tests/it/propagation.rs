@@ -309,6 +309,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SELECT 3 | SET k v | FLUSHDB", "FLUSHDB", Why::Content),
     Row("SELECT 3 | SWAPDB 0 3", "SELECT 3; SWAPDB 0 3", Why::Content),
     Row("SET k v | FLUSHDB SYNC", "FLUSHDB SYNC", Why::Content),
+    // In a cluster: it/clusterscan.rs.
+    Row("SET k v | CLUSTER FLUSHSLOT 7", "", Why::Nothing),
     Row("SET k v | FLUSHALL SYNC", "FLUSHALL SYNC", Why::Content),
     Row("MSET a 1 b 2 c 3 | PEXPIRE a 1 | PEXPIRE c 1 | !exp | MGET a b c", "MULTI; UNLINK a; UNLINK c; EXEC", Why::Expired),
     Row("MSET a 1 b 2 c 3 | PEXPIRE a 1 | PEXPIRE c 1 | !exp | EXISTS a b c", "MULTI; UNLINK a; UNLINK c; EXEC", Why::Expired),

@@ -193,6 +193,12 @@ impl Tables {
         Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
     }
 
+    /// The first slot with keys from `slot` on; none with [`Layout::One`].
+    pub(crate) fn next_slot(&self, slot: u16) -> Option<u16> {
+        let next = self.slots.as_ref()?.census(IndexKind::Keys).next(usize::from(slot))?;
+        u16::try_from(next).ok()
+    }
+
     /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one
     /// table. For one table a slot, its low 14 bits are the slot and the rest is the cursor in that table;
     /// tables that are empty are left out. An element that is present all the while keeps its table from

@@ -19,6 +19,11 @@ enum Exempt {
 
 /// Commands by their full names, and why.
 const EXEMPT: &[(&str, Exempt, &str)] = &[
+    (
+        "cluster|flushslot",
+        Exempt::Keys(&[]),
+        "for administrators: names a slot, and has no keys in the reference",
+    ),
     ("debug", Exempt::Keys(&[]), "for administrators, without key specs in the reference"),
     ("sort", Exempt::Keys(&["BY", "GET"]), "names made of elements: ACL asks for the right to read all keys"),
     ("sort_ro", Exempt::Keys(&["BY", "GET"]), "as SORT"),

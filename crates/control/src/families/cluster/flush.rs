@@ -1,0 +1,33 @@
+//! CLUSTER FLUSHSLOT.
+
+use super::change::slot;
+use super::forms::unknown_form;
+use crate::ctx::DatasetCtx;
+use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_keyspace::Event;
+
+/// CLUSTER FLUSHSLOT (G-20): of whomever the slot is. Large values are freed on another thread, whatever
+/// `SYNC` says: their number is that of the keys, which are removed here one by one in any case.
+pub(super) fn flushslot(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
+    if !ctx.limits.is_cluster {
+        return Err(CmdError::NO_CLUSTER);
+    }
+    if args.len() > 4 {
+        return Err(unknown_form(args));
+    }
+    let slot = slot(args, 2)?.number();
+    if args.len() == 4 && !args.is(3, "SYNC") && !args.is(3, "ASYNC") {
+        return Err(CmdError::Syntax);
+    }
+    for number in 0..ctx.data.databases() {
+        let db = ctx.data.keyspace().db(number);
+        let names: Vec<Vec<u8>> = db.slot_iter(slot).map(|handle| db.entry(handle).key().to_vec()).collect();
+        let hasher = ctx.data.keyspace().hasher();
+        let mut db = ctx.data.db(number);
+        for name in names {
+            db.remove(sluice_keyspace::Key::hashed(&name, hasher), Event::Del);
+        }
+    }
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}

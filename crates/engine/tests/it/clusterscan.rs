@@ -1,0 +1,211 @@
+//! Commands about the keys of slots: CLUSTERSCAN, and CLUSTER FLUSHSLOT.
+
+use crate::cluster::{OTHER, node, slots, two_shards};
+use sluice_base::{key_slot, slot_tag};
+use sluice_cluster::{SavedCluster, SavedRole};
+use sluice_testkit::Rig;
+use std::collections::BTreeMap;
+
+/// A node of a cluster that is up.
+fn up(saved: &SavedCluster, directives: &[(&str, &str)]) -> Rig {
+    let mut rig = Rig::node(Some(saved), &[&[("port", "7000")], directives].concat());
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    rig
+}
+
+/// The node that owns all slots.
+fn alone(directives: &[(&str, &str)]) -> Rig {
+    let mut saved = two_shards();
+    saved.me = node(crate::cluster::ME, 7000, SavedRole::Primary, slots(&[(0, 16_383)]));
+    saved.others.clear();
+    up(&saved, directives)
+}
+
+/// A reply of a walk: the cursor, and the keys.
+fn parts(reply: &str) -> (String, Vec<String>) {
+    let inner = reply.strip_prefix("[\"").and_then(|rest| rest.strip_suffix("]]")).expect(reply);
+    let (cursor, keys) = inner.split_once("\", [").expect(reply);
+    let keys = keys.split(", ").filter(|key| !key.is_empty());
+    (cursor.to_owned(), keys.map(|key| key.trim_matches('"').to_owned()).collect())
+}
+
+/// Walks from `cursor` to the end of what this node answers; how often each key came, and the last cursor.
+fn walk(rig: &mut Rig, cursor: &str, options: &str) -> (BTreeMap<String, usize>, String) {
+    let (mut cursor, mut keys) = (cursor.to_owned(), BTreeMap::new());
+    for _ in 0..100_000 {
+        let reply = rig.run(&format!("CLUSTERSCAN {cursor} {options}"));
+        if reply.starts_with("-MOVED") {
+            return (keys, cursor);
+        }
+        let (next, found) = parts(&reply);
+        found.into_iter().for_each(|key| *keys.entry(key).or_default() += 1);
+        cursor = next;
+        if cursor == "0" {
+            return (keys, cursor);
+        }
+    }
+    panic!("the walk has no end");
+}
+
+fn fill(rig: &mut Rig, keys: &[String]) {
+    keys.iter().for_each(|key| rig.check(&format!("SET {key} v"), "+OK"));
+}
+
+#[test]
+fn cb_n7_a_walk_meets_every_key_once_and_ends() {
+    let mut rig = alone(&[]);
+    let slot = key_slot(b"a");
+    let names = (0..500).map(|n| format!("key:{n}")).chain(["{06S}".to_owned()]);
+    let keys: Vec<String> = names.filter(|name| key_slot(name.as_bytes()) != slot).collect();
+    let crowd: Vec<String> = (0..300).map(|n| format!("{{a}}{n}")).collect();
+    fill(&mut rig, &keys);
+    fill(&mut rig, &crowd);
+    let all: BTreeMap<String, usize> = keys.iter().chain(&crowd).map(|key| (key.clone(), 1)).collect();
+    for options in ["COUNT 1", "COUNT 7", "", "COUNT 100000", "TYPE string"] {
+        let (found, cursor) = walk(&mut rig, "0-{06S}-0", options);
+        assert!(found == all && cursor == "0", "{options}: {} keys", found.len());
+    }
+    let (found, _) = walk(&mut rig, "0-{06S}-0", "TYPE list");
+    assert!(found.is_empty());
+    // One slot, by its number or by the pattern.
+    for options in [format!("SLOT {slot}"), "MATCH {a}*".to_owned(), format!("SLOT {slot} MATCH *1 COUNT 3")]
+    {
+        let first = format!("0-{{{}}}-0", String::from_utf8_lossy(&slot_tag(slot)));
+        let expected = if options.contains("*1") { 30 } else { crowd.len() };
+        let (found, cursor) = walk(&mut rig, &first, &options);
+        assert_eq!((found.len(), cursor.as_str()), (expected, "0"), "{options}");
+        assert!(found.iter().all(|(key, times)| key.starts_with("{a}") && *times == 1));
+    }
+}
+
+#[test]
+fn cb_n5_n6_where_a_walk_begins() {
+    let mut rig = alone(&[]);
+    let tag = |slot: u16| String::from_utf8_lossy(&slot_tag(slot)).into_owned();
+    let at = |slot: u16| format!("[\"0-{{{}}}-0\", []]", tag(slot));
+    let (a, b) = (key_slot(b"a"), key_slot(b"b"));
+    assert!(a > b);
+    rig.check("CLUSTERSCAN 0", &at(0));
+    rig.check("CLUSTERSCAN 0 SLOT 5", &at(5));
+    rig.check("CLUSTERSCAN 0 MATCH {a}*", &at(a));
+    rig.check("CLUSTERSCAN 0 MATCH a*", &at(0));
+    rig.check(&format!("CLUSTERSCAN 0 MATCH {{a}}* SLOT {b}"), "[\"0\", []]");
+    rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{a}}*", tag(b)), &at(a));
+    rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{b}}*", tag(a)), "[\"0\", []]");
+    rig.check("CLUSTERSCAN 0-{a}-0 SLOT 5", "-ERR Cursor slot mismatch with SLOT argument");
+}
+
+#[test]
+fn cb_n10_errors_are_the_references() {
+    let mut rig = alone(&[]);
+    for (line, error) in [
+        ("CLUSTERSCAN abc", "Invalid cursor"),
+        ("CLUSTERSCAN 0-{0000}-0", "Invalid cursor"),
+        ("CLUSTERSCAN 0 SLOT 5 SLOT 6", "SLOT option can only be specified once"),
+        ("CLUSTERSCAN 0 SLOT 16384", "Invalid or out of range slot"),
+        ("CLUSTERSCAN 0 SLOT", "syntax error"),
+        ("CLUSTERSCAN 0 COUNT 0", "syntax error"),
+        ("CLUSTERSCAN 0 COUNT x", "value is not an integer or out of range"),
+        ("CLUSTERSCAN 0 TYPE foo", "unknown type name 'foo'"),
+        ("CLUSTERSCAN 0 NOVALUES", "NOVALUES option can only be used in HSCAN"),
+    ] {
+        rig.check(line, &format!("-ERR {error}"));
+    }
+    Rig::new().check("CLUSTERSCAN 0", "-ERR This instance has cluster support disabled");
+}
+
+#[test]
+fn cb_n2_a_walk_leaves_a_node_where_the_nodes_slots_end() {
+    let mut rig = up(&two_shards(), &[("cluster-announce-ip", "10.0.0.1")]);
+    let keys: Vec<String> =
+        (0..200).map(|n| format!("key:{n}")).filter(|key| key_slot(key.as_bytes()) < 8_192).collect();
+    fill(&mut rig, &keys);
+    let (found, cursor) = walk(&mut rig, "0-{06S}-0", "COUNT 5");
+    assert_eq!(found.len(), keys.len());
+    assert_eq!(cursor, format!("0-{{{}}}-0", String::from_utf8_lossy(&slot_tag(8_192))));
+    // 0 is a key of slot 13907.
+    rig.check("CLUSTERSCAN 0", "-MOVED 13907 10.0.0.1:7001");
+    // Keys of others that are here, as until they are deleted, are of no run of this node's.
+    let reply = rig.run(&format!("CLUSTER SETSLOT 8192 IMPORTING {OTHER}"));
+    assert_eq!(reply, "+OK");
+    let name = (0..).map(|n| format!("x{n}")).find(|name| key_slot(name.as_bytes()) == 8_192).unwrap();
+    let client = rig.connect();
+    rig.check_as(client, "ASKING", "+OK");
+    rig.check_as(client, &format!("SET {name} v"), "+OK");
+    let (found, _) = walk(&mut rig, "0-{06S}-0", "COUNT 100000");
+    assert!(!found.contains_key(&name));
+}
+
+#[test]
+fn cb_b10_any_number_is_a_legal_cursor() {
+    let mut rig = alone(&[]);
+    fill(&mut rig, &(0..50).map(|n| format!("{{0}}{n}")).collect::<Vec<_>>());
+    let (mark, _) = parts(&rig.run("CLUSTERSCAN 0-{0}-0 COUNT 3"));
+    let mark = mark.split('-').next().unwrap().to_owned();
+    assert_ne!(mark, "0");
+    let mut rng = sluice_base::Rng::new(7);
+    for _ in 0..2_000 {
+        let number = rng.next_u64() >> rng.below(64);
+        for number in [number, number << 14 | 13_907] {
+            let (next, _) = parts(&rig.run(&format!("CLUSTERSCAN {mark}-{{0}}-{number} COUNT 3")));
+            assert!(next == "0" || next.contains('{'), "{next}");
+        }
+    }
+}
+
+#[test]
+fn cb_g20_flushslot_deletes_the_keys_of_a_slot_in_all_databases() {
+    let mut rig = alone(&[("notify-keyspace-events", "KEA"), ("cluster-databases", "3")]);
+    let listener = rig.connect();
+    rig.run_as(listener, "PSUBSCRIBE __keyevent*");
+    let watcher = rig.connect();
+    rig.check("SET {a}1 v", "+OK");
+    rig.check("SET {b}1 v", "+OK");
+    rig.check("SELECT 2", "+OK");
+    rig.check("SET {a}2 v", "+OK");
+    rig.check_as(watcher, "WATCH {a}1", "+OK");
+    rig.output(listener);
+    let replica = rig.replica();
+    rig.fed(replica);
+    let slot = key_slot(b"a");
+    for (line, error) in [
+        ("CLUSTER FLUSHSLOT x", "Invalid or out of range slot"),
+        ("CLUSTER FLUSHSLOT 16384", "Invalid or out of range slot"),
+        ("CLUSTER FLUSHSLOT 1 now", "syntax error"),
+        (
+            "CLUSTER FLUSHSLOT 1 SYNC ASYNC",
+            "unknown subcommand or wrong number of arguments for 'FLUSHSLOT'. Try CLUSTER HELP.",
+        ),
+    ] {
+        rig.check(line, &format!("-ERR {error}"));
+    }
+    let changes = |rig: &mut Rig| {
+        let info = rig.run("INFO persistence");
+        let text = info.split("rdb_changes_since_last_save:").nth(1).unwrap().split("\\r").next().unwrap();
+        text.parse::<u64>().unwrap()
+    };
+    let before = changes(&mut rig);
+    rig.check(&format!("CLUSTER FLUSHSLOT {slot} SYNC"), "+OK");
+    assert_eq!(changes(&mut rig), before + 2);
+    assert_eq!(rig.fed(replica), format!("SELECT 2; CLUSTER FLUSHSLOT {slot} SYNC"));
+    let told = String::from_utf8_lossy(&rig.output(listener)).into_owned();
+    assert!(told.contains("__keyevent@0__:del") && told.contains("__keyevent@2__:del"), "{told}");
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {slot}"), ":0");
+    rig.check("SELECT 0", "+OK");
+    rig.check("DBSIZE", ":1");
+    rig.check_as(watcher, "MULTI", "+OK");
+    rig.check_as(watcher, "PING", "+QUEUED");
+    rig.check_as(watcher, "EXEC", "nil-array");
+    // No key, nothing told.
+    rig.check(&format!("CLUSTER FLUSHSLOT {slot}"), "+OK");
+    assert_eq!(rig.fed(replica), "");
+}
+
+#[test]
+fn cb_g20_flushslot_is_executed_from_the_stream_of_a_primary_and_refused_to_clients_of_a_replica() {
+    let mut saved = two_shards();
+    saved.me = node(crate::cluster::ME, 7000, SavedRole::Replica(Some(saved.others[0].id)), slots(&[]));
+    let mut rig = up(&saved, &[]);
+    rig.check("CLUSTER FLUSHSLOT 1", "-READONLY You can't write against a read only replica.");
+}
