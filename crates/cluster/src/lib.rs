@@ -301,6 +301,17 @@ impl Cluster {
         self.machine.statistics = Statistics::default();
     }
 
+    /// What `nodes.conf` would hold of this moment, for a process that ends (N-21).
+    pub fn file_text(&self) -> Arc<[u8]> {
+        Arc::from(info::file_text(&self.machine))
+    }
+
+    /// How many connections of the bus this node has when all is well: two with each node that it knows
+    /// (G-33).
+    pub fn connections_wanted(&self) -> usize {
+        2 * self.machine.table.len().saturating_sub(1)
+    }
+
     /// What `CLUSTER NODES` shows of every node to somebody without a connection.
     pub fn nodes_text(&self) -> String {
         let is_tls = self.machine.settings.transport == BusTransport::Tls;

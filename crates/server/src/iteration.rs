@@ -28,7 +28,7 @@ use crate::host::Host;
 use crate::iothreads::{MainSockets, Manager, ToIoThread};
 use crate::lazyfree::Garbage;
 use crate::listen::listeners::Listeners;
-use crate::listen::{self, Accepted, ListenerKind};
+use crate::listen::{self, Accepted, ListenerKind, TakenConnections};
 use crate::loader;
 use crate::metrics::message::MetricsSettings;
 use crate::metrics::{MetricsEndpoint, is_guarded};
@@ -377,7 +377,7 @@ impl Server {
     /// Has a thread do the handshake of a connection that speaks TLS.
     #[cold]
     fn begin_handshake(&mut self, newcomer: Newcomer, stream: Stream) {
-        let is_full = self.connections() as i64 >= self.engine.config().int(param::MAXCLIENTS);
+        let is_full = self.connections().are_all(self.engine.config());
         let Some(context) = self.host.settings.tls.context().cloned().filter(|_| !is_full) else {
             // Nothing can be said before the handshake, which is not worth it.
             return self.engine.count_rejected();
@@ -424,8 +424,11 @@ impl Server {
     }
 
     /// Clients, and connections that are to be some.
-    fn connections(&self) -> usize {
-        self.engine.connections() + self.handshakes.in_progress()
+    fn connections(&self) -> TakenConnections {
+        TakenConnections {
+            clients: self.engine.connections() + self.handshakes.in_progress(),
+            of_bus: self.engine.bus_connections(),
+        }
     }
 
     /// Makes a connection a client's, unless it is refused. `plain` has come already; `names` are those of

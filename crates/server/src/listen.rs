@@ -615,16 +615,37 @@ fn keepalive_s(speech: Speech, config: &Config) -> i64 {
 /// Seconds that the kernel takes.
 const KEEPALIVE_MAX_S: i64 = 32_766;
 
+/// Connections that count against `maxclients`.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenConnections {
+    /// Clients, and those whose handshake is under way.
+    pub clients: usize,
+    /// Connections of the bus that this node is to have: whoever fills the table with clients must not keep
+    /// a node from the others.
+    pub of_bus: usize,
+}
+
+impl TakenConnections {
+    /// Whether there is no room for one more client.
+    pub fn are_all(self, config: &Config) -> bool {
+        let limit = config.int(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as i64);
+        self.clients.saturating_add(self.of_bus) as i64 >= limit
+    }
+}
+
 /// The error that a refused connection receives; `None` for a connection that is accepted. `unguarded`: the
 /// default user has no password.
 pub fn refusal(
     accepted: &Accepted,
-    connections: usize,
+    connections: TakenConnections,
     config: &Config,
     unguarded: bool,
 ) -> Option<&'static [u8]> {
-    if connections as i64 >= config.int(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as i64) {
-        return Some(b"-ERR max number of clients reached\r\n");
+    if connections.are_all(config) {
+        return Some(match config.bool(param::CLUSTER_ENABLED) {
+            true => b"-ERR max number of clients + cluster connections reached\r\n",
+            false => b"-ERR max number of clients reached\r\n",
+        });
     }
     let open = accepted.local || !config.bool(param::PROTECTED_MODE) || !unguarded;
     (!open).then_some(PROTECTED_TEXT)

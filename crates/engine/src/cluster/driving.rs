@@ -45,6 +45,16 @@ impl Engine {
         self.control.cluster.as_ref().is_some_and(|mode| mode.map.my_primary.is_none())
     }
 
+    /// Connections that the bus is to have, which count against `maxclients` (G-33).
+    pub fn bus_connections(&self) -> usize {
+        self.control.cluster.as_ref().map_or(0, |mode| mode.machine.connections_wanted())
+    }
+
+    /// What `nodes.conf` is to hold when the server has ended (N-21).
+    pub fn last_node_file(&self) -> Option<Arc<[u8]>> {
+        self.control.cluster.as_ref().map(|mode| mode.machine.file_text())
+    }
+
     /// As [`Engine::start_cluster`], from what a file would say: for tests.
     #[doc(hidden)]
     pub fn begin_cluster(

@@ -193,7 +193,7 @@ fields! {
     }
     "Clients" {
         CONNECTED_CLIENTS: gauge("connected_clients", Count, "clients, replicas left out").metric("redis_connected_clients");
-        CLUSTER_CONNECTIONS: gauge("cluster_connections", Count, "always 0").metric("redis_cluster_connections");
+        CLUSTER_CONNECTIONS: gauge("cluster_connections", Count, "two for each other node that this one knows").metric("redis_cluster_connections");
         MAXCLIENTS: gauge("maxclients", Count, "clients allowed").metric("redis_max_clients");
         CLIENT_RECENT_MAX_INPUT_BUFFER: gauge("client_recent_max_input_buffer", Bytes, "largest query buffer of the last seconds").metric("redis_client_recent_max_input_buffer_bytes");
         CLIENT_RECENT_MAX_OUTPUT_BUFFER: gauge("client_recent_max_output_buffer", Bytes, "largest output of the last seconds").metric("redis_client_recent_max_output_buffer_bytes");

@@ -141,17 +141,22 @@ impl FileWriter {
     }
 
     /// Whether a text waits or is being written.
-    pub fn is_busy(&self) -> bool {
+    #[cfg(test)]
+    fn is_busy(&self) -> bool {
         self.under_way > 0
     }
 
-    /// Waits until all texts are written, and lets go of the file.
-    pub fn end(&mut self) {
+    /// Writes the last text, waits for the end of that, and lets go of the file. What failed meanwhile, for
+    /// the log.
+    pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
+        // Nobody waits for this generation: the node is not told any more.
+        self.write(Generation(u64::MAX), last);
         self.texts = None;
         if let Some(thread) = self.thread.take() {
             // A panic has ended the process.
             let _ = thread.join();
         }
+        self.reports.try_iter().filter_map(|report| report.result.err()).collect()
     }
 }
 

@@ -74,14 +74,13 @@ impl Server {
         }
     }
 
-    /// The server ends: the file is whole then, and another process may have it.
+    /// The server ends: the file is written once more, and another process may have it then (N-21).
     pub(super) fn end_bus(&mut self) {
-        if let Some(file) = &mut self.bus.file {
-            if file.is_busy() {
-                self.host.note(LogLevel::Notice, "Saving the cluster configuration file before exiting.");
-            }
-            file.end();
-        }
+        let Some(file) = &mut self.bus.file else { return };
+        let Some(text) = self.engine.last_node_file() else { return };
+        self.host.note(LogLevel::Notice, "Saving the cluster configuration file before exiting.");
+        let failures = file.end(text);
+        failures.iter().for_each(|reason| self.host.note(LogLevel::Warning, reason));
     }
 }
 

@@ -24,26 +24,43 @@ fn listen(listening: &mut Listening, lines: &str) -> Result<(), ListenError> {
 fn a_stranger_is_refused_while_there_is_no_password() {
     let from = |local| Accepted { addr: String::new(), laddr: String::new(), local };
     let others = |lines: &str, unguarded: bool| {
-        refusal(&from(false), 0, &config(lines), unguarded).map(|text| text[..7].to_vec())
+        refusal(&from(false), clients(0), &config(lines), unguarded).map(|text| text[..7].to_vec())
     };
     assert_eq!(others("", true), Some(b"-DENIED".to_vec()));
     assert_eq!(others("requirepass x", true), Some(b"-DENIED".to_vec()), "users of a file may say otherwise");
     assert_eq!(others("", false), None);
     assert_eq!(others("protected-mode no", true), None);
-    assert_eq!(refusal(&from(true), 0, &config(""), true), None);
+    assert_eq!(refusal(&from(true), clients(0), &config(""), true), None);
+}
+
+fn clients(clients: usize) -> TakenConnections {
+    TakenConnections { clients, of_bus: 0 }
+}
+
+#[test]
+fn cl_g33_connections_of_the_bus_count_against_the_limit_of_clients() {
+    let from = Accepted { addr: String::new(), laddr: String::new(), local: true };
+    let node = config("cluster-enabled yes\nmaxclients 10");
+    let taken = |clients, of_bus| refusal(&from, TakenConnections { clients, of_bus }, &node, false);
+    assert_eq!(taken(5, 4), None);
+    let text = &b"-ERR max number of clients + cluster connections reached\r\n"[..];
+    assert_eq!(taken(6, 4), Some(text));
 }
 
 #[test]
 fn the_limit_of_clients_comes_before_everything_else() {
     let from = Accepted { addr: String::new(), laddr: String::new(), local: false };
     let limited = config("maxclients 2");
-    assert_eq!(refusal(&from, 2, &limited, true), Some(&b"-ERR max number of clients reached\r\n"[..]));
+    assert_eq!(
+        refusal(&from, clients(2), &limited, true),
+        Some(&b"-ERR max number of clients reached\r\n"[..])
+    );
     let boundless = config("maxclients 4294967295");
     assert!(
-        refusal(&from, Endpoint::CLIENTS_MAX, &boundless, true)
+        refusal(&from, clients(Endpoint::CLIENTS_MAX), &boundless, true)
             .is_some_and(|text| text.starts_with(b"-ERR max"))
     );
-    assert!(refusal(&from, 1, &limited, true).is_some_and(|text| text.starts_with(b"-DENIED")));
+    assert!(refusal(&from, clients(1), &limited, true).is_some_and(|text| text.starts_with(b"-DENIED")));
 }
 
 #[test]

@@ -372,6 +372,20 @@ fn a_node_whose_file_cannot_be_written_ends_or_goes_on_as_it_is_told() {
 }
 
 #[test]
+fn cl_n21_the_file_is_written_when_the_server_ends() {
+    let mut node = Node::start(&[]);
+    let file = node.server.dir.join("nodes.conf");
+    let mut client = node.client();
+    client.send("CLUSTER BUMPEPOCH\r\n");
+    assert_eq!(client.line(), "+BUMPED 1");
+    std::fs::remove_file(&file).unwrap();
+    client.send("SHUTDOWN\r\n");
+    assert_eq!(node.server.wait().code(), Some(0));
+    assert!(node.server.log.all().contains("Saving the cluster configuration file before exiting."));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("vars currentEpoch 1 lastVoteEpoch 0"));
+}
+
+#[test]
 fn the_bus_follows_the_port_of_clients_where_it_has_none_of_its_own() {
     let node = Node::start(&["--cluster-port", "0"]);
     let mut client = node.client();

@@ -97,7 +97,8 @@ pub(super) fn tls(view: &View<'_>, out: &mut dyn Sink) {
 pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
     let control = view.control;
     out.add(field::CONNECTED_CLIENTS, view.sessions.len().saturating_sub(view.replicas().len()));
-    out.add(field::CLUSTER_CONNECTIONS, 0);
+    let of_bus = control.cluster.as_ref().map_or(0, |mode| mode.machine.connections_wanted());
+    out.add(field::CLUSTER_CONNECTIONS, of_bus);
     out.add(field::MAXCLIENTS, control.limits.maxclients);
     out.add(field::CLIENT_RECENT_MAX_INPUT_BUFFER, view.facts.recent_max_input);
     out.add(field::CLIENT_RECENT_MAX_OUTPUT_BUFFER, view.stats.output_peaks.max());

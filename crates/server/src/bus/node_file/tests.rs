@@ -66,7 +66,8 @@ fn the_newest_of_the_texts_that_wait_is_the_file() {
     assert!(reports.is_sorted_by(|one, next| one.generation < next.generation), "{reports:?}");
     assert_eq!(reports.last().map(|report| report.generation), Some(Generation(50)));
     assert_eq!(std::fs::read(folder.file()).expect("there"), b"text 50\n");
-    writer.end();
+    assert_eq!(writer.end(b"the last text\n".as_slice().into()), Vec::<String>::new());
+    assert_eq!(std::fs::read(folder.file()).expect("there"), b"the last text\n", "N-21");
     let names = std::fs::read_dir(&folder.0).expect("a folder").count();
     assert_eq!(names, 1, "neither a temporary file nor a lock is left");
 }
@@ -85,7 +86,7 @@ fn the_file_is_another_processs_before_during_and_behind_no_write() {
         let opened = File::open(folder.file()).expect("there");
         assert!(opened.try_lock().is_err(), "the file has its lock under its name");
     }
-    writer.end();
+    writer.end(b"the last text\n".as_slice().into());
     drop(folder.claim().expect("free again"));
     // As the reference leaves it while it runs.
     let theirs = File::open(folder.file()).expect("there");
