@@ -217,6 +217,30 @@ fn cl_m7_m8_force_asks_voters_and_takeover_asks_nobody() {
 }
 
 #[test]
+fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
+    let mut network = with_replicas();
+    let force = ClusterCommand::Failover { kind: FailoverKind::Forced };
+    // Nobody answers: the election stays open.
+    network.cut(4, 1);
+    network.cut(4, 2);
+    assert_eq!(network.command(4, force.clone()), ClusterAnswer::Ok);
+    network.run(200);
+    let epoch = network.peers[4].cluster.info().current_epoch;
+    assert_eq!(network.command(4, force.clone()), ClusterAnswer::Ok);
+    network.run(200);
+    assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "one election");
+    assert!(network.has_logged(4, "A forced failover is under way already"));
+    assert!(!network.has_logged(4, "Resetting the election"));
+    // An election that has ended, or was never sent, gives way to a new wish.
+    network.run(6_000);
+    network.heal();
+    network.run(3_000);
+    assert_eq!(network.command(4, force), ClusterAnswer::Ok);
+    network.run(3_000);
+    assert_eq!(masters(&network, 1), [1, 2, 4]);
+}
+
+#[test]
 fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
     let mut network = with_replicas();
     // Two of three voters are gone: nobody can win.

@@ -10,7 +10,6 @@ use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
-use sluice_scripts::functions::Functions;
 
 /// Keys that one look at a slot takes; between two of them the clock is asked.
 const KEYS_AT_ONCE: usize = 64;
@@ -150,6 +149,8 @@ impl Engine {
         self.effects
             .rewrite_as(|| vec![vec![b"FLUSHALL".to_vec()], vec![b"FUNCTION".to_vec(), b"FLUSH".to_vec()]]);
         self.commit_unasked_in(0, access.now);
-        self.control.functions = Functions::default();
+        let functions = std::mem::take(&mut self.control.functions);
+        self.free_functions(functions, self.control.limits.lazy_user_flush);
+        self.save_emptiness(process);
     }
 }

@@ -366,7 +366,7 @@ impl Engine {
 
     /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
     #[cold]
-    fn save_emptiness(&mut self, process: &mut dyn Process) {
+    pub(crate) fn save_emptiness(&mut self, process: &mut dyn Process) {
         self.control.replication.local_expiries.clear();
         let changes = self.effects.take_changes();
         self.control.count_changes(changes);

@@ -432,7 +432,7 @@ impl Engine {
     }
 
     /// Frees libraries here, or has another thread free them.
-    fn free_functions(&mut self, old: Functions, is_async: bool) {
+    pub(crate) fn free_functions(&mut self, old: Functions, is_async: bool) {
         match is_async {
             true => self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_functions(old)))),
             false => drop(old),

@@ -512,7 +512,8 @@ fn cb_g22_keys_of_a_slot_that_is_imported_are_new_ones() {
 fn cl_m21_a_replica_that_begins_anew_has_no_data_and_no_functions() {
     let (me, others) = (two_shards().others.remove(1), vec![two_shards().me, two_shards().others.remove(0)]);
     let saved = SavedCluster { me, others, ..two_shards() };
-    let directives = [("port", "7002"), ("cluster-enabled", "yes"), ("appendonly", "yes")];
+    let directives =
+        [("port", "7002"), ("cluster-enabled", "yes"), ("appendonly", "yes"), ("save", "3600 1")];
     let mut rig = Rig::with(&directives);
     rig.engine.begin_aof();
     rig.argv(
@@ -530,6 +531,8 @@ fn cl_m21_a_replica_that_begins_anew_has_no_data_and_no_functions() {
     assert!(rig.run("INFO replication").contains("role:master"));
     let log = rig.appended();
     assert!(log.contains("FLUSHALL") && log.contains("FUNCTION FLUSH"), "{log}");
+    assert!(!rig.process.snapshots.borrow().is_empty(), "the file of the old data is gone");
+    assert!(rig.run("INFO persistence").contains("rdb_changes_since_last_save:0\\r"));
 }
 
 #[test]
