@@ -71,7 +71,8 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
         FailoverKind::Forced => {
             let candidacy = &m.failover.candidacy;
             let is_in_time = candidacy.wanted.may_start() && candidacy.wanted.end() >= Some(m.time.now);
-            let asks_voters = candidacy.open_election(m.epochs.current).is_some_and(|election| election.forces);
+            let asks_voters =
+                candidacy.open_election(m.epochs.current).is_some_and(|election| election.forces);
             if is_in_time && asks_voters {
                 // A second controller would delay the first one, and the first one it (M-5).
                 log!(m, Notice, "A forced failover is under way already (user request from '{client}').");

@@ -42,6 +42,8 @@ pub struct ClusterMode {
     /// Slots of other nodes whose keys are being deleted: none that this node owns or gets, and none on a
     /// replica, whose keys are its primary's affair.
     pub emptying: SlotSet,
+    /// The slot of which keys were deleted last: of no other among `emptying` any key is gone.
+    pub emptying_begun: Option<HashSlot>,
     /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
     /// machine ends it; CLIENT UNPAUSE does not.
     pub paused_until_ms: Option<u64>,
@@ -159,6 +161,7 @@ impl ClusterMode {
             orders: VecDeque::new(),
             has_kept_files: false,
             emptying: SlotSet::EMPTY,
+            emptying_begun: None,
             paused_until_ms: None,
             drops_data: false,
             waiting_message_bytes: 0,

@@ -37,9 +37,10 @@ impl Engine {
         }
     }
 
-    /// A map is about to be put in force. Slots that are this node's again keep what is left in them, and a
-    /// replica deletes nothing. Where a slot is about to come here key by key, what is left of the old
-    /// keys goes at once: later it could not be told from the new ones (G-22).
+    /// A map is about to be put in force. Slots that are this node's again keep their keys, and a replica
+    /// deletes nothing. Where some of a slot's keys are gone already, or a slot is about to come here
+    /// key by key, what is left of the old keys goes at once: later they could not be told from new ones
+    /// (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.control.cluster else { return };
         if mode.emptying.is_empty() {
@@ -49,14 +50,19 @@ impl Engine {
             mode.emptying = SlotSet::EMPTY;
             return;
         }
+        let begun = mode.emptying_begun;
+        let comes = |slot: &HashSlot| map.importing.iter().any(|(importing, _)| importing == slot);
+        let mut old = Vec::new();
         for slot in mode.emptying.clone().iter() {
-            if map.owner(slot).is_none_or(|owner| owner.is_myself) {
+            let is_back = map.owner(slot).is_none_or(|owner| owner.is_myself);
+            if is_back || comes(&slot) {
                 mode.emptying.remove(slot);
             }
+            if comes(&slot) || is_back && begun == Some(slot) {
+                old.push(slot);
+            }
         }
-        let coming: Vec<HashSlot> =
-            map.importing.iter().map(|(slot, _)| *slot).filter(|slot| mode.emptying.remove(*slot)).collect();
-        for slot in coming {
+        for slot in old {
             while self.delete_some_of(slot, process) {}
         }
     }
@@ -104,9 +110,10 @@ impl Engine {
             if !self.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
-            if !self.delete_some_of(slot, process)
-                && let Some(mode) = &mut self.control.cluster
-            {
+            let is_done = !self.delete_some_of(slot, process);
+            let Some(mode) = &mut self.control.cluster else { return };
+            mode.emptying_begun = Some(slot);
+            if is_done {
                 mode.emptying.remove(slot);
             }
             if process.now().mono_ns.saturating_sub(began_ns) > SLICE_NS {

@@ -490,6 +490,27 @@ fn cb_g22_keys_of_a_slot_that_comes_back_are_not_deleted() {
 }
 
 #[test]
+fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty() {
+    let mut buses = joined();
+    let (keys, slot) = keys_of_a_slot(500);
+    let rig = &mut buses.nodes[1].1;
+    keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
+    // Each look at the clock is a slice.
+    rig.process.us_each_look = 1_500;
+    let first = &mut buses.nodes[0].1;
+    first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
+    first.check("CLUSTER BUMPEPOCH", "+BUMPED 7002");
+    let left = |rig: &mut Rig| rig.engine.keyspace().db(0).len();
+    while left(&mut buses.nodes[1].1) == 500 {
+        buses.pass_ms(100);
+    }
+    let rig = &mut buses.nodes[1].1;
+    assert!(left(rig) > 0, "one slice");
+    rig.check(&format!("CLUSTER SETSLOT {slot} NODE {OTHER}"), "+OK");
+    rig.check("DBSIZE", ":0");
+}
+
+#[test]
 fn cb_g22_keys_of_a_slot_that_is_imported_are_new_ones() {
     let mut buses = joined();
     let (keys, slot) = keys_of_a_slot(500);
