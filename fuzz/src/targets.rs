@@ -262,6 +262,35 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "cluster-words",
+        run: sluice_testkit::fuzz_cluster_words,
+        seeds: &[
+            b"SCAN 0\nSCAN 0-{06S}-0 COUNT 1\nSCAN 0-{b}-0 SLOT 3300 MATCH {b}* TYPE string",
+            b"C SETSLOT 3300 MIGRATING bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\nC SETSLOT 3300 STABLE\n\
+              C SETSLOT 9000 IMPORTING bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb TIMEOUT 5\n\
+              C SETSLOT 1 NODE bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+            b"C ADDSLOTSRANGE 0 5 7 9\nC DELSLOTS 1 2 3\nC DELSLOTSRANGE 10 20\nC FLUSHSLOT 3300 ASYNC\nC FLUSHSLOTS",
+            b"C MEET 10.0.0.3 7003 17003\nC FORGET bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\nC RESET HARD\nC BUMPEPOCH",
+            b"C SLOT-STATS SLOTSRANGE 0 100\nC SLOT-STATS ORDERBY key-count LIMIT 3 DESC\nC GETKEYSINSLOT 3300 7\nC NODES",
+            b"C REPLICATE bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\nC REPLICATE NO ONE\nC FAILOVER FORCE\nC SET-CONFIG-EPOCH 9",
+        ],
+        words: &[
+            b" ",
+            b"\n",
+            b"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+            b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            b"SETSLOT",
+            b"TIMEOUT",
+            b"16383",
+            b"16384",
+            b"18446744073709551615",
+            b"-1",
+            b"-{06S}-",
+            b"COUNT",
+            b"SLOT",
+        ],
+    },
+    Target {
         name: "nodes-conf",
         run: sluice_cluster::fuzz_nodes_conf,
         seeds: &[

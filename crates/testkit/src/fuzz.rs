@@ -1,6 +1,7 @@
 //! Entries for fuzzers that need a whole engine.
 
 use crate::Rig;
+use sluice_cluster::BusTransport;
 
 /// Values of every type and form, as commands that make the key `k`.
 const RECIPES: &[&str] = &[
@@ -118,4 +119,62 @@ pub fn fuzz_replica(data: &[u8]) {
     }
     rig.run("SET b 2");
     assert!(rig.output(replica).ends_with(b"b\r\n$1\r\n2\r\n"), "the stream goes on");
+}
+
+/// The other node of a fuzzed cluster.
+const OTHER_NODE: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+/// A node that owns half of the slots, and another one the rest; keys lie in three slots of the first half.
+fn node_of_two() -> Rig {
+    let file = format!(
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 10.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-8191\n\
+         {OTHER_NODE} 10.0.0.2:7001@17001 master - 0 0 2 connected 8192-16383\n\
+         vars currentEpoch 2 lastVoteEpoch 0\n"
+    );
+    let read = sluice_cluster::conf::read(file.as_bytes(), BusTransport::Tcp).expect("a file of ours");
+    let mut rig = Rig::node(Some(&read.saved), &[("port", "7000")]);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    for key in 0..30 {
+        for tag in ["06S", "b", "c"] {
+            rig.run(&format!("SET {{{tag}}}{key} v"));
+        }
+    }
+    rig
+}
+
+/// Sends lines of words that begin with CLUSTERSCAN or CLUSTER. A cursor that the node gives is one that the
+/// node takes; a command that fails has changed nothing that CLUSTER NODES shows of the slots.
+pub fn fuzz_cluster_words(data: &[u8]) {
+    let mut rig = node_of_two();
+    for line in data.split(|byte| *byte == b'\n').take(16) {
+        let mut words: Vec<&[u8]> = line.split(|byte| *byte == b' ').take(24).collect();
+        let scans = words[0].first() == Some(&b'S');
+        words[0] = if scans { b"CLUSTERSCAN" } else { b"CLUSTER" };
+        let before = slots_shown(&mut rig);
+        let client = rig.connect();
+        let reply = rig.argv(client, &words);
+        if reply.starts_with(b"-") {
+            assert_eq!(slots_shown(&mut rig), before, "{:?}", line.escape_ascii().to_string());
+        }
+        if scans && reply.starts_with(b"*2\r\n$") {
+            let cursor =
+                reply.split(|byte| *byte == b'\n').nth(2).map_or(&b""[..], |line| line.trim_ascii_end());
+            let next = rig.argv(client, &[b"CLUSTERSCAN", cursor]);
+            assert!(!next.starts_with(b"-ERR"), "{:?}", next.escape_ascii().to_string());
+        }
+        rig.engine.disconnect(client, &mut rig.process);
+        rig.pass_ms(100);
+        rig.end_iteration();
+    }
+    rig.check("PING", "+PONG");
+}
+
+/// The columns of slots of CLUSTER NODES: no other changes by a command alone.
+fn slots_shown(rig: &mut Rig) -> Vec<String> {
+    let text = rig.run("CLUSTER NODES");
+    let columns = |line: &str| line.split(' ').skip(8).collect::<Vec<_>>().join(" ");
+    let mut shown: Vec<String> = text.split("\\n").map(columns).collect();
+    shown.sort();
+    shown
 }

@@ -19,7 +19,7 @@ mod render;
 
 pub use content::content;
 pub use foreign_rdb::{FOREIGN_RDB_FILES, ForeignRdb, foreign_rdb};
-pub use fuzz::{fuzz_replica, fuzz_restored};
+pub use fuzz::{fuzz_cluster_words, fuzz_replica, fuzz_restored};
 pub use link::RigLink;
 pub use open_metrics::{MetricSamples, check_open_metrics};
 pub use process::{FakeProcess, Snapshots};
