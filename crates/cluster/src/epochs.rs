@@ -2,7 +2,7 @@
 
 use crate::id::ClusterEpoch;
 use crate::machine::{ClusterMachine, Sureness, log};
-use crate::node::NodeIx;
+use crate::node::{ClusterNode, NodeIx};
 use sluice_base::mistake::{Mistake, is_made};
 
 /// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
@@ -24,11 +24,17 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     }
 }
 
-/// A new epoch without asking anybody (E-4); `None` if mine is the highest already.
+/// A new epoch without asking anybody (E-4); `None` if mine is the highest already, and mine alone. A
+/// primary that is dead with my epoch does not collide with me: its claims would weigh as much as mine when
+/// it comes back.
 pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
-    if mine != ClusterEpoch(0) && mine == highest {
+    let my_ix = m.table.my_ix();
+    let has_mine = |(ix, node): (NodeIx, &ClusterNode)| {
+        ix != my_ix && node.is_primary() && node.config_epoch == mine
+    };
+    if mine != ClusterEpoch(0) && mine == highest && !m.table.iter().any(has_mine) {
         return None;
     }
     let epoch = advance(m);

@@ -238,6 +238,23 @@ fn cl_s23_a_vote_regained_tells_no_epoch_that_the_file_lacks() {
 }
 
 #[test]
+fn cl_e4_bumpepoch_is_above_a_dead_node_of_the_same_epoch() {
+    let mut network = Network::cluster(3, 3);
+    let mut file = saved(&network, 0);
+    let highest = file.epochs.expect("known").0;
+    file.me.config_epoch = highest;
+    file.others.iter_mut().find(|node| node.id == network.id(2)).unwrap().config_epoch = highest;
+    network.kill(2);
+    network.kill(0);
+    restart(&mut network, 0, &file);
+    network.run(500);
+    let bumped = ClusterAnswer::Status(format!("BUMPED {}", highest.0 + 1));
+    assert_eq!(network.command(0, ClusterCommand::BumpEpoch), bumped);
+    let still = ClusterAnswer::Status(format!("STILL {}", highest.0 + 1));
+    assert_eq!(network.command(0, ClusterCommand::BumpEpoch), still);
+}
+
+#[test]
 fn cl_n18_g23_an_own_address_that_is_gone_is_written_anew() {
     let network = Network::cluster(2, 2);
     let file = saved(&network, 0);

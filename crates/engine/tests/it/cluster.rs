@@ -530,6 +530,33 @@ fn cb_g22_keys_of_a_slot_that_is_imported_are_new_ones() {
 }
 
 #[test]
+fn cb_t43_a_watched_key_of_another_slot_fails_the_transaction_as_any_other() {
+    let mut buses = joined();
+    let slot = sluice_base::key_slot(b"a");
+    let (_, rig) = &mut buses.nodes[1];
+    // Keys of two slots of this node: one is watched, and the other one is the transaction's.
+    let other = (0..).map(|n| format!("o{n}")).find(|name| {
+        sluice_base::key_slot(name.as_bytes()) != slot && rig.run(&format!("SET {name} 0")) == "+OK"
+    });
+    let other = other.unwrap();
+    let by_expiry: &dyn Fn(&mut Rig) = &|rig| rig.pass_ms(60);
+    for (name, change) in [
+        ("expiry", by_expiry),
+        ("FLUSHALL", &|rig| rig.check("FLUSHALL", "+OK")),
+        ("FLUSHSLOT", &|rig| rig.check(&format!("CLUSTER FLUSHSLOT {slot}"), "+OK")),
+    ] {
+        rig.check("SET {a}x 1 PX 50", "+OK");
+        let client = rig.connect();
+        rig.check_as(client, "WATCH {a}x", "+OK");
+        rig.check_as(client, "MULTI", "+OK");
+        rig.check_as(client, &format!("SET {other} 1"), "+QUEUED");
+        change(rig);
+        rig.check_as(client, "EXEC", "nil-array");
+        assert_ne!(rig.run(&format!("GET {other}")), "\"1\"", "{name}");
+    }
+}
+
+#[test]
 fn cl_m21_a_replica_that_begins_anew_has_no_data_and_no_functions() {
     let (me, others) = (two_shards().others.remove(1), vec![two_shards().me, two_shards().others.remove(0)]);
     let saved = SavedCluster { me, others, ..two_shards() };
