@@ -31,9 +31,8 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
     let my_ix = m.table.my_ix();
-    let has_mine = |(ix, node): (NodeIx, &ClusterNode)| {
-        ix != my_ix && node.is_primary() && node.config_epoch == mine
-    };
+    let has_mine =
+        |(ix, node): (NodeIx, &ClusterNode)| ix != my_ix && node.is_primary() && node.config_epoch == mine;
     if mine != ClusterEpoch(0) && mine == highest && !m.table.iter().any(has_mine) {
         return None;
     }

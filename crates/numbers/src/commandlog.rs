@@ -27,7 +27,7 @@ pub struct LogEntry {
     pub argv: Vec<Vec<u8>>,
     /// The client's address.
     pub peer: Box<str>,
-    /// The client's name.
+    /// The client's name, shortened.
     pub name: Box<[u8]>,
 }
 
@@ -95,12 +95,17 @@ pub fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>
             if count > kept && i == kept - 1 {
                 return format!("... ({} more arguments)", count - kept + 1).into_bytes();
             }
-            if arg.len() <= ARG_BYTES_MAX {
-                return arg.to_vec();
-            }
-            let mut short = arg[..ARG_BYTES_MAX].to_vec();
-            short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX).as_bytes());
-            short
+            shorten_one(arg)
         })
         .collect()
+}
+
+/// Shortens an argument, or the name of a client, which may be as long as a request.
+pub fn shorten_one(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= ARG_BYTES_MAX {
+        return arg.to_vec();
+    }
+    let mut short = arg[..ARG_BYTES_MAX].to_vec();
+    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX).as_bytes());
+    short
 }

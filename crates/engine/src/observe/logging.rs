@@ -75,7 +75,7 @@ impl Engine {
                 value,
                 argv: commandlog::shorten(redact::shown(spec, args, &self.control.renames).into_iter()),
                 peer: session.caller.origin.addr.clone(),
-                name: session.caller.name().into(),
+                name: commandlog::shorten_one(session.caller.name()).into(),
             };
             self.control.commandlog.push(kind, entry, max_len);
         }

@@ -21,6 +21,18 @@ fn a_slow_command_is_logged_with_its_client() {
 }
 
 #[test]
+fn the_name_of_a_client_is_cut_as_an_argument_is() {
+    let mut rig = logging();
+    let client = rig.connect();
+    let name = vec![b'n'; 1 << 20];
+    rig.argv(client, &[b"CLIENT", b"SETNAME", &name]);
+    (0..100).for_each(|_| drop(rig.run_as(client, "PING")));
+    let text = rig.run("SLOWLOG GET 1");
+    let shown = format!("\"{}... ({} more bytes)\"]]", "n".repeat(128), (1 << 20) - 128);
+    assert!(text.ends_with(&shown), "{}", text.len());
+}
+
+#[test]
 fn get_shows_the_newest_entries_first() {
     let mut rig = logging();
     (0..12).for_each(|n| drop(rig.run(&format!("GET {n}"))));
