@@ -240,6 +240,11 @@ impl Cluster {
         }
     }
 
+    /// Whether this node follows no other.
+    pub fn is_primary(&self) -> bool {
+        self.machine.table.me().is_primary()
+    }
+
     /// The id of this node's shard.
     pub fn shard_id(&self) -> ShardId {
         self.machine.table.me().shown_shard()

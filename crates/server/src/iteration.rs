@@ -47,6 +47,7 @@ use save_pace::SavePace;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::heap;
+use sluice_cluster::Cluster;
 use sluice_commands::SlowRead;
 use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
 use sluice_config::{Config, param};
@@ -427,7 +428,7 @@ impl Server {
     fn connections(&self) -> TakenConnections {
         TakenConnections {
             clients: self.engine.connections() + self.handshakes.in_progress(),
-            of_bus: self.engine.bus_connections(),
+            of_bus: self.engine.node().map_or(0, Cluster::connections_wanted),
         }
     }
 

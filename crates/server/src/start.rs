@@ -19,6 +19,7 @@ use crate::{crash, daemon, listen, loader, storage, supervisor, threads};
 use sluice_acl::Users;
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
+use sluice_cluster::Cluster;
 use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, Loader, param};
 use sluice_engine::{Engine, Seeds};
@@ -280,7 +281,7 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
         host.note(LogLevel::Warning, loader::NOT_LOADED);
         return Ok(1);
     };
-    let waits = engine.is_cluster_primary() && matches!(begun, Begun::UnderWay(_));
+    let waits = engine.node().is_some_and(Cluster::is_primary) && matches!(begun, Begun::UnderWay(_));
     // Never dropped: the kernel frees the data faster than we could, one value after the other.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     if let Some(file) = node {

@@ -39,11 +39,8 @@ pub struct ClusterMode {
     pub orders: VecDeque<BusOrder>,
     /// The files that were loaded at the start have a second name.
     pub has_kept_files: bool,
-    /// Slots of other nodes whose keys are being deleted: none that this node owns or gets, and none on a
-    /// replica, whose keys are its primary's affair.
-    pub emptying: SlotSet,
-    /// The slot of which keys were deleted last: of no other among `emptying` any key is gone.
-    pub emptying_begun: Option<HashSlot>,
+    /// Slots whose keys are being deleted.
+    pub emptying: Emptying,
     /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
     /// machine ends it; CLIENT UNPAUSE does not.
     pub paused_until_ms: Option<u64>,
@@ -63,6 +60,16 @@ pub struct ClusterMode {
     pub slot_stats: SlotStats,
     /// Switches of DEBUG.
     pub debug: BusDebug,
+}
+
+/// Slots of other nodes whose keys are being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emptying {
+    /// None of them is a slot that this node owns or gets, and none is on a replica, whose keys are its
+    /// primary's affair.
+    pub slots: SlotSet,
+    /// The slot of which keys were deleted last: of no other one any key is gone.
+    pub begun: Option<HashSlot>,
 }
 
 /// A reply that is made of the map.
@@ -160,8 +167,7 @@ impl ClusterMode {
             last_ticket: 0,
             orders: VecDeque::new(),
             has_kept_files: false,
-            emptying: SlotSet::EMPTY,
-            emptying_begun: None,
+            emptying: Emptying { slots: SlotSet::EMPTY, begun: None },
             paused_until_ms: None,
             drops_data: false,
             waiting_message_bytes: 0,

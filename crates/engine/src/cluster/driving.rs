@@ -40,19 +40,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether this server is a node of a cluster and follows no other.
-    pub fn is_cluster_primary(&self) -> bool {
-        self.control.cluster.as_ref().is_some_and(|mode| mode.map.my_primary.is_none())
-    }
-
-    /// Connections that the bus is to have, which count against `maxclients` (G-33).
-    pub fn bus_connections(&self) -> usize {
-        self.control.cluster.as_ref().map_or(0, |mode| mode.machine.connections_wanted())
-    }
-
-    /// What `nodes.conf` is to hold when the server has ended (N-21).
-    pub fn last_node_file(&self) -> Option<Arc<[u8]>> {
-        self.control.cluster.as_ref().map(|mode| mode.machine.file_text())
+    /// The node of a cluster that this server is, to look at.
+    pub fn node(&self) -> Option<&Cluster> {
+        self.control.cluster.as_ref().map(|mode| &mode.machine)
     }
 
     /// As [`Engine::start_cluster`], from what a file would say: for tests.

@@ -33,7 +33,7 @@ impl Engine {
         let Some(mode) = &mut self.control.cluster else { return };
         for slot in slots.iter() {
             process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
-            mode.emptying.insert(slot);
+            mode.emptying.slots.insert(slot);
         }
     }
 
@@ -43,20 +43,20 @@ impl Engine {
     /// (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.control.cluster else { return };
-        if mode.emptying.is_empty() {
+        if mode.emptying.slots.is_empty() {
             return;
         }
         if map.my_primary.is_some() {
-            mode.emptying = SlotSet::EMPTY;
+            mode.emptying.slots = SlotSet::EMPTY;
             return;
         }
-        let begun = mode.emptying_begun;
+        let begun = mode.emptying.begun;
         let comes = |slot: &HashSlot| map.importing.iter().any(|(importing, _)| importing == slot);
         let mut old = Vec::new();
-        for slot in mode.emptying.clone().iter() {
+        for slot in mode.emptying.slots.clone().iter() {
             let is_back = map.owner(slot).is_none_or(|owner| owner.is_myself);
             if is_back || comes(&slot) {
-                mode.emptying.remove(slot);
+                mode.emptying.slots.remove(slot);
             }
             if comes(&slot) || is_back && begun == Some(slot) {
                 old.push(slot);
@@ -105,16 +105,16 @@ impl Engine {
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         loop {
-            let first = self.control.cluster.as_ref().and_then(|mode| mode.emptying.iter().next());
+            let first = self.control.cluster.as_ref().and_then(|mode| mode.emptying.slots.iter().next());
             let Some(slot) = first else { return };
             if !self.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
             let is_done = !self.delete_some_of(slot, process);
             let Some(mode) = &mut self.control.cluster else { return };
-            mode.emptying_begun = Some(slot);
+            mode.emptying.begun = Some(slot);
             if is_done {
-                mode.emptying.remove(slot);
+                mode.emptying.slots.remove(slot);
             }
             if process.now().mono_ns.saturating_sub(began_ns) > SLICE_NS {
                 return;

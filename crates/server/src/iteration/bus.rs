@@ -12,7 +12,7 @@ use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole};
 use crate::net::{BusPlace, Codec, Endpoint, Ends, PeerSide, Stream, send_now};
 use crate::os::plain_error;
 use sluice_base::LogLevel;
-use sluice_cluster::{BusLane, ClusterInput, DialMoment, LinkKey};
+use sluice_cluster::{BusLane, Cluster, ClusterInput, DialMoment, LinkKey};
 use sluice_config::param;
 use sluice_control::cluster::order::BusOrder;
 use sluice_engine::Engine;
@@ -77,7 +77,7 @@ impl Server {
     /// The server ends: the file is written once more, and another process may have it then (N-21).
     pub(super) fn end_bus(&mut self) {
         let Some(file) = &mut self.bus.file else { return };
-        let Some(text) = self.engine.last_node_file() else { return };
+        let Some(text) = self.engine.node().map(Cluster::file_text) else { return };
         self.host.note(LogLevel::Notice, "Saving the cluster configuration file before exiting.");
         let failures = file.end(text);
         failures.iter().for_each(|reason| self.host.note(LogLevel::Warning, reason));
