@@ -164,6 +164,13 @@ const RUNS: [LongRun; 30] = [
         run: sim_clusters,
     },
     LongRun {
+        name: "sim-many",
+        about: "a cluster of 1,000 nodes in the simulation: bytes of the bus, how long news takes",
+        takes: &[],
+        commands: 0,
+        run: sim_many,
+    },
+    LongRun {
         name: "sim-mistakes",
         about: "the simulation must find each deliberate mistake",
         takes: &[],
@@ -476,6 +483,12 @@ fn simulate(chosen: &Chosen, seeds: u64, flags: &[&str]) -> Result<Ran> {
     let mut run = shell::cargo();
     run.args(["run", "--profile", "checked", "--quiet", "--package", "sluice-sim", "--"]).args(flags);
     run.args(["--first", &chosen.seed.to_string(), "--seeds", &seeds.to_string()]);
+    shell::pass(&mut run)
+}
+
+fn sim_many(_: &Chosen) -> Result<Ran> {
+    let mut run = shell::cargo();
+    run.args(["run", "--release", "--quiet", "--package", "sluice-sim", "--", "--many", "1000"]);
     shell::pass(&mut run)
 }
 

@@ -14,6 +14,7 @@ mod cluster;
 mod digest;
 mod disk;
 mod history;
+mod many;
 mod net;
 mod node;
 mod plan;
@@ -24,4 +25,5 @@ mod workload;
 mod world;
 
 pub use cluster::{ClusterMet, run_cluster};
+pub use many::{ManyFigures, run_many};
 pub use world::{Met, SimOptions, run};

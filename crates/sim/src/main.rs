@@ -1,10 +1,11 @@
 //! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the
-//! simulation of replication, or with `--cluster` that of clusters.
+//! simulation of replication, or with `--cluster` that of clusters. `sluice-sim --many NODES` measures a
+//! cluster of so many nodes.
 //!
 //! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit
 //! status says whether everything held.
 
-use sluice_sim::{ClusterMet, Met, SimOptions, run, run_cluster};
+use sluice_sim::{ClusterMet, Met, SimOptions, run, run_cluster, run_many};
 use std::fmt::Debug;
 use std::process::ExitCode;
 
@@ -19,11 +20,29 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let first = number("--first").unwrap_or(0);
+    if let Some(count) = number("--many") {
+        return measure_many(usize::try_from(count).unwrap_or(usize::MAX).clamp(4, 60_000));
+    }
     let seeds = Seeds { one: number("--seed"), first, count: number("--seeds").unwrap_or(1000) };
     if words.iter().any(|word| word == "--cluster") {
         return play(&seeds, "--cluster ", run_cluster, ClusterMet::add);
     }
     play(&seeds, "", run, Met::add)
+}
+
+/// Measures a cluster of many nodes, and shows what the rules of the bus say beside it.
+fn measure_many(count: usize) -> ExitCode {
+    match run_many(count, 7) {
+        Ok(figures) => {
+            println!("{figures:#?}");
+            println!("bytes beside the formula: {:.3}", figures.bytes_a_second / figures.bytes_by_formula);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            println!("{why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Which seeds are played.

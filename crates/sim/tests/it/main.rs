@@ -3,6 +3,7 @@
 
 mod clusters;
 mod first_seeds;
+mod many;
 #[cfg(sluice_mistakes)]
 mod mistakes;
 mod seeds;

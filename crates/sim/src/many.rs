@@ -1,0 +1,296 @@
+//! A cluster of many nodes that are well: what its bus costs, and how long news takes.
+//!
+//! Every node is the machine of the server, on a network that loses nothing and takes a millisecond. What is
+//! measured is compared with what the rules of the bus say: each node pings each other one twice within
+//! `cluster-node-timeout`, each ping is answered, and both tell of a tenth of the nodes.
+
+use sluice_base::{LogLevel, Now};
+use sluice_cluster::{
+    Cluster, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, LinkKey, NodeHealth,
+    NodeId, OwnAddress, Ticket,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ManyFigures {
+    /// Nodes, a third of them replicas.
+    pub nodes: usize,
+    /// Bytes that a node sends in a second, the mean of all.
+    pub bytes_a_second: f64,
+    /// Messages that a node sends in a second, the mean of all.
+    pub messages_a_second: f64,
+    /// The bytes of a second by the rules of the bus.
+    pub bytes_by_formula: f64,
+    /// Milliseconds from MEET until every node knows a new one.
+    pub known_after_ms: u64,
+    /// Milliseconds from the death of a replica until every node holds it for failed.
+    pub failed_after_ms: u64,
+}
+
+/// `cluster-node-timeout`, ms.
+const TIMEOUT_MS: u64 = 15_000;
+/// How long the nodes have to connect to each other.
+const CONNECT_MS: u64 = 12_000;
+/// How long is measured: all pings of half a timeout.
+const MEASURE_MS: u64 = TIMEOUT_MS / 2;
+/// When news is given up.
+const NEWS_MS: u64 = 4 * TIMEOUT_MS;
+/// How long a message is under way, ms.
+const DELAY_MS: u64 = 1;
+/// Bytes of a message's header, of what it tells of a node, and of its extensions.
+const HEADER_BYTES: f64 = 2_256.0;
+const GOSSIP_BYTES: f64 = 104.0;
+const EXTENSION_BYTES: f64 = 48.0;
+
+struct ManyNode {
+    cluster: Cluster,
+    ip: Ipv4Addr,
+    is_alive: bool,
+    /// The other ends of its connections.
+    peers: BTreeMap<LinkKey, (usize, LinkKey)>,
+    /// The node holds the dead one for failed.
+    has_seen_death: bool,
+}
+
+struct OnTheWay {
+    at_ms: u64,
+    from: (usize, LinkKey),
+    to: (usize, LinkKey),
+    message: Arc<[u8]>,
+}
+
+struct ManyNodes {
+    nodes: Vec<ManyNode>,
+    now_ms: u64,
+    wire: VecDeque<OnTheWay>,
+    /// Messages and bytes since they were set back.
+    sent: (u64, u64),
+    dead: Option<NodeId>,
+}
+
+/// Lets `count` nodes form a cluster, at least 4 and at most 60,000, and measures it.
+///
+/// # Errors
+/// News that some node did not hear.
+pub fn run_many(count: usize, seed: u64) -> Result<ManyFigures, String> {
+    let mut world = ManyNodes::new(count, seed);
+    world.pass(CONNECT_MS);
+    world.sent = (0, 0);
+    world.pass(MEASURE_MS);
+    let per_node_second = |total: u64| total as f64 * 1_000.0 / (MEASURE_MS as f64 * count as f64);
+    let (messages, bytes) = world.sent;
+    let known_after_ms = world.meet_another(seed)?;
+    let failed_after_ms = world.lose(count - 1)?;
+    let told = (count / 10).max(3) as f64;
+    let message_bytes = HEADER_BYTES + GOSSIP_BYTES * told + EXTENSION_BYTES;
+    let messages_by_formula = 2.0 * 2.0 * (count - 1) as f64 * 1_000.0 / TIMEOUT_MS as f64;
+    Ok(ManyFigures {
+        nodes: count,
+        bytes_a_second: per_node_second(bytes),
+        messages_a_second: per_node_second(messages),
+        bytes_by_formula: messages_by_formula * message_bytes,
+        known_after_ms,
+        failed_after_ms,
+    })
+}
+
+fn settings() -> Arc<ClusterSettings> {
+    Arc::new(ClusterSettings {
+        node_timeout_ms: TIMEOUT_MS,
+        announced: OwnAddress { tcp_port: 6_379, bus_port: 16_379, ..OwnAddress::default() },
+        log_level: LogLevel::Warning,
+        ..ClusterSettings::default()
+    })
+}
+
+fn ip_of(number: usize) -> Ipv4Addr {
+    let [.., high, low] = (number as u32 + 1).to_be_bytes();
+    Ipv4Addr::new(10, 0, high, low)
+}
+
+/// A file in which node `me` knows all others. Replicas are the last third, one for each of the first
+/// primaries.
+fn file_of(me: usize, count: usize) -> String {
+    let primaries = count - count / 3;
+    let line = |number: usize| {
+        let myself = if number == me { "myself," } else { "" };
+        let (id, ip) = (number + 1, ip_of(number));
+        match number.checked_sub(primaries) {
+            Some(of) => {
+                format!("{id:040x} {ip}:6379@16379 {myself}slave {:040x} 0 0 {} connected\n", of + 1, of + 1)
+            }
+            None => {
+                let bound = |number: usize| number * 16_384 / primaries;
+                let (first, last) = (bound(number), bound(number + 1) - 1);
+                format!(
+                    "{id:040x} {ip}:6379@16379 {myself}master - 0 0 {} connected {first}-{last}\n",
+                    number + 1
+                )
+            }
+        }
+    };
+    let lines: String = (0..count).map(line).collect();
+    format!("{lines}vars currentEpoch {count} lastVoteEpoch 0\n")
+}
+
+impl ManyNodes {
+    fn new(count: usize, seed: u64) -> ManyNodes {
+        let mut world = ManyNodes {
+            nodes: Vec::with_capacity(count + 1),
+            now_ms: 1_000_000,
+            wire: VecDeque::new(),
+            sent: (0, 0),
+            dead: None,
+        };
+        let settings = settings();
+        for number in 0..count {
+            let file = file_of(number, count);
+            let seed = seed.wrapping_add(number as u64);
+            let local = [IpAddr::V4(ip_of(number))];
+            let started = Cluster::start(world.now(), settings.clone(), seed, Some(file.as_bytes()), &local);
+            world.add(started.expect("a file of ours"));
+        }
+        world
+    }
+
+    fn add(&mut self, cluster: Cluster) {
+        let ip = ip_of(self.nodes.len());
+        self.nodes.push(ManyNode {
+            cluster,
+            ip,
+            is_alive: true,
+            peers: BTreeMap::new(),
+            has_seen_death: false,
+        });
+    }
+
+    fn now(&self) -> Now {
+        Now { mono_ns: self.now_ms * 1_000_000, unix_us: 1_700_000_000_000_000 + self.now_ms as i64 * 1_000 }
+    }
+
+    /// Lets time pass. Each node has its cron at another millisecond of the hundred.
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms {
+            self.now_ms += 1;
+            for number in 0..self.nodes.len() {
+                if (self.now_ms + number as u64 * 37).is_multiple_of(100) {
+                    self.step(number, &ClusterInput::Tick);
+                }
+            }
+            while self.wire.front().is_some_and(|next| next.at_ms <= self.now_ms) {
+                let Some(next) = self.wire.pop_front() else { break };
+                self.deliver(&next);
+            }
+        }
+    }
+
+    fn deliver(&mut self, next: &OnTheWay) {
+        let (to, link) = next.to;
+        if self.nodes[to].peers.get(&link) == Some(&next.from) {
+            self.step(to, &ClusterInput::ReceivedMessage { link, bytes: &next.message });
+        }
+    }
+
+    fn step(&mut self, number: usize, input: &ClusterInput<'_>) {
+        if !self.nodes[number].is_alive {
+            return;
+        }
+        let now = self.now();
+        self.nodes[number].cluster.step(now, input);
+        while let Some(output) = self.nodes[number].cluster.next_output() {
+            self.carry_out(number, output);
+        }
+    }
+
+    fn carry_out(&mut self, number: usize, output: ClusterOutput) {
+        match output {
+            ClusterOutput::Dial { link, ip, .. } => self.dial(number, link, &ip),
+            ClusterOutput::Close { link } => {
+                if let Some((other, theirs)) = self.nodes[number].peers.remove(&link) {
+                    self.nodes[other].peers.remove(&theirs);
+                    self.step(other, &ClusterInput::Closed { link: theirs });
+                }
+            }
+            ClusterOutput::Send { link, message, lane } => {
+                let bytes = message.len();
+                self.sent = (self.sent.0 + 1, self.sent.1 + bytes as u64);
+                if let Some(to) = self.nodes[number].peers.get(&link).copied() {
+                    let at_ms = self.now_ms + DELAY_MS;
+                    self.wire.push_back(OnTheWay { at_ms, from: (number, link), to, message });
+                }
+                self.step(number, &ClusterInput::Sent { link, lane, bytes });
+            }
+            ClusterOutput::Persist { generation, .. } => {
+                self.step(number, &ClusterInput::Saved { generation });
+            }
+            ClusterOutput::Slots(map) => {
+                if let Some(dead) = self.dead {
+                    let has_failed =
+                        |node: &sluice_cluster::MapNode| matches!(node.health, NodeHealth::Fail { .. });
+                    let seen = map.nodes.iter().find(|node| node.id == dead).is_some_and(has_failed);
+                    self.nodes[number].has_seen_death |= seen;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn dial(&mut self, number: usize, link: LinkKey, ip: &str) {
+        let target = ip.parse().ok().and_then(|ip: Ipv4Addr| {
+            let [.., high, low] = ip.octets();
+            let number = usize::from(u16::from_be_bytes([high, low])).checked_sub(1)?;
+            self.nodes.get(number)?.is_alive.then_some(number)
+        });
+        let now = self.now();
+        let from = IpAddr::V4(self.nodes[number].ip);
+        let accepted = target.and_then(|target| {
+            let node = &mut self.nodes[target];
+            Some((target, node.cluster.accept(now, from, IpAddr::V4(node.ip))?))
+        });
+        let Some((target, theirs)) = accepted else {
+            return self.step(number, &ClusterInput::DialFailed { link, moment: DialMoment::AtOnce });
+        };
+        self.nodes[number].peers.insert(link, (target, theirs));
+        self.nodes[target].peers.insert(theirs, (number, link));
+        self.step(number, &ClusterInput::Connected { link });
+    }
+
+    /// A new node is introduced to the first one; how long it takes until all know it.
+    fn meet_another(&mut self, seed: u64) -> Result<u64, String> {
+        let number = self.nodes.len();
+        let cluster = Cluster::new(self.now(), settings(), seed ^ 0x9e37_79b9);
+        let id = cluster.id();
+        self.add(cluster);
+        self.step(number, &ClusterInput::Tick);
+        let ip = ip_of(number).to_string();
+        let command = ClusterCommand::Meet { ip: &ip, port: 6_379, bus_port: Some(16_379) };
+        self.step(0, &ClusterInput::Command { ticket: Ticket(1), client: "sim", command });
+        self.until("a new node", |node| node.cluster.offset(&id).is_some())
+    }
+
+    /// A node ends without a word; how long it takes until all hold it for failed.
+    fn lose(&mut self, number: usize) -> Result<u64, String> {
+        self.dead = Some(self.nodes[number].cluster.id());
+        self.nodes[number].is_alive = false;
+        for (other, theirs) in std::mem::take(&mut self.nodes[number].peers).into_values() {
+            self.nodes[other].peers.remove(&theirs);
+            self.step(other, &ClusterInput::Closed { link: theirs });
+        }
+        self.until("a death", |node| node.has_seen_death)
+    }
+
+    fn until(&mut self, what: &str, knows: impl Fn(&ManyNode) -> bool) -> Result<u64, String> {
+        let since_ms = self.now_ms;
+        while self.now_ms - since_ms < NEWS_MS {
+            self.pass(100);
+            if self.nodes.iter().filter(|node| node.is_alive).all(&knows) {
+                return Ok(self.now_ms - since_ms);
+            }
+        }
+        let left = self.nodes.iter().filter(|node| node.is_alive && !knows(node)).count();
+        Err(format!("{left} of {} nodes have not heard of {what} within {NEWS_MS} ms", self.nodes.len()))
+    }
+}

@@ -1,0 +1,15 @@
+//! What the bus of a cluster of many nodes costs, and how long its news takes.
+
+use sluice_sim::run_many;
+
+#[test]
+fn news_reaches_all_and_the_bus_costs_no_more_than_its_rules_say() {
+    let figures = run_many(40, 7).unwrap();
+    // Less than by the formula: a pong that others have had is heard of by gossip, and makes a ping superfluous.
+    let of_formula = figures.bytes_a_second / figures.bytes_by_formula;
+    assert!((0.2..=1.05).contains(&of_formula), "{figures:?}");
+    assert!(figures.messages_a_second > 2.0, "a random ping a second, and its answers: {figures:?}");
+    assert!(figures.known_after_ms < 30_000, "two timeouts: {figures:?}");
+    assert!((15_000..20_000).contains(&figures.failed_after_ms), "a timeout, and gossip: {figures:?}");
+    assert_eq!(run_many(40, 7).unwrap(), figures, "a function of the seed");
+}
