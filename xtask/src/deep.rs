@@ -57,7 +57,7 @@ const OURS: &str = "--ours";
 const ONLY: &str = "--only";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 30] = [
+const RUNS: [LongRun; 31] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",

@@ -22,9 +22,7 @@ mod session {
     pub(crate) mod output_limit;
 }
 mod upkeep;
-mod users {
-    mod steps;
-}
+mod users;
 mod waiting;
 
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};

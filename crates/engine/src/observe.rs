@@ -1,16 +1,8 @@
 //! What operators see: INFO, counters, latencies, logs.
 
-pub(crate) mod hot_keys {
-    mod steps;
-}
-pub(crate) mod info {
-    mod steps;
-}
+pub(crate) mod hot_keys;
+pub(crate) mod info;
 pub(crate) mod logging;
 pub(crate) mod memory_parts;
-pub(crate) mod page {
-    mod steps;
-}
-pub(crate) mod progress {
-    mod steps;
-}
+pub(crate) mod page;
+pub(crate) mod progress;

@@ -1,16 +1,10 @@
 //! Replication both ways: this server's role and link to its primary, and its own replicas with the stream
 //! that they are sent.
 
-pub(crate) mod failover {
-    mod steps;
-}
+pub(crate) mod failover;
 pub(crate) mod full_sync;
 pub(crate) mod link;
-pub(crate) mod local_expiry {
-    mod steps;
-}
+pub(crate) mod local_expiry;
 pub(crate) mod replicas;
-pub(crate) mod role {
-    mod steps;
-}
+pub(crate) mod role;
 pub(crate) mod transport;

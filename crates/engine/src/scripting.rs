@@ -1,11 +1,6 @@
 //! Scripts: the machine as the server opens it, the scripts that are known, and their runs.
 
-pub(crate) mod debugger {
-    mod steps;
-}
+pub(crate) mod debugger;
 mod function_commands;
-pub(crate) mod run {
-    mod call;
-    pub(crate) mod steps;
-}
+pub(crate) mod run;
 mod script_commands;

@@ -2,9 +2,5 @@
 
 pub(crate) mod compaction;
 pub(crate) mod cron;
-pub(crate) mod evict {
-    mod steps;
-}
-pub(crate) mod expire {
-    mod steps;
-}
+pub(crate) mod evict;
+pub(crate) mod expire;

@@ -1,9 +1,5 @@
 //! Requests that wait: for a key, for other servers, for a thread that produces their reply.
 
-pub(crate) mod migration {
-    mod steps;
-}
+pub(crate) mod migration;
 pub(crate) mod serve;
-pub(crate) mod slow_reads {
-    mod steps;
-}
+pub(crate) mod slow_reads;

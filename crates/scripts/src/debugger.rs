@@ -1,5 +1,5 @@
-//! SCRIPT DEBUG SYNC: what the debugger knows of its session, and its texts. `debugger/steps.rs` has what the
-//! engine does with it.
+//! SCRIPT DEBUG SYNC: what the debugger knows of its session, and its texts. What the engine
+//! does with it is in `engine/scripting/debugger.rs`.
 //!
 //! ```text
 //!   EVAL of a client with SCRIPT DEBUG SYNC

@@ -1,5 +1,5 @@
-//! A run of a script: what it holds while it goes on and while it stands still. `run/steps.rs` runs it,
-//! `run/call.rs` has its calls of commands.
+//! A run of a script: what it holds while it goes on and while it stands still. The engine runs it in
+//! `engine/scripting/run.rs`; its calls of commands are in `run/call.rs` there.
 
 use crate::cache::ScriptSha;
 use crate::debugger::Debugger;

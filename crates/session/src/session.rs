@@ -174,7 +174,7 @@ impl Caller {
         self.user = identity.user;
     }
 
-    /// Its user, as defined now: `users/steps.rs` renews it when users change.
+    /// Its user, as defined now: `users.rs` renews it when users change.
     #[inline]
     pub fn user(&self) -> &Arc<User> {
         &self.user

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. Where the disk would not hold a
-//! rewrite any more by then, the rewrite begins earlier (`due` in the engine's `rewriting/steps.rs`).
+//! rewrite any more by then, the rewrite begins earlier (`due` in the engine's `persistence/rewriting.rs`).
 //!
 //! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite
 //! at a time, and none beside a save; (3) an append-only file that was turned on is one when its first base

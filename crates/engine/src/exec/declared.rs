@@ -6,7 +6,7 @@
 //! a key that is met and not declared ends the process, so that every test, the differential test and the
 //! upstream suite look for one; (3) what is exempt is data, with a reason.
 
-mod steps;
+mod check;
 
 use sluice_acl::Users;
 use sluice_command::Spec;

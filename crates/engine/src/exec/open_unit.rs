@@ -6,7 +6,7 @@
 //! done, and commits that as one at its end; (3) a unit that has begun is finished whatever becomes of its
 //! client: only the reply is lost.
 
-mod steps;
+mod lifecycle;
 
 use crate::exec::unit::{StoodStill, Unit};
 use sluice_base::SessionKey;

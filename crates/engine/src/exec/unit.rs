@@ -1,7 +1,7 @@
 //! The execution unit: what happens at one moment for everybody else. A command, an EXEC, the service of a
-//! client that waited, a deletion by the cron. `exec/unit/steps.rs` opens and closes units.
+//! client that waited, a deletion by the cron. `exec/unit/lifecycle.rs` opens and closes units.
 
-mod steps;
+mod lifecycle;
 
 use crate::exec::standing::Standing;
 use sluice_base::Now;

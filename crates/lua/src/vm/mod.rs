@@ -7,9 +7,9 @@ mod interp;
 pub(crate) mod link;
 pub(crate) mod machine;
 mod names;
+mod natives;
 pub(crate) mod operate;
 mod raise;
 mod stack;
-mod steps;
 
 pub(crate) use exit::Known;

@@ -1,6 +1,6 @@
 //! The append-only file as the process has it: what is open, what closes, what is rewritten.
 
-mod steps;
+mod service;
 
 use crate::aof::{Aof, AofCommand, RewriteNumber};
 use sluice_numbers::facts::AofFacts;

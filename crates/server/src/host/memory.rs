@@ -1,6 +1,6 @@
 //! Cached numbers of the process's memory.
 
-mod steps;
+mod service;
 
 use crate::allocator::Allocated;
 

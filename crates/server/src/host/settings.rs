@@ -1,6 +1,6 @@
 //! What the process has made of the configuration.
 
-mod steps;
+mod consequences;
 
 use crate::listen::{Listener, Listening};
 use crate::net::tls::TlsState;

@@ -1,6 +1,6 @@
 //! Snapshots and other files that are written in the background.
 
-mod steps;
+mod service;
 
 use crate::storage::background::WriterHandle;
 

@@ -5,7 +5,7 @@ use sluice_sim::run_many;
 #[test]
 fn news_reaches_all_and_the_bus_costs_no_more_than_its_rules_say() {
     let figures = run_many(40, 7).unwrap();
-    // Less than by the formula: a pong that others have had is heard of by gossip, and makes a ping superfluous.
+    // Gossip tells of pongs that others have had, and such a pong saves a ping: less than by the formula.
     let of_formula = figures.bytes_a_second / figures.bytes_by_formula;
     assert!((0.2..=1.05).contains(&of_formula), "{figures:?}");
     assert!(figures.messages_a_second > 2.0, "a random ping a second, and its answers: {figures:?}");

@@ -5,6 +5,8 @@
 //! is sent a push in RESP3, and in RESP2 a message if it has subscribed to anything. Messages go the way of
 //! those of channels (`delivery.rs`), so that they keep their position among replies.
 
+mod broadcasts;
+
 use crate::engine::Engine;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;

@@ -3,6 +3,8 @@
 //! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
 //! between two iterations: see `exec/open_unit.rs`.
 
+mod call;
+
 use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
