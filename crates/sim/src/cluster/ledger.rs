@@ -5,7 +5,7 @@ use crate::cluster::queue::HostId;
 use crate::cluster::view::View;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
 use sluice_cluster::{NodeId, SlotSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module. Times are ns of the simulation.
 #[derive(Default)]
@@ -30,21 +30,29 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A node has won an election by votes.
+    /// A stock node has won an election by votes: two winners of an epoch are no fault of ours where votes
+    /// were counted that a node of ours would not have counted, or not have given.
     pub(super) fn won(
         &mut self,
-        group: usize,
-        epoch: u64,
+        (group, epoch): (usize, u64),
         id: NodeId,
-        by_defect: bool,
+        votes: &[(NodeId, u64)],
+        hosts: &[Host],
     ) -> Result<(), String> {
-        if by_defect {
+        if is_by_defect(epoch, votes) {
             return Ok(());
         }
-        match self.winners.insert((group, epoch), id) {
-            Some(other) if other != id => Err(format!("S-20: {other} and {id} have both won epoch {epoch}")),
-            _ => Ok(()),
+        let Some(first) = self.winners.get(&(group, epoch)).copied().filter(|first| *first != id) else {
+            self.winners.insert((group, epoch), id);
+            return Ok(());
+        };
+        // A stock node that has won gives a vote in the epoch that it has won (measured with 9.1.2): it has
+        // the place of a primary that may have voted for it, and so one place has two votes.
+        let is_stock = self.ids.get(&first).is_some_and(|host| !hosts[*host].is_ours());
+        if is_stock && votes.iter().any(|(voter, _)| *voter == first) {
+            return Ok(());
         }
+        Err(format!("S-20: {first} and {id} have both won epoch {epoch}"))
     }
 
     /// A host's process has ended: what came to it is forgotten.
@@ -202,4 +210,10 @@ impl Ledger {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()
     }
+}
+
+/// Whether votes of another epoch were counted, or a voter twice, as stock nodes do (D-2).
+fn is_by_defect(epoch: u64, votes: &[(NodeId, u64)]) -> bool {
+    let voters: BTreeSet<&NodeId> = votes.iter().map(|(voter, _)| voter).collect();
+    voters.len() < votes.len() || votes.iter().any(|(_, of)| *of != epoch)
 }

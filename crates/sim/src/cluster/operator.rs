@@ -3,7 +3,7 @@
 use crate::cluster::act::{Failover, Order};
 use crate::cluster::plan::Season;
 use crate::cluster::sets;
-use crate::cluster::view::{Role, View};
+use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::{NodeId, SlotSet};
 use std::collections::BTreeSet;
@@ -143,8 +143,11 @@ impl World {
             return Ok(false);
         };
         for (host, view) in &views {
-            let is_reached =
-                of_first.nodes.get(&view.me).is_some_and(|seen| seen.has_link_out || *host == *first);
+            // A link that is being dialled, to an address that nobody has, is one as well.
+            let is_reached = of_first
+                .nodes
+                .get(&view.me)
+                .is_some_and(|seen| *host == *first || (seen.has_link_out && seen.opinion == Opinion::Up));
             if !is_reached || !view.nodes.contains_key(&of_first.me) {
                 acted = true;
                 self.meet(*first, *host)?;
