@@ -232,6 +232,7 @@ fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
     }
     let slots = once(slots)?;
     m.grow_sure();
+    epochs::leave_zero(m);
     let my_ix = m.table.my_ix();
     for slot in slots.iter() {
         m.table.importing.remove(&slot);

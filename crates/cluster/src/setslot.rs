@@ -132,6 +132,7 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
         m.announce();
     }
     if is_new_voter {
+        epochs::leave_zero(m);
         voter::takes_seat(m);
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Ledger {
     /// The last claim of a primary that came to a host: by host and primary.
     claims: BTreeMap<(HostId, NodeId), (u64, SlotSet)>,
     /// Voters that a host knew when gossip about a failure came last.
-    sizes: BTreeMap<HostId, usize>,
+    voters: BTreeMap<HostId, BTreeSet<NodeId>>,
     pub(super) votes_given: u64,
     pub(super) fails_told: u64,
     pub(super) updates_told: u64,
@@ -71,15 +71,17 @@ impl Ledger {
             epoch = epoch.max(config_epoch.0);
         }
         host.heard_epoch = host.heard_epoch.max(epoch);
-        if header.replica_of.is_none() {
-            let claim = (header.config_epoch.0, SlotSet::from_bitmap(header.slots));
-            self.claims.insert((number, header.sender), claim);
-        }
         if let MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) = body {
+            // Slots are claimed by these messages alone; and what a node has sent to itself, met at its own
+            // address, is no claim of another.
+            if header.replica_of.is_none() && host.id() != Some(header.sender) {
+                let claim = (header.config_epoch.0, SlotSet::from_bitmap(header.slots));
+                self.claims.insert((number, header.sender), claim);
+            }
             let is_failing = |flags: NodeFlags| flags.0 & (NodeFlags::PFAIL.0 | NodeFlags::FAIL.0) != 0;
             let mut failing = gossip.entries().filter(|entry| is_failing(entry.flags)).peekable();
             if let Some(view) = failing.peek().and_then(|_| host.view()).filter(|_| host.is_ours()) {
-                self.sizes.insert(number, view.voters().count());
+                self.voters.insert(number, view.voters().copied().collect());
             }
             for entry in failing {
                 self.reports.insert((number, header.sender, entry.node), now_ns);
@@ -194,11 +196,13 @@ impl Ledger {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        let votes = view.voters().filter(|voter| **voter != view.me && is_fresh(voter)).count()
+        // The size is that of the end of the step before (F-20). A voter of then counts, too: the extensions
+        // of the message, which follow its gossip, may have taken it out of the table (G-21).
+        let now: BTreeSet<NodeId> = view.voters().copied().collect();
+        let before = self.voters.get(&number).unwrap_or(&now);
+        let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()
             + usize::from(view.own().is_voter());
-        // The size is that of the end of the step before (F-20).
-        let size = view.voters().count();
-        let size = self.sizes.get(&number).map_or(size, |before| size.min(*before));
+        let size = now.len().min(before.len());
         if votes < size / 2 + 1 {
             return Err(format!("F-5: FAIL of {about} is told with {votes} reports of {size} voters"));
         }

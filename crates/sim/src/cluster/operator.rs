@@ -42,7 +42,12 @@ impl World {
             return Ok(());
         }
         let theirs = sets::minus(&sets::range(0, 16_384), &view.own().slots);
-        let Some(slot) = sets::pick(&theirs, self.rng.next_u64()) else { return Ok(()) };
+        let drawn = self.rng.next_u64();
+        // Half of the slots are taken with their keys: whoever loses one has to delete them.
+        let written = self.hosts.iter().fold(SlotSet::EMPTY, |all, host| sets::or(&all, &host.keys));
+        let written = if drawn.is_multiple_of(2) { sets::and(&theirs, &written) } else { SlotSet::EMPTY };
+        let slot = sets::pick(&written, drawn / 2).or_else(|| sets::pick(&theirs, drawn));
+        let Some(slot) = slot else { return Ok(()) };
         self.met.contested += 1;
         let one = sets::range(slot.number(), slot.number() + 1);
         self.order(host, &Order::DelSlots(Box::new(one.clone())))?;
