@@ -15,12 +15,13 @@ use crate::durable::Withheld;
 use crate::epochs;
 use crate::health;
 use crate::link_key::LinkKey;
-use crate::machine::{ClusterMachine, log};
+use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{LinkOut, Ms, NodeIx};
 use crate::output::ClusterOutput;
 use crate::roles;
 use crate::send;
 use crate::slots::SlotSet;
+use crate::voter;
 use crate::wire::{BusHeader, MessageType};
 
 /// The longest base delay of an election, ms.
@@ -146,8 +147,8 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
     let by_hand = m.failover.candidacy.wanted.may_start();
     let primary = m.table.me().primary();
-    let stands =
-        |primary: &NodeIx| by_hand || m.table.node(*primary).is_failed() && !m.settings.replica.no_failover;
+    let may_stand = !m.settings.replica.no_failover && m.rights.sureness == Sureness::Sure;
+    let stands = |primary: &NodeIx| by_hand || m.table.node(*primary).is_failed() && may_stand;
     let Some(primary) = primary.filter(stands) else {
         m.failover.candidacy.stage = ElectionStage::Idle;
         if m.table.me().is_primary() {
@@ -371,6 +372,9 @@ fn take_over(m: &mut ClusterMachine, old: NodeIx) {
         m.table.unbind(slot);
         m.table.bind(slot, my_ix);
     }
+    voter::takes_seat(m);
+    // Who is unsure of itself comes here by an operator's hand alone (N-26).
+    m.grow_sure();
     m.channels_gone(slots);
     // What the data hold of slots that are another's is found as at a start (R30).
     m.out.push_back(ClusterOutput::AskKeys);

@@ -8,6 +8,7 @@ use crate::output::{ClusterOutput, LostSlots, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::send;
 use crate::slots::{HashSlot, SlotSet};
+use crate::voter;
 use sluice_base::mistake::{Mistake, is_made};
 
 /// The slots that a primary's header claims (step 10): nothing is done where they are as known.
@@ -231,9 +232,13 @@ fn finish_import(m: &mut ClusterMachine, slot: HashSlot) {
         slot.number()
     );
     if m.table.owner(slot) != Some(my_ix) {
+        let is_new_voter = !m.table.me().is_voter();
         m.table.unbind(slot);
         m.table.bind(slot, my_ix);
         epochs::bump(m);
+        if is_new_voter {
+            voter::takes_seat(m);
+        }
     }
     m.reconsider();
     m.save();
@@ -251,7 +256,9 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
         && same_shard;
     let mine = m.table.primary_of(my_ix);
     let dirty = std::mem::replace(&mut m.keys.dirty, SlotSet::EMPTY);
-    if (lost == 0 && !gave_up) || m.table.node(mine).slot_count > 0 {
+    // A node that is unsure of itself becomes nothing by what others say: its data may be all that is left.
+    let is_unsure = m.rights.sureness != Sureness::Sure;
+    if (lost == 0 && !gave_up) || m.table.node(mine).slot_count > 0 || is_unsure {
         return empty(m, dirty, LostSlots::TakenOver);
     }
     if same_shard || m.settings.allow_replica_migration {

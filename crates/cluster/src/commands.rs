@@ -10,7 +10,7 @@ use crate::epochs;
 use crate::failure;
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::input::{ClusterCommand, HasKeys, LinkDirection, ResetKind, epoch_of};
-use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
+use crate::machine::{ClusterMachine, VoteRight, log};
 use crate::meet;
 use crate::node::Initiator;
 use crate::output::{ClusterAnswer, ClusterOutput, RoleChange, Synchronisation, Ticket};
@@ -126,10 +126,10 @@ fn replicate(m: &mut ClusterMachine, text: &[u8], data: HasKeys) -> Result<Clust
         let text = "ERR To set a master the node must be empty and without assigned slots.";
         return Err(text.to_owned());
     }
+    m.grow_sure();
     if m.is_my_primary(ix) {
         return Ok(ClusterAnswer::Ok);
     }
-    m.rights.sureness = Sureness::Sure;
     roles::follow(m, ix, OpenSlots::Close, Synchronisation::Full);
     m.announce();
     Ok(ClusterAnswer::Ok)
@@ -140,6 +140,7 @@ fn replicate_no_one(m: &mut ClusterMachine, client: &str) -> Result<ClusterAnswe
     if m.table.me().is_primary() {
         return Ok(ClusterAnswer::Ok);
     }
+    m.grow_sure();
     log!(m, Notice, "Stop replication and turning myself into empty primary (request from '{client}').");
     roles::stand_alone(m);
     m.out.push_back(ClusterOutput::Role(RoleChange::DropData));
@@ -196,7 +197,7 @@ fn reset(
     if kind == ResetKind::Hard {
         reset_identity(m);
     }
-    m.rights.sureness = Sureness::Sure;
+    m.grow_sure();
     m.reconsider();
     m.save();
     Ok(ClusterAnswer::Ok)
@@ -230,7 +231,8 @@ fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
         return Err(format!("ERR Slot {} is already busy", busy.number()));
     }
     let slots = once(slots)?;
-    m.rights.sureness = Sureness::Sure;
+    m.grow_sure();
+    epochs::leave_zero(m);
     let my_ix = m.table.my_ix();
     for slot in slots.iter() {
         m.table.importing.remove(&slot);

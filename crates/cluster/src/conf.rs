@@ -11,7 +11,7 @@ mod tests;
 
 use crate::address::BusTransport;
 use crate::id::{ClusterEpoch, NodeId};
-use crate::saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
+use crate::saved::{OwnLine, SavedCluster, SavedEpochs, SavedNode, SavedRole};
 use crate::slots::SlotSet;
 use crate::table::NODES_MAX;
 use line::{ConfLine, Damage, LineNote, NodeLine, Unreadable, VarsLine};
@@ -207,8 +207,8 @@ impl ConfReader {
     fn finish(mut self) -> Result<ConfFile, StartRefused> {
         let Some(own) = self.me else { return Err(StartRefused::NoIdentity { suspect: self.suspect }) };
         self.share_slots();
-        let epochs = self.current.zip(self.last_vote).filter(|_| !self.vars_are_damaged);
-        if epochs.is_none() {
+        let epochs = self.epochs();
+        if epochs.last_vote.is_none() {
             self.repairs.push(
                 LogLevel::Warning,
                 "The cluster configuration file does not tell the epochs: no vote is given until other nodes have \
@@ -235,6 +235,15 @@ impl ConfReader {
             epochs,
         };
         Ok(ConfFile { saved, repairs: self.repairs.finish() })
+    }
+
+    /// What `vars` says. A file that a node wrote while its vote was unknown has currentEpoch alone, which
+    /// others may have been told: it counts. Of a damaged line nothing does.
+    fn epochs(&self) -> SavedEpochs {
+        match self.current {
+            Some(current) if !self.vars_are_damaged => SavedEpochs { current, last_vote: self.last_vote },
+            _ => SavedEpochs::default(),
+        }
     }
 
     /// Leaves each slot to the first line that claims it, and none to lines that cannot own any.

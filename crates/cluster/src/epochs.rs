@@ -41,6 +41,14 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     Some(epoch)
 }
 
+/// A node that gets slots at epoch 0 among others takes a new epoch (E-7). Any claim beats epoch 0; and of a
+/// node that had an epoch, and lost it as a replica does at a restart, others would hold the old one.
+pub(crate) fn leave_zero(m: &mut ClusterMachine) {
+    if m.table.me().is_primary() && m.table.me().config_epoch == ClusterEpoch(0) && m.table.len() > 1 {
+        bump(m);
+    }
+}
+
 /// A new epoch without asking anybody, unless mine is the highest: a takeover by force (E-4).
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
     // A replica's own epoch says nothing: its shard's is the primary's.

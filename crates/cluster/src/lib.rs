@@ -72,7 +72,7 @@ pub use output::{
     PublishScope, RoleChange, SlotMap, Synchronisation, Ticket, newest_map,
 };
 pub use redirect::{DownRules, KeyCounts, SlotRequest, SlotVerdict};
-pub use saved::{OwnLine, SavedCluster, SavedNode, SavedRole};
+pub use saved::{OwnLine, SavedCluster, SavedEpochs, SavedNode, SavedRole};
 pub use settings::{
     BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, ReplicaRules, SaveBehavior, Switch,
 };

@@ -265,6 +265,15 @@ impl ClusterMachine {
         (self.todo.evaluate, self.todo.map) = (true, true);
     }
 
+    /// An operator has said what this node is (N-26).
+    pub(crate) fn grow_sure(&mut self) {
+        if self.rights.sureness != Sureness::Sure {
+            self.rights.sureness = Sureness::Sure;
+            self.reconsider();
+            self.save();
+        }
+    }
+
     /// Whether this node is a replica of `ix`.
     pub(crate) fn is_my_primary(&self, ix: NodeIx) -> bool {
         self.table.me().primary() == Some(ix)

@@ -1,7 +1,7 @@
 //! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
 
 use crate::id::{ClusterEpoch, NodeId};
-use crate::machine::{ClusterMachine, log};
+use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{NodeIx, NodeRole};
 use crate::output::{ClusterOutput, RoleChange, Synchronisation};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
@@ -221,7 +221,7 @@ fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
 fn follow_the_chain(m: &mut ClusterMachine) {
     let Some(primary) = m.table.me().primary() else { return };
     let Some(above) = m.table.node(primary).primary() else { return };
-    if above == m.table.my_ix() {
+    if above == m.table.my_ix() || m.rights.sureness != Sureness::Sure {
         return;
     }
     log!(

@@ -71,8 +71,17 @@ pub struct SavedCluster {
     pub migrating: Vec<(HashSlot, NodeId)>,
     /// Slots that move here, and where from.
     pub importing: Vec<(HashSlot, NodeId)>,
-    /// currentEpoch and lastVoteEpoch; `None` if they could not be read (N-27).
-    pub epochs: Option<(ClusterEpoch, ClusterEpoch)>,
+    /// The line `vars`.
+    pub epochs: SavedEpochs,
+}
+
+/// What the line `vars` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SavedEpochs {
+    /// currentEpoch; 0 if it could not be read.
+    pub current: ClusterEpoch,
+    /// lastVoteEpoch; `None` if it could not be read: the node may have voted in any epoch (N-27).
+    pub last_vote: Option<ClusterEpoch>,
 }
 
 /// How much of this node's own line could be read.
@@ -99,7 +108,8 @@ pub(crate) fn load(
     me.marks.capabilities = send::CAPABILITIES;
     me.health = NodeHealth::Up;
     me.standing = NodeStanding::Known;
-    let (current, mut last_vote) = saved.epochs.unwrap_or_default();
+    let SavedEpochs { current, last_vote } = saved.epochs;
+    let mut last_vote = last_vote.unwrap_or_default();
     if is_made(Mistake::VoteNotReadBack) {
         last_vote = ClusterEpoch(0);
     }
@@ -126,7 +136,7 @@ pub(crate) fn load(
     if saved.own_line == OwnLine::Damaged {
         m.rights.sureness = Sureness::Unsure { warned: None };
     }
-    if saved.epochs.is_none() {
+    if saved.epochs.last_vote.is_none() {
         m.rights.votes = VoteRight::EpochUnknown { since: time.now, heard: Vec::new() };
     }
     // The file said all of it.

@@ -8,6 +8,7 @@ use crate::node::NodeIx;
 use crate::output::{ClusterAnswer, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::slots::{HashSlot, SlotSet};
+use crate::voter;
 
 /// Executes the command.
 ///
@@ -110,6 +111,10 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
     }
     let mine = m.table.primary_of(my_ix);
     let was_ours = owner == Some(mine);
+    if ix == my_ix {
+        m.grow_sure();
+    }
+    let is_new_voter = ix == my_ix && !m.table.me().is_voter();
     m.table.unbind(slot);
     m.table.bind(slot, ix);
     m.keys.strays.remove(slot);
@@ -125,6 +130,10 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
             log!(m, Notice, "ConfigEpoch updated after importing slot {}", slot.number());
         }
         m.announce();
+    }
+    if is_new_voter {
+        epochs::leave_zero(m);
+        voter::takes_seat(m);
     }
 }
 

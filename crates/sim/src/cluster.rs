@@ -47,7 +47,10 @@ pub fn run_cluster(seed: u64, options: SimOptions) -> Result<ClusterMet, String>
     let plan = Plan::new(seed, &mut Rng::new(seed ^ 0xC105_7E12));
     let season = plan.season;
     let mut world = World::new(plan, seed, options.is_traced);
-    world.play().map_err(|why| format!("{season:?}: {why}"))?;
+    if let Err(why) = world.play() {
+        world.show_views();
+        return Err(format!("{season:?}: {why}"));
+    }
     world.met.votes = world.ledger.votes_given;
     world.met.fails = world.ledger.fails_told;
     world.met.updates = world.ledger.updates_told;

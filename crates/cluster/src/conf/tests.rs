@@ -38,6 +38,10 @@ fn slots(first: u16, last: u16) -> SlotSet {
     set
 }
 
+fn epochs(current: u64, last_vote: Option<u64>) -> SavedEpochs {
+    SavedEpochs { current: ClusterEpoch(current), last_vote: last_vote.map(ClusterEpoch) }
+}
+
 fn ports(node: &SavedNode) -> (u16, u16, u16) {
     (node.address.tcp_port, node.address.tls_port, node.address.bus_port)
 }
@@ -46,7 +50,7 @@ fn ports(node: &SavedNode) -> (u16, u16, u16) {
 fn cl_n10_a_file_is_lines_in_any_order_with_blank_ones_and_no_last_end() {
     let whole = good(&file(&format!("{B} 10.0.0.2:6379@16379, master - 0 5 2 connected 100-199\n")));
     assert_eq!(whole.repairs, []);
-    assert_eq!(whole.saved.epochs, Some((ClusterEpoch(9), ClusterEpoch(7))));
+    assert_eq!(whole.saved.epochs, epochs(9, Some(7)));
     assert_eq!(whole.saved.me.slots, slots(0, 99));
     assert_eq!(whole.saved.others.len(), 1);
     let mut lines: Vec<String> =
@@ -140,7 +144,7 @@ fn cl_n25_what_newer_versions_add_is_passed_over_with_one_notice() {
     ));
     let read = good(&text);
     assert_eq!(read.saved.others.len(), 2);
-    assert_eq!(read.saved.epochs, Some((ClusterEpoch(12), ClusterEpoch(7))), "the higher of two");
+    assert_eq!(read.saved.epochs, epochs(12, Some(7)), "the higher of two");
     assert!(read.repairs.iter().all(|(level, _)| *level == LogLevel::Notice));
     assert_eq!(
         texts(&read),
@@ -243,7 +247,7 @@ fn cl_n26_a_damaged_line_of_this_node_keeps_its_id_alone() {
         assert_eq!((read.saved.me.id, read.saved.own_line), (id(A), OwnLine::Damaged), "{rest}");
         assert_eq!((read.saved.me.slots.len(), read.saved.importing.len()), (0, 0));
         assert_eq!(read.saved.others[0].slots, slots(0, 99), "what others own is theirs");
-        assert!(read.saved.epochs.is_some());
+        assert_eq!(read.saved.epochs, epochs(9, Some(7)));
         assert_eq!(read.repairs.len(), 1, "{:?}", read.repairs);
         assert!(
             read.repairs[0]
@@ -283,7 +287,6 @@ fn cl_n27_epochs_that_are_not_whole_are_none() {
     for vars in [
         "",
         "vars",
-        "vars currentEpoch 9",
         "vars lastVoteEpoch 9",
         "vars currentEpoch 9 lastVoteEpoch",
         "vars currentEpoch x lastVoteEpoch 7",
@@ -293,7 +296,7 @@ fn cl_n27_epochs_that_are_not_whole_are_none() {
         "vars currentEpoch 9 lastVoteEpoch 7\nvars currentEpoch 9 lastVoteEpoch -1",
     ] {
         let read = good(&format!("{A} h:1@2 myself,master - 0 0 3 connected\n{vars}\n"));
-        assert_eq!(read.saved.epochs, None, "{vars}");
+        assert_eq!(read.saved.epochs, SavedEpochs::default(), "{vars}");
         let last = read.repairs.last().expect("a warning");
         assert!(last.1.starts_with("The cluster configuration file does not tell the epochs"));
     }
@@ -301,7 +304,15 @@ fn cl_n27_epochs_that_are_not_whole_are_none() {
         "vars lastVoteEpoch 3 currentEpoch 4\n{A} h:1@2 myself,master - 0 0 3 connected\n\
          vars currentEpoch 9 lastVoteEpoch 2\n"
     );
-    assert_eq!(good(&two).saved.epochs, Some((ClusterEpoch(9), ClusterEpoch(3))));
+    assert_eq!(good(&two).saved.epochs, epochs(9, Some(3)));
+}
+
+#[test]
+fn cl_n27_s12_an_epoch_beside_an_unknown_vote_counts() {
+    let read = good(&format!("{A} h:1@2 myself,master - 0 0 3 connected\nvars currentEpoch 9\n"));
+    assert_eq!(read.saved.epochs, epochs(9, None));
+    let last = read.repairs.last().expect("a warning");
+    assert!(last.1.starts_with("The cluster configuration file does not tell the epochs"));
 }
 
 #[test]

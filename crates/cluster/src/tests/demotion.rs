@@ -166,6 +166,37 @@ fn cl_e4_e5_epochs_of_commands() {
 }
 
 #[test]
+fn cl_e7_a_node_that_gets_slots_at_epoch_0_among_others_takes_a_new_epoch() {
+    let slot = HashSlot::new(7).unwrap();
+    let mut network = Network::of(3);
+    network.command(0, ClusterCommand::AddSlots { slots: &[slot] });
+    assert_eq!(network.peers[0].cluster.info().my_epoch, ClusterEpoch(0), "a node that knows nobody");
+    network.command(0, ClusterCommand::SetConfigEpoch { epoch: 9 });
+    network.meet(0, 1);
+    network.meet(0, 2);
+    network.run(2_000);
+    // Nobody's epochs collide here but those at 0.
+    let at_zero = (1..3).find(|number| network.peers[*number].cluster.info().my_epoch == ClusterEpoch(0));
+    let at_zero = at_zero.expect("the greater id stays");
+    let id = network.id(at_zero);
+    let other = HashSlot::new(8).unwrap();
+    let add = ClusterCommand::AddSlots { slots: &[other] };
+    assert_eq!(network.command(at_zero, add), ClusterAnswer::Ok);
+    let info = network.peers[at_zero].cluster.info();
+    assert!(info.my_epoch > ClusterEpoch(9) && info.my_epoch == info.current_epoch, "{info:?}");
+    network.run(500);
+    assert_eq!(network.line(0, at_zero).unwrap()[6], info.my_epoch.to_string());
+    // SETSLOT of a slot that is not imported raises no epoch of its own.
+    network.peers[at_zero].cluster.machine.table.me_mut().config_epoch = ClusterEpoch(0);
+    let slots = [other];
+    assert_eq!(network.command(at_zero, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
+    let action = SlotAction::Node(id.as_bytes());
+    let command = ClusterCommand::SetSlot(SetSlot { slot: other, action, keys: HasKeys::No });
+    assert_eq!(network.command(at_zero, command), ClusterAnswer::Ok);
+    assert!(network.peers[at_zero].cluster.info().my_epoch > info.my_epoch);
+}
+
+#[test]
 fn cl_e10_e15_a_slot_taken_by_a_higher_epoch_is_emptied_here() {
     let mut network = Network::cluster(3, 3);
     let slot = HashSlot::new(0).unwrap();

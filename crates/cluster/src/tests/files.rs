@@ -80,7 +80,7 @@ fn saved(network: &Network, number: usize) -> SavedCluster {
         others: others.map(|(_, other)| node(other)).collect(),
         migrating: Vec::new(),
         importing: Vec::new(),
-        epochs: Some((m.epochs.current, m.epochs.last_vote)),
+        epochs: SavedEpochs { current: m.epochs.current, last_vote: Some(m.epochs.last_vote) },
     }
 }
 
@@ -164,6 +164,95 @@ fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
     assert_eq!((sure.repairs, sure.saved.own_line), (Vec::new(), OwnLine::Whole));
 }
 
+/// Nodes 0 to 2 are voters, and node 3, a replica of node 0, starts from a file whose line of itself says
+/// `role` and no more.
+fn with_an_unsure_replica(role: impl Fn(NodeId) -> SavedRole) -> Network {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let mut file = saved(&network, 3);
+    (file.own_line, file.me.role) = (OwnLine::Damaged, role(node));
+    network.kill(3);
+    restart(&mut network, 3, &file);
+    network
+}
+
+fn replica_of(primary: NodeId) -> SavedRole {
+    SavedRole::Replica(Some(primary))
+}
+
+#[test]
+fn cl_n26_replicate_says_what_a_node_is_also_where_its_line_said_so() {
+    let mut network = with_an_unsure_replica(replica_of);
+    network.run(3_000);
+    assert_eq!(network.peers[3].cluster.info().state, ClusterState::Fail);
+    let node = network.id(0);
+    let command = ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    network.run(300);
+    assert_eq!(network.peers[3].cluster.info().state, ClusterState::Ok);
+    let sure = start_from_own_file(&mut network, 3);
+    assert_eq!((sure.repairs, sure.saved.own_line), (Vec::new(), OwnLine::Whole));
+}
+
+#[test]
+fn cl_n26_replicate_no_one_setslot_and_takeover_say_what_a_node_is() {
+    let is_whole = |network: &mut Network| {
+        network.run(300);
+        start_from_own_file(network, 3).saved.own_line == OwnLine::Whole
+    };
+    let mut network = with_an_unsure_replica(replica_of);
+    assert_eq!(network.command(3, ClusterCommand::ReplicateNoOne), ClusterAnswer::Ok);
+    assert!(is_whole(&mut network));
+    let mut network = with_an_unsure_replica(replica_of);
+    network.run(3_000);
+    let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    assert!(is_whole(&mut network));
+    let mut network = with_an_unsure_replica(|_| SavedRole::Primary);
+    network.run(3_000);
+    let id = network.id(3);
+    let (slot, action) = (HashSlot::new(7).unwrap(), SlotAction::Node(id.as_bytes()));
+    let command = ClusterCommand::SetSlot(SetSlot { slot, action, keys: HasKeys::No });
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    assert!(is_whole(&mut network));
+}
+
+#[test]
+fn cl_n26_a_node_that_is_unsure_of_itself_follows_nobody_by_what_others_say() {
+    // The primary of its shard has no slots by now, and a higher epoch (E-14).
+    let mut network = with_an_unsure_replica(|_| SavedRole::Primary);
+    let slots: Vec<HashSlot> = network.peers[0].cluster.machine.table.me().slots.iter().collect();
+    assert_eq!(network.command(0, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
+    network.command(0, ClusterCommand::BumpEpoch);
+    network.run(3_000);
+    assert!(!network.has_logged(3, "Reconfiguring myself as a replica"));
+    assert_eq!(network.flags(3, 3), "myself,master");
+    // Its primary follows another (E-16 item 3).
+    let mut network = with_an_unsure_replica(replica_of);
+    assert_eq!(network.command(0, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
+    let other = network.id(1);
+    let command = ClusterCommand::Replicate { node: other.as_bytes(), data: HasKeys::No };
+    assert_eq!(network.command(0, command), ClusterAnswer::Ok);
+    network.run(3_000);
+    assert!(!network.has_logged(3, "I'm a sub-replica!"));
+}
+
+#[test]
+fn cl_n26_a_node_that_is_unsure_of_itself_stands_for_nothing() {
+    let mut network = with_an_unsure_replica(replica_of);
+    network.run(1_000);
+    let at = Some(network.now_ms);
+    network.step(3, &ClusterInput::PrimaryContact { at });
+    network.step(3, &ClusterInput::Offset(100));
+    network.kill(0);
+    network.run(9_000);
+    assert!(network.flags(3, 0).contains("fail"));
+    assert_eq!(network.flags(3, 3), "myself,slave");
+    assert!(!network.has_logged(3, "Start of election"));
+}
+
 /// Starts a node again from what it wrote last, which is returned as it was read.
 fn start_from_own_file(network: &mut Network, number: usize) -> conf::ConfFile {
     let (_, text) = network.peers[number].written.last().expect("a file").clone();
@@ -180,7 +269,7 @@ fn cl_n27_epochs_that_are_unknown_bar_votes_until_others_have_told_theirs() {
     network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
     network.run(1_000);
     let mut file = saved(&network, 0);
-    file.epochs = None;
+    file.epochs = SavedEpochs::default();
     network.kill(0);
     network.kill(1);
     restart(&mut network, 0, &file);
@@ -205,26 +294,26 @@ fn cl_n27_epochs_that_are_unknown_bar_votes_until_others_have_told_theirs() {
 fn cl_n27_epochs_that_are_unknown_bar_votes_for_two_timeouts() {
     let mut network = Network::cluster(3, 3);
     let mut file = saved(&network, 0);
-    file.epochs = None;
+    file.epochs = SavedEpochs::default();
     network.kill(0);
     restart(&mut network, 0, &file);
     network.run(5_900);
     assert!(!network.has_logged(0, "this node votes again"), "K-5");
     let again = start_from_own_file(&mut network, 0);
-    assert_eq!(again.saved.epochs, None, "a second start knows no more than the first");
+    assert_eq!(again.saved.epochs.last_vote, None, "a second start knows no more than the first");
     network.run(5_900);
     assert!(!network.has_logged(0, "this node votes again"), "K-5");
     network.run(300);
     assert!(network.has_logged(0, "this node votes again"));
     let known = start_from_own_file(&mut network, 0);
-    assert_eq!((known.repairs, known.saved.epochs.is_some()), (Vec::new(), true));
+    assert_eq!((known.repairs, known.saved.epochs.last_vote.is_some()), (Vec::new(), true));
 }
 
 #[test]
 fn cl_s23_a_vote_regained_tells_no_epoch_that_the_file_lacks() {
     let mut network = Network::cluster(3, 3);
     let mut file = saved(&network, 0);
-    file.epochs = None;
+    file.epochs = SavedEpochs::default();
     network.kill(0);
     restart(&mut network, 0, &file);
     network.run(5_900);
@@ -241,7 +330,7 @@ fn cl_s23_a_vote_regained_tells_no_epoch_that_the_file_lacks() {
 fn cl_e4_bumpepoch_is_above_a_dead_node_of_the_same_epoch() {
     let mut network = Network::cluster(3, 3);
     let mut file = saved(&network, 0);
-    let highest = file.epochs.expect("known").0;
+    let highest = file.epochs.current;
     file.me.config_epoch = highest;
     file.others.iter_mut().find(|node| node.id == network.id(2)).unwrap().config_epoch = highest;
     network.kill(2);
@@ -252,6 +341,28 @@ fn cl_e4_bumpepoch_is_above_a_dead_node_of_the_same_epoch() {
     assert_eq!(network.command(0, ClusterCommand::BumpEpoch), bumped);
     let still = ClusterAnswer::Status(format!("STILL {}", highest.0 + 1));
     assert_eq!(network.command(0, ClusterCommand::BumpEpoch), still);
+}
+
+#[test]
+fn cl_s12_s23_an_epoch_that_was_told_while_the_vote_is_unknown_outlives_a_crash() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let mut file = saved(&network, 3);
+    file.epochs = SavedEpochs { current: file.epochs.current, last_vote: None };
+    network.kill(3);
+    restart(&mut network, 3, &file);
+    // On the line of a replica is its primary's epoch: its own is on none but `vars`.
+    network.command(3, ClusterCommand::BumpEpoch);
+    let told = network.peers[3].cluster.info().current_epoch;
+    assert!(told > file.epochs.current);
+    let (_, text) = network.peers[3].written.last().unwrap().clone();
+    let again = conf::read(text.as_bytes(), BusTransport::Tcp).unwrap();
+    assert_eq!(again.saved.epochs, SavedEpochs { current: told, last_vote: None });
+    network.kill(3);
+    restart(&mut network, 3, &again.saved);
+    assert_eq!(network.peers[3].cluster.info().current_epoch, told);
 }
 
 #[test]

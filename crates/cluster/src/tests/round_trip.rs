@@ -33,7 +33,7 @@ fn held(cluster: &Cluster) -> SavedCluster {
         others: others.map(|(_, other)| node(other)).collect(),
         migrating: open(&m.table.migrating),
         importing: open(&m.table.importing),
-        epochs: Some((m.epochs.current, m.epochs.last_vote)),
+        epochs: SavedEpochs { current: m.epochs.current, last_vote: Some(m.epochs.last_vote) },
     }
 }
 
@@ -102,7 +102,10 @@ fn draw(rng: &mut Rng) -> SavedCluster {
         others: (1..ids.len()).map(|number| draw_node(rng, &ids, number)).collect(),
         migrating: open(rng),
         importing: open(rng),
-        epochs: Some((ClusterEpoch(rng.next_u64() >> 2), ClusterEpoch(rng.next_u64() >> 2))),
+        epochs: SavedEpochs {
+            current: ClusterEpoch(rng.next_u64() >> 2),
+            last_vote: Some(ClusterEpoch(rng.next_u64() >> 2)),
+        },
     }
 }
 

@@ -31,7 +31,7 @@ fn large() -> (Cluster, Vec<LinkKey>, Now) {
         others: (1..1_000).map(node).collect(),
         migrating: Vec::new(),
         importing: Vec::new(),
-        epochs: Some((ClusterEpoch(1_000), ClusterEpoch(0))),
+        epochs: SavedEpochs { current: ClusterEpoch(1_000), last_vote: Some(ClusterEpoch(0)) },
     };
     let now = Now { mono_ns: 1_000_000_000_000, unix_us: 1_700_000_000_000_000 };
     let mut cluster = Cluster::load(now, ClusterSettings::default().into(), 7, &saved, &[]);

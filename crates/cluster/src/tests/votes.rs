@@ -31,6 +31,52 @@ fn cl_e50_e51_one_vote_in_an_epoch() {
     assert_eq!(network.sent(1, 3, MessageType::AuthAck), 2, "no waiting time between epochs");
 }
 
+/// Whether a replica that asks for a vote in an epoch gets it.
+fn is_granted(network: &mut Network, from: usize, to: usize, epoch: ClusterEpoch) -> bool {
+    let before = network.sent(to, from, MessageType::AuthAck);
+    network.ask_for_vote(from, to, epoch.0, Force::Yes);
+    network.sent(to, from, MessageType::AuthAck) > before
+}
+
+#[test]
+fn cl_s20_who_takes_over_has_the_vote_of_the_old_primary_and_not_one_more() {
+    for kind in [FailoverKind::Forced, FailoverKind::Takeover] {
+        let mut network = Network::cluster(5, 3);
+        for (replica, of) in [(3, 0), (4, 1)] {
+            let node = network.id(of);
+            network.command(replica, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+        }
+        network.run(1_000);
+        assert_eq!(network.command(3, ClusterCommand::Failover { kind }), ClusterAnswer::Ok);
+        network.run(1_000);
+        assert_eq!(network.flags(3, 3), "myself,master");
+        // In a forced failover node 0 has voted in this epoch, and node 3 has its place by now.
+        let epoch = network.peers[3].cluster.info().current_epoch;
+        assert!(!is_granted(&mut network, 4, 3, epoch), "{kind:?}: two votes of one place");
+        assert!(network.has_logged(3, &format!("already voted for epoch {epoch}")));
+        let (_, file) = network.peers[3].written.last().unwrap();
+        assert!(file.contains(&format!("lastVoteEpoch {epoch}")), "{file}");
+        assert!(is_granted(&mut network, 4, 3, epoch.next()));
+    }
+}
+
+#[test]
+fn cl_s20_who_gets_the_slots_of_a_voter_does_not_vote_in_its_epoch() {
+    let mut network = Network::cluster(5, 3);
+    let (source, own) = (network.id(0), network.id(3));
+    let node = network.id(1);
+    network.command(4, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let slot = HashSlot::new(3).unwrap();
+    for action in [SlotAction::Importing(source.as_bytes()), SlotAction::Node(own.as_bytes())] {
+        let command = ClusterCommand::SetSlot(SetSlot { slot, action, keys: HasKeys::No });
+        assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    }
+    let epoch = network.peers[3].cluster.info().current_epoch;
+    assert!(!is_granted(&mut network, 4, 3, epoch));
+    assert!(is_granted(&mut network, 4, 3, epoch.next()));
+}
+
 #[test]
 fn cl_e53_a_vote_waits_for_its_file() {
     let mut network = with_dead_primary();

@@ -3,7 +3,7 @@
 use sluice_cluster::conf::{self, ConfFile};
 use sluice_cluster::{
     BusTransport, Cluster, ClusterEpoch, ClusterOutput, ClusterSettings, HashSlot, NodeId, OwnLine,
-    ReplicaRules, SavedNode, SavedRole, ShardId, SlotSet,
+    ReplicaRules, SavedEpochs, SavedNode, SavedRole, ShardId, SlotSet,
 };
 
 macro_rules! files {
@@ -106,7 +106,8 @@ fn cl_n12_a_stock_node_with_all_announced_values() {
     assert_eq!(runs(&me.slots), [(0, 5000), (5002, 5002), (5004, 5461)]);
     assert_eq!(file.saved.migrating, [(slot(7), id(TWO)), (slot(5461), id(THREE))]);
     assert_eq!(file.saved.importing, [(slot(6000), id(TWO)), (slot(16000), id(THREE))]);
-    assert_eq!(file.saved.epochs, Some((ClusterEpoch(6), ClusterEpoch(0))));
+    let epochs = SavedEpochs { current: ClusterEpoch(6), last_vote: Some(ClusterEpoch(0)) };
+    assert_eq!(file.saved.epochs, epochs);
     assert_eq!(&*node(&file, TWO).address.ip, "::1");
     assert_eq!(&*node(&file, THREE).labels.host_name, "three");
 }

@@ -5,8 +5,8 @@ use crate::reference::StockNode;
 use sluice_base::{Now, Rng};
 use sluice_cluster::{
     BusTransport, Cluster, ClusterEpoch, ClusterOutput, ClusterSettings, HashSlot, NodeAddress, NodeId,
-    NodeLabels, OwnAddress, OwnLine, ReplicaRules, SLOT_COUNT, SavedCluster, SavedNode, SavedRole, ShardId,
-    SlotSet, conf,
+    NodeLabels, OwnAddress, OwnLine, ReplicaRules, SLOT_COUNT, SavedCluster, SavedEpochs, SavedNode,
+    SavedRole, ShardId, SlotSet, conf,
 };
 
 const PRIMARIES: usize = 5;
@@ -62,7 +62,8 @@ fn draw(rng: &mut Rng, me: usize) -> SavedCluster {
         SavedRole::Primary => (open(rng, true), open(rng, false)),
         _ => (Vec::new(), Vec::new()),
     };
-    let epochs = Some((ClusterEpoch(5_000_000_000), ClusterEpoch(4_999_999_999)));
+    let last_vote = Some(ClusterEpoch(4_999_999_999));
+    let epochs = SavedEpochs { current: ClusterEpoch(5_000_000_000), last_vote };
     SavedCluster { me: own, own_line: OwnLine::Whole, others: nodes, migrating, importing, epochs }
 }
 

@@ -3,8 +3,8 @@
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
     BusLane, Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot,
-    LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedNode, SavedRole,
-    ShardId, SlotSet,
+    LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedEpochs, SavedNode,
+    SavedRole, ShardId, SlotSet,
 };
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;
@@ -56,7 +56,7 @@ pub(crate) fn two_shards() -> SavedCluster {
         ],
         migrating: Vec::new(),
         importing: Vec::new(),
-        epochs: Some((ClusterEpoch(7001), ClusterEpoch(0))),
+        epochs: SavedEpochs { current: ClusterEpoch(7001), last_vote: Some(ClusterEpoch(0)) },
     }
 }
 

@@ -51,10 +51,10 @@ pub(super) enum Act {
     Pause,
     Unpause,
     Map(Arc<SlotMap>),
-    /// A stock node has won an election; whether votes of another epoch, or one voter twice, were counted.
+    /// A stock node has won an election by these votes: by whose, and in which epochs they were given.
     Won {
         epoch: u64,
-        by_defect: bool,
+        votes: Vec<(NodeId, u64)>,
     },
     Log(String),
     End,

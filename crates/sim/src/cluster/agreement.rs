@@ -1,10 +1,11 @@
 //! Whether nodes agree (S-27, S-33): views of each other, and files.
 
 use crate::cluster::act::File;
+use crate::cluster::sets;
 use crate::cluster::view::{Opinion, Role, SeenNode, View};
 use crate::cluster::world::World;
-use sluice_cluster::{NodeId, SavedRole};
-use std::collections::BTreeMap;
+use sluice_cluster::{NodeId, SavedRole, SlotSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl World {
     /// Views of a group's nodes that run.
@@ -46,11 +47,16 @@ impl World {
             let views = self.views_of(group);
             let own: BTreeMap<NodeId, &SeenNode> =
                 views.iter().map(|(_, view)| (view.me, view.own())).collect();
+            let stock: BTreeSet<NodeId> = views
+                .iter()
+                .filter(|(host, _)| !self.hosts[*host].is_ours())
+                .map(|(_, view)| view.me)
+                .collect();
             distinct_epochs(&own)?;
             let covered: u32 =
                 own.values().filter(|node| node.is_voter()).map(|node| u32::from(node.slots.len())).sum();
             for (host, view) in &views {
-                agrees(*host, view, &own)?;
+                agrees(*host, view, &own, &stock)?;
                 if covered == 16_384 && !view.is_ok && view.stuck.is_empty() {
                     return Err(format!("node {host} holds the cluster for down"));
                 }
@@ -97,7 +103,15 @@ fn distinct_epochs(own: &BTreeMap<NodeId, &SeenNode>) -> Result<(), String> {
 }
 
 /// A node holds of each other what that one holds of itself.
-fn agrees(host: usize, view: &View, own: &BTreeMap<NodeId, &SeenNode>) -> Result<(), String> {
+fn agrees(
+    host: usize,
+    view: &View,
+    own: &BTreeMap<NodeId, &SeenNode>,
+    stock: &BTreeSet<NodeId>,
+) -> Result<(), String> {
+    // To whom else these slots belong, a node that is stuck need not know.
+    let stuck = view.nodes.iter().filter(|(id, _)| view.stuck.contains(id));
+    let stuck = stuck.fold(SlotSet::EMPTY, |all, (_, node)| sets::or(&all, &node.slots));
     for (id, seen) in &view.nodes {
         let Some(truth) = own.get(id) else { return Err(format!("node {host} knows {id}, who is nobody")) };
         let differs = |what: &str, here: String, there: String| {
@@ -109,12 +123,14 @@ fn agrees(host: usize, view: &View, own: &BTreeMap<NodeId, &SeenNode>) -> Result
         if seen.role != truth.role {
             return differs("role", format!("{:?}", seen.role), format!("{:?}", truth.role));
         }
-        // A replica's own epoch of before is in no file: as a primary without slots it begins at 0 again.
-        let has_epoch = truth.role != Role::Primary || truth.is_voter();
+        // A replica's own epoch of before is in no file: as a primary it begins at 0 again. With its first
+        // slots a node of ours takes a new one (E-7), and a stock node stays at 0.
+        let is_lost = truth.role == Role::Primary && (!truth.is_voter() || stock.contains(id));
+        let has_epoch = !(is_lost && truth.epoch == 0);
         if seen.epoch != truth.epoch && has_epoch {
             return differs("epoch", seen.epoch.to_string(), truth.epoch.to_string());
         }
-        if seen.slots != truth.slots {
+        if sets::minus(&seen.slots, &stuck) != sets::minus(&truth.slots, &stuck) {
             return differs("slots", format!("{:?}", seen.slots), format!("{:?}", truth.slots));
         }
         if seen.opinion != Opinion::Up || seen.is_nowhere {

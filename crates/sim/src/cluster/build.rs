@@ -94,7 +94,6 @@ impl World {
         }
         self.run(self.plan.timeout_ms.max(1_000) / 2)?;
         self.net.eats_meets = false;
-        self.met.scenes += 1;
         let wait_ms = 3 * self.plan.timeout_ms.max(1_000) + 4 * self.plan.disk_ms + 500;
         self.wait_until("S-33 after lost MEETs", wait_ms, |world| world.have_met())
     }

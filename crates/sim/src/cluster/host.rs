@@ -3,7 +3,7 @@
 use crate::cluster::act::{Act, File, Link, Order};
 use crate::cluster::clock::HostClock;
 use crate::cluster::disk::HostDisk;
-use crate::cluster::queue::ConnId;
+use crate::cluster::queue::{ConnId, Event};
 use crate::cluster::stock::{Stock, StockSettings};
 use crate::cluster::view::View;
 use sluice_base::Now;
@@ -49,6 +49,8 @@ pub(super) struct Host {
     pub(super) started_ns: u64,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,
+    /// What happens to it then, in order.
+    pub(super) waiting: Vec<Event>,
     /// Which cluster it belongs to.
     pub(super) group: usize,
     pub(super) links: BTreeMap<Link, (ConnId, usize)>,

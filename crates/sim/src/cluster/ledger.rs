@@ -5,7 +5,7 @@ use crate::cluster::queue::HostId;
 use crate::cluster::view::View;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
 use sluice_cluster::{NodeId, SlotSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module. Times are ns of the simulation.
 #[derive(Default)]
@@ -23,28 +23,36 @@ pub(super) struct Ledger {
     /// The last claim of a primary that came to a host: by host and primary.
     claims: BTreeMap<(HostId, NodeId), (u64, SlotSet)>,
     /// Voters that a host knew when gossip about a failure came last.
-    sizes: BTreeMap<HostId, usize>,
+    voters: BTreeMap<HostId, BTreeSet<NodeId>>,
     pub(super) votes_given: u64,
     pub(super) fails_told: u64,
     pub(super) updates_told: u64,
 }
 
 impl Ledger {
-    /// A node has won an election by votes.
+    /// A stock node has won an election by votes: two winners of an epoch are no fault of ours where votes
+    /// were counted that a node of ours would not have counted, or not have given.
     pub(super) fn won(
         &mut self,
-        group: usize,
-        epoch: u64,
+        (group, epoch): (usize, u64),
         id: NodeId,
-        by_defect: bool,
+        votes: &[(NodeId, u64)],
+        hosts: &[Host],
     ) -> Result<(), String> {
-        if by_defect {
+        if is_by_defect(epoch, votes) {
             return Ok(());
         }
-        match self.winners.insert((group, epoch), id) {
-            Some(other) if other != id => Err(format!("S-20: {other} and {id} have both won epoch {epoch}")),
-            _ => Ok(()),
+        let Some(first) = self.winners.get(&(group, epoch)).copied().filter(|first| *first != id) else {
+            self.winners.insert((group, epoch), id);
+            return Ok(());
+        };
+        // A stock node that has won gives a vote in the epoch that it has won (measured with 9.1.2): it has
+        // the place of a primary that may have voted for it, and so one place has two votes.
+        let is_stock = self.ids.get(&first).is_some_and(|host| !hosts[*host].is_ours());
+        if is_stock && votes.iter().any(|(voter, _)| *voter == first) {
+            return Ok(());
         }
+        Err(format!("S-20: {first} and {id} have both won epoch {epoch}"))
     }
 
     /// A host's process has ended: what came to it is forgotten.
@@ -63,15 +71,17 @@ impl Ledger {
             epoch = epoch.max(config_epoch.0);
         }
         host.heard_epoch = host.heard_epoch.max(epoch);
-        if header.replica_of.is_none() {
-            let claim = (header.config_epoch.0, SlotSet::from_bitmap(header.slots));
-            self.claims.insert((number, header.sender), claim);
-        }
         if let MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) = body {
+            // Slots are claimed by these messages alone; and what a node has sent to itself, met at its own
+            // address, is no claim of another.
+            if header.replica_of.is_none() && host.id() != Some(header.sender) {
+                let claim = (header.config_epoch.0, SlotSet::from_bitmap(header.slots));
+                self.claims.insert((number, header.sender), claim);
+            }
             let is_failing = |flags: NodeFlags| flags.0 & (NodeFlags::PFAIL.0 | NodeFlags::FAIL.0) != 0;
             let mut failing = gossip.entries().filter(|entry| is_failing(entry.flags)).peekable();
             if let Some(view) = failing.peek().and_then(|_| host.view()).filter(|_| host.is_ours()) {
-                self.sizes.insert(number, view.voters().count());
+                self.voters.insert(number, view.voters().copied().collect());
             }
             for entry in failing {
                 self.reports.insert((number, header.sender, entry.node), now_ns);
@@ -186,11 +196,13 @@ impl Ledger {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        let votes = view.voters().filter(|voter| **voter != view.me && is_fresh(voter)).count()
+        // The size is that of the end of the step before (F-20). A voter of then counts, too: the extensions
+        // of the message, which follow its gossip, may have taken it out of the table (G-21).
+        let now: BTreeSet<NodeId> = view.voters().copied().collect();
+        let before = self.voters.get(&number).unwrap_or(&now);
+        let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()
             + usize::from(view.own().is_voter());
-        // The size is that of the end of the step before (F-20).
-        let size = view.voters().count();
-        let size = self.sizes.get(&number).map_or(size, |before| size.min(*before));
+        let size = now.len().min(before.len());
         if votes < size / 2 + 1 {
             return Err(format!("F-5: FAIL of {about} is told with {votes} reports of {size} voters"));
         }
@@ -202,4 +214,10 @@ impl Ledger {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()
     }
+}
+
+/// Whether votes of another epoch were counted, or a voter twice, as stock nodes do (D-2).
+fn is_by_defect(epoch: u64, votes: &[(NodeId, u64)]) -> bool {
+    let voters: BTreeSet<&NodeId> = votes.iter().map(|(voter, _)| voter).collect();
+    voters.len() < votes.len() || votes.iter().any(|(_, of)| *of != epoch)
 }

@@ -202,6 +202,22 @@ impl Net {
         }
     }
 
+    /// The connections of two hosts are reset.
+    pub(super) fn kill_between(
+        &mut self,
+        one: HostId,
+        other: HostId,
+        now_ns: u64,
+        (rng, queue): (&mut Rng, &mut Queue),
+    ) {
+        let is_theirs = |conn: &Conn| matches!(conn.hosts, [Some(from), Some(to)] if (from, to) == (one, other) || (from, to) == (other, one));
+        let found: Vec<ConnId> =
+            self.conns.iter().filter(|(_, conn)| is_theirs(conn)).map(|(id, _)| *id).collect();
+        for id in found {
+            self.kill(id, now_ns, (&mut *rng, &mut *queue));
+        }
+    }
+
     /// A connection, drawn.
     pub(super) fn any(&self, rng: &mut Rng) -> Option<ConnId> {
         let at = rng.below(self.conns.len() as u64) as usize;

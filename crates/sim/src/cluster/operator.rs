@@ -3,7 +3,7 @@
 use crate::cluster::act::{Failover, Order};
 use crate::cluster::plan::Season;
 use crate::cluster::sets;
-use crate::cluster::view::{Role, View};
+use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::{NodeId, SlotSet};
 use std::collections::BTreeSet;
@@ -42,7 +42,12 @@ impl World {
             return Ok(());
         }
         let theirs = sets::minus(&sets::range(0, 16_384), &view.own().slots);
-        let Some(slot) = sets::pick(&theirs, self.rng.next_u64()) else { return Ok(()) };
+        let drawn = self.rng.next_u64();
+        // Half of the slots are taken with their keys: whoever loses one has to delete them.
+        let written = self.hosts.iter().fold(SlotSet::EMPTY, |all, host| sets::or(&all, &host.keys));
+        let written = if drawn.is_multiple_of(2) { sets::and(&theirs, &written) } else { SlotSet::EMPTY };
+        let slot = sets::pick(&written, drawn / 2).or_else(|| sets::pick(&theirs, drawn));
+        let Some(slot) = slot else { return Ok(()) };
         self.met.contested += 1;
         let one = sets::range(slot.number(), slot.number() + 1);
         self.order(host, &Order::DelSlots(Box::new(one.clone())))?;
@@ -143,8 +148,11 @@ impl World {
             return Ok(false);
         };
         for (host, view) in &views {
-            let is_reached =
-                of_first.nodes.get(&view.me).is_some_and(|seen| seen.has_link_out || *host == *first);
+            // A link that is being dialled, to an address that nobody has, is one as well.
+            let is_reached = of_first
+                .nodes
+                .get(&view.me)
+                .is_some_and(|seen| *host == *first || (seen.has_link_out && seen.opinion == Opinion::Up));
             if !is_reached || !view.nodes.contains_key(&of_first.me) {
                 acted = true;
                 self.meet(*first, *host)?;

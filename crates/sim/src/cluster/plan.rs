@@ -26,6 +26,8 @@ pub(super) enum Season {
     LateWords,
     /// MEETs get lost, and the other is of 8.0.
     LostMeetings,
+    /// Two primaries claim a slot with one epoch.
+    OneEpoch,
 }
 
 /// Share of the nodes for which something holds.
@@ -101,7 +103,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan of a seed: five of ten are storms, one is calm, the rest are scenes in turn.
     pub(super) fn new(seed: u64, rng: &mut Rng) -> Plan {
-        const SCENES: [Season; 12] = [
+        const SCENES: [Season; 13] = [
             Season::Votes,
             Season::LateWords,
             Season::Swapped,
@@ -114,6 +116,7 @@ impl Plan {
             Season::Replaced,
             Season::Moved { named: Share::None, moved: Share::Half },
             Season::Votes,
+            Season::OneEpoch,
         ];
         let season = match seed % 10 {
             0..=4 => Season::Storm,

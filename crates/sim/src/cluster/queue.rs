@@ -30,6 +30,8 @@ pub(super) enum Event {
     /// A fault's end.
     Mend(HostId, Option<HostId>),
     DiskHeals(HostId),
+    /// A process goes on that stood still.
+    Thaw(HostId),
 }
 
 #[derive(Default)]

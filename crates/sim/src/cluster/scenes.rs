@@ -3,6 +3,7 @@
 use crate::cluster::act::Order;
 use crate::cluster::clock::MS;
 use crate::cluster::plan::{Season, Share};
+use crate::cluster::sets;
 use crate::cluster::view::{Opinion, Role};
 use crate::cluster::world::World;
 
@@ -16,6 +17,7 @@ impl World {
             Season::Forgotten => self.forget_one(),
             Season::Replaced => self.replace_one(),
             Season::LateWords => self.late_words(),
+            Season::OneEpoch => self.claim_at_one_epoch(),
             // Its scene is how the cluster is made.
             Season::LostMeetings | Season::Storm | Season::Calm | Season::Votes => Ok(()),
         }
@@ -150,6 +152,50 @@ impl World {
         self.run(wait_ms)?;
         self.meet(0, last)?;
         self.come_back(last)
+    }
+
+    /// Two primaries that hear nothing of each other take the same epoch, and one of them a slot of the
+    /// other. Neither yields to an equal epoch: the collision parts the epochs, and the higher one has the
+    /// slot (E-6, E-10).
+    fn claim_at_one_epoch(&mut self) -> Result<(), String> {
+        for _ in 0..4 {
+            let views = self.views_of(0);
+            let highest = views.iter().map(|(_, view)| view.current_epoch).max().unwrap_or(0);
+            // Whoever has the highest epoch takes no other.
+            let mut able: Vec<usize> = Vec::new();
+            for (host, view) in &views {
+                if view.own().is_voter() && view.own().epoch < highest && view.current_epoch == highest {
+                    able.push(*host);
+                }
+            }
+            let [first, .., second] = able[..] else { return Err("no two primaries can collide".to_owned()) };
+            let swaps = self.rng.below(2) == 0;
+            let (taker, owner) = if swaps { (second, first) } else { (first, second) };
+            let slots = self.hosts[owner].view().map(|view| view.own().slots.clone());
+            let slot = slots.and_then(|slots| sets::pick(&slots, self.rng.next_u64()));
+            let Some(slot) = slot else { return Err("an owner without slots".to_owned()) };
+            for host in (0..self.hosts.len()).filter(|host| *host != taker && *host != owner) {
+                self.part(taker, host);
+                self.part(owner, host);
+            }
+            self.part(taker, owner);
+            let one = Box::new(sets::range(slot.number(), slot.number() + 1));
+            self.order(taker, &Order::DelSlots(one.clone()))?;
+            self.order(taker, &Order::AddSlots(one))?;
+            self.order(taker, &Order::Bump)?;
+            self.order(owner, &Order::Bump)?;
+            let epochs = [taker, owner].map(|host| self.hosts[host].view().map(|view| view.own().epoch));
+            if epochs[0] != epochs[1] {
+                return Err(format!("two epochs for one: {epochs:?}"));
+            }
+            self.met.contested += 1;
+            self.run(2 * self.plan.disk_ms + self.plan.timeout_ms / 2)?;
+            self.net.mend(|_, _| true, self.now_ns, &mut self.queue);
+            self.run(self.plan.timeout_ms)?;
+            self.wait_until("S-27 after claims at one epoch", 20 * self.plan.timeout_ms, World::agree)?;
+            self.no_stray_keys()?;
+        }
+        Ok(())
     }
 
     /// What a replica said before its promotion comes after the news of it, by its own connection (W-15). The

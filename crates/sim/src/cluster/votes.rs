@@ -12,8 +12,11 @@ impl World {
     /// Rounds of asking a voter for two candidates in one epoch.
     pub(super) fn votes(&mut self) -> Result<(), String> {
         self.met.scenes += 1;
-        for _ in 0..6 {
-            self.ask_twice()?;
+        for round in 0..6 {
+            match round % 2 {
+                0 => self.ask_twice()?,
+                _ => self.ask_who_forgot()?,
+            }
             self.heal()?;
             self.run(2_500 + 4 * self.plan.timeout_ms)?;
         }
@@ -48,11 +51,7 @@ impl World {
         // It hears of some voters: of fewer than it needs, or of enough.
         let heard = self.rng.below(voters.len() as u64) as usize;
         for other in others(voter).take(heard).collect::<Vec<_>>() {
-            self.net.mend(
-                |from, to| (from, to) == (voter, other) || (from, to) == (other, voter),
-                self.now_ns,
-                &mut self.queue,
-            );
+            self.join(voter, other);
         }
         let wait_ms = 2_100 + self.rng.below(6 * self.plan.timeout_ms);
         self.run(wait_ms)?;
@@ -60,9 +59,67 @@ impl World {
         self.run(self.plan.timeout_ms)
     }
 
-    fn part(&mut self, one: usize, other: usize) {
+    /// A voter that has helped a candidate to a majority loses its epochs, and hears of voters that know
+    /// nothing of that election, or of nobody. Then another candidate asks for its vote in the same epoch.
+    fn ask_who_forgot(&mut self) -> Result<(), String> {
+        let (mut voters, replicas): (Vec<usize>, Vec<usize>) =
+            (0..self.hosts.len()).partition(|host| self.plan.hosts[*host].part == Part::Primary);
+        let majority = voters.len() / 2 + 1;
+        let at = self.rng.below(voters.len() as u64) as usize;
+        voters.rotate_left(at);
+        let (helpers, others) = voters.split_at(majority);
+        let at = self.rng.below(replicas.len() as u64) as usize;
+        let (first, second) = (replicas[at], replicas[(at + 1) % replicas.len()]);
+        let known = (0..self.hosts.len()).filter_map(|host| Some(self.hosts[host].view()?.current_epoch));
+        let epoch = known.max().unwrap_or(0) + 1;
+        // Of the election only those hear who take part. What is on its way is lost, so that nothing that is
+        // said in the new epoch waits for the end of a cut.
+        for one in 0..self.hosts.len() {
+            for other in (one + 1)..self.hosts.len() {
+                let takes_part = |host: &usize| *host == first || helpers.contains(host);
+                let is_open = takes_part(&one) && takes_part(&other) && (one == first || other == first);
+                if !is_open {
+                    self.part(one, other);
+                    self.net.kill_between(one, other, self.now_ns, (&mut self.rng, &mut self.queue));
+                }
+            }
+        }
+        self.run(300)?;
+        for helper in helpers {
+            self.canvass(first, *helper, epoch)?;
+        }
+        self.run(self.plan.disk_ms + 50)?;
+        let forgetful = helpers[0];
+        self.crash(forgetful, true);
+        self.spoil(forgetful, Damage::Epochs);
+        self.part(first, forgetful);
+        self.start(forgetful)?;
+        let heard = self.rng.below(others.len() as u64 + 1) as usize;
+        for other in &others[..heard] {
+            self.join(forgetful, *other);
+        }
+        let wait_ms = (2 * self.plan.timeout_ms).max(2_000) + 2_200 + self.rng.below(self.plan.timeout_ms);
+        self.run(wait_ms)?;
+        self.join(forgetful, second);
+        for _ in 0..4 * self.plan.timeout_ms / 100 {
+            if self.link_to(second, forgetful).is_some() && self.link_to(forgetful, second).is_some() {
+                break;
+            }
+            self.run(100)?;
+        }
+        self.run(200 + 4 * self.plan.delays.usual_ms)?;
+        self.canvass(second, forgetful, epoch)?;
+        self.run(self.plan.timeout_ms)
+    }
+
+    pub(super) fn part(&mut self, one: usize, other: usize) {
         self.net.cut(one, other);
         self.net.cut(other, one);
+    }
+
+    pub(super) fn join(&mut self, one: usize, other: usize) {
+        let is_theirs = |from, to| (from, to) == (one, other) || (from, to) == (other, one);
+        self.net.mend(is_theirs, self.now_ns, &mut self.queue);
     }
 
     /// A replica asks a voter for its vote, in a failover by hand, in an epoch to which it has come by

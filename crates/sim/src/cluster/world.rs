@@ -40,6 +40,9 @@ pub(super) struct World {
 /// The beginning, ns.
 const START_NS: u64 = 1_000_000 * MS;
 
+/// The type of a vote on the wire.
+const VOTE: usize = 6;
+
 impl World {
     pub(super) fn new(plan: Plan, seed: u64, is_traced: bool) -> World {
         let mut rng = Rng::new(seed ^ 0xC1_0575);
@@ -82,6 +85,28 @@ impl World {
         }
     }
 
+    /// Traces what each node holds of each.
+    pub(super) fn show_views(&self) {
+        for (number, host) in self.hosts.iter().enumerate() {
+            let Some(view) = host.view() else { continue };
+            let (epoch, state) = (view.current_epoch, if view.is_ok { "ok" } else { "fail" });
+            self.trace(|| format!("node {number}, {}, holds at epoch {epoch}, {state}:", host.ip));
+            for (id, node) in &view.nodes {
+                let links = (node.has_link_out, node.has_link_in);
+                self.trace(|| {
+                    format!(
+                        "  {id} {:?} at {} with {:?}, {:?}, links {links:?}{}",
+                        node.role,
+                        node.epoch,
+                        node.slots,
+                        node.opinion,
+                        if node.is_nowhere { ", no address" } else { "" }
+                    )
+                });
+            }
+        }
+    }
+
     /// Lets time pass.
     pub(super) fn run(&mut self, ms: u64) -> Result<(), String> {
         let until_ns = self.now_ns + ms * MS;
@@ -94,8 +119,12 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) -> Result<(), String> {
-        if let Some(until_ns) = self.frozen_until(&event) {
-            self.queue.push(until_ns, event);
+        if let Some(host) = self.frozen_host(&event) {
+            let host_state = &mut self.hosts[host];
+            if host_state.waiting.is_empty() {
+                self.queue.push(host_state.frozen_ns, Event::Thaw(host));
+            }
+            host_state.waiting.push(event);
             return Ok(());
         }
         match event {
@@ -125,11 +154,27 @@ impl World {
                 self.hosts[host].disk.is_full = false;
                 Ok(())
             }
+            Event::Thaw(host) => {
+                self.thaw(host);
+                Ok(())
+            }
         }
     }
 
-    /// Until when the process stands still that the event is meant for.
-    fn frozen_until(&self, event: &Event) -> Option<u64> {
+    /// What has waited for a process that stood still happens now, unless the process stands still for
+    /// longer by now.
+    pub(super) fn thaw(&mut self, number: HostId) {
+        let host = &mut self.hosts[number];
+        if host.frozen_ns > self.now_ns {
+            return self.queue.push(host.frozen_ns, Event::Thaw(number));
+        }
+        for event in std::mem::take(&mut host.waiting) {
+            self.queue.push(self.now_ns, event);
+        }
+    }
+
+    /// The host whose process the event is meant for, if it stands still.
+    fn frozen_host(&self, event: &Event) -> Option<HostId> {
         let end = |conn: &ConnId, side: usize| self.net.get(*conn)?.ends[side].map(|end| end.host);
         let host = match event {
             Event::Tick(host, _)
@@ -141,8 +186,7 @@ impl World {
             Event::Made(conn) | Event::DialFailed(conn, _) => end(conn, 0)?,
             _ => return None,
         };
-        let until_ns = self.hosts[host].frozen_ns;
-        (until_ns > self.now_ns).then_some(until_ns)
+        (self.hosts[host].frozen_ns > self.now_ns).then_some(host)
     }
 
     fn is_running(&self, host: HostId, boot: u64) -> bool {
@@ -260,7 +304,7 @@ impl World {
             }
             Act::Unpause => self.hosts[number].paused_ns = None,
             Act::Map(map) => self.hosts[number].map = Some(map),
-            Act::Won { epoch, by_defect } => self.won(number, epoch, by_defect)?,
+            Act::Won { epoch, votes } => self.won(number, epoch, &votes)?,
             Act::Log(text) => self.trace(|| format!("node {number}: {text}")),
             Act::End => {
                 self.crash(number, true);
@@ -270,12 +314,12 @@ impl World {
         Ok(())
     }
 
-    fn won(&mut self, number: HostId, epoch: u64, by_defect: bool) -> Result<(), String> {
+    fn won(&mut self, number: HostId, epoch: u64, votes: &[(NodeId, u64)]) -> Result<(), String> {
         let host = &self.hosts[number];
         self.trace(|| format!("node {number} wins epoch {epoch}"));
         self.met.won += 1;
         match host.id() {
-            Some(id) => self.ledger.won(host.group, epoch, id, by_defect),
+            Some(id) => self.ledger.won((host.group, epoch), id, votes, &self.hosts),
             None => Ok(()),
         }
     }
@@ -287,6 +331,12 @@ impl World {
         let kind = usize::from(message[13]);
         if let Some(count) = self.hosts[number].sent.get_mut(kind) {
             *count += 1;
+        }
+        if kind == VOTE {
+            self.trace(|| match to {
+                Some(to) => format!("node {number} sends node {to} its vote"),
+                None => format!("node {number} sends its vote to nobody"),
+            });
         }
         if self.hosts[number].is_ours() {
             let to = to.and_then(|to| self.hosts[to].id());
@@ -553,6 +603,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         boot: 0,
         started_ns: 0,
         frozen_ns: 0,
+        waiting: Vec::new(),
         group: host.group,
         links: BTreeMap::new(),
         keys: SlotSet::EMPTY,
@@ -589,9 +640,9 @@ fn note_words(host: &mut Host, file: &File, is_there: bool) {
     if host.words.last() != Some(&word) {
         host.words.push(word);
     }
-    if let Some((current, vote)) = saved.epochs {
-        host.durable_epoch = host.durable_epoch.max(current.0);
-        host.durable_vote = host.durable_vote.max(if is_there { vote.0 } else { 0 });
+    host.durable_epoch = host.durable_epoch.max(saved.epochs.current.0);
+    if let Some(vote) = saved.epochs.last_vote.filter(|_| is_there) {
+        host.durable_vote = host.durable_vote.max(vote.0);
     }
 }
 

@@ -137,12 +137,7 @@ impl Stock {
             self.request_votes();
         } else if self.election.votes >= self.quorum() {
             let epoch = self.election.epoch;
-            let mut voters: Vec<NodeId> = self.election.counted.iter().map(|(id, _)| *id).collect();
-            voters.sort();
-            voters.dedup();
-            let is_exact = self.election.counted.iter().all(|(_, of)| *of == epoch);
-            let by_defect = !is_exact || voters.len() < self.election.counted.len();
-            self.out.push(Act::Won { epoch, by_defect });
+            self.out.push(Act::Won { epoch, votes: self.election.counted.clone() });
             if self.own().config_epoch < epoch {
                 self.own_mut().config_epoch = epoch;
             }

@@ -173,7 +173,14 @@ impl Stock {
             self.stuck.insert(sender);
             return;
         }
-        self.stuck.remove(&sender);
+        // A slot that a primary gave up before its failover stays bound to it as a replica, and it claims
+        // none that could be told from that (E-16 item 2; observed with 9.1.2).
+        let node = &self.nodes[&sender];
+        if node.has(NodeFlags::REPLICA) && !node.slots.is_empty() {
+            self.stuck.insert(sender);
+        } else {
+            self.stuck.remove(&sender);
+        }
         self.slots_of_header(sender, header);
         self.entries(Some(sender), gossip);
         if self.nodes.contains_key(&sender) {

@@ -56,7 +56,8 @@ pub(in crate::cluster) struct Stock {
     pub(super) health: Health,
     pub(super) election: Election,
     pub(super) manual: Manual,
-    /// Whose messages are ignored as stale, for good perhaps (D17): what is held of them is old.
+    /// Whose messages are ignored as stale, for good perhaps (D17), and replicas that own slots here: what is
+    /// held of them is old.
     pub(super) stuck: BTreeSet<NodeId>,
     pub(super) todo: Todo,
     pub(super) out: Vec<Act>,
