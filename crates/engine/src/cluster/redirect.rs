@@ -137,6 +137,8 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let is_exec = asked.spec.id == transactions::EXEC.id;
     let queue = match (is_exec, &asked.session.transaction) {
         (true, None) => return None,
+        // Nothing of it will run.
+        (true, Some(transaction)) if transaction.aborted => return None,
         (true, Some(transaction)) => Some(transaction.as_ref()),
         (false, _) => None,
     };

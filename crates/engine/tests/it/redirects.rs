@@ -170,6 +170,12 @@ fn cb_s31_s32_transactions_are_refused_as_a_whole() {
             ("SET hello 1", "+QUEUED"),
             ("EXEC", CROSSED),
             ("EXEC", "-ERR EXEC without MULTI"),
+            // What is queued counts for nothing once a command was refused.
+            ("MULTI", "+OK"),
+            ("SET bar 1", "+QUEUED"),
+            ("SET hello 1", "+QUEUED"),
+            ("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: "),
+            ("EXEC", aborted),
             ("MULTI", "+OK"),
             ("PING", "+QUEUED"),
             ("EXEC", "[+PONG]"),
