@@ -57,7 +57,7 @@ const OURS: &str = "--ours";
 const ONLY: &str = "--only";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 30] = [
+const RUNS: [LongRun; 31] = [
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -85,6 +85,13 @@ const RUNS: [LongRun; 30] = [
         takes: &[SEED, COMMANDS],
         commands: COMMANDS_PER_WAY,
         run: differential_checked,
+    },
+    LongRun {
+        name: "differential-clusters",
+        about: "the same with three nodes of a cluster on either side: redirects, CLUSTER commands",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_PER_WAY,
+        run: differential_clusters,
     },
     LongRun {
         name: "differential-canary",
@@ -375,6 +382,12 @@ fn differential_seeds(chosen: &Chosen) -> Result<Ran> {
 /// The differential test with our server as a build with debug assertions.
 fn differential_checked(chosen: &Chosen) -> Result<Ran> {
     ci::differential_checked(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &[])
+}
+
+/// The differential test with clusters.
+fn differential_clusters(chosen: &Chosen) -> Result<Ran> {
+    let words = ["--cluster", "--no-metadata"];
+    ci::differential_run(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &words)
 }
 
 /// Other ways to run our server, of which no client may notice anything.

@@ -119,6 +119,11 @@ fn a_resp2_subscriber_may_only_listen() {
         rig.check(line, &error);
     }
     rig.check("GET", "-ERR wrong number of arguments for 'get' command");
+    rig.check(
+        "EXEC",
+        "-EXECABORT Transaction discarded because of: Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / \
+         PING / QUIT / RESET are allowed in this context",
+    );
     rig.check("RESET", "+RESET");
     rig.check("GET k", "nil");
     rig.check("PUBLISH x m", ":0");
