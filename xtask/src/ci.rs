@@ -14,8 +14,8 @@ use crate::{clients, differential, fuzz, test, tidy};
 
 /// Commands of the differential test.
 const DIFFERENTIAL_COMMANDS: u64 = 50_000;
-/// Commands of the same where append-only files are loaded again behind each stream, and where each command
-/// is held to the keys that it declares.
+/// Commands of the same where append-only files are loaded again behind each stream, where each command is
+/// held to the keys that it declares, and where both servers are clusters.
 const DIFFERENTIAL_COMMANDS_SLOW: u64 = 10_000;
 /// Seed of the differential test: what differs is then the change's doing. `deep` and runs by hand draw
 /// others.
@@ -63,6 +63,14 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     });
     steps.step("differential, declared keys", || {
         differential_of(test::server, DIFFERENTIAL_COMMANDS_SLOW, DIFFERENTIAL_SEED, &["--checked"])
+    });
+    steps.step("differential, clusters", || {
+        differential_of(
+            test::server,
+            DIFFERENTIAL_COMMANDS_SLOW,
+            DIFFERENTIAL_SEED,
+            &["--cluster", "--no-metadata"],
+        )
     });
     if !without_tests {
         steps.step("clients", || clients::run(&[]));

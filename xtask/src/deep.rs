@@ -57,7 +57,7 @@ const OURS: &str = "--ours";
 const ONLY: &str = "--only";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 31] = [
+const RUNS: &[LongRun] = &[
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -85,6 +85,13 @@ const RUNS: [LongRun; 31] = [
         takes: &[SEED, COMMANDS],
         commands: COMMANDS_PER_WAY,
         run: differential_checked,
+    },
+    LongRun {
+        name: "differential-clusters",
+        about: "the same with three nodes of a cluster on either side: redirects, CLUSTER commands",
+        takes: &[SEED, COMMANDS],
+        commands: COMMANDS_PER_WAY,
+        run: differential_clusters,
     },
     LongRun {
         name: "differential-canary",
@@ -352,7 +359,7 @@ fn help() -> String {
     let mut text = "cargo xtask deep [--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]\n\n\
                     All runs without a name. A run that passes is noted in docs/deep-runs.toml with its commit.\n\n"
         .to_owned();
-    for run in &RUNS {
+    for run in RUNS {
         text.push_str(&format!("  {:24} {}\n", run.name, run.about));
         if !run.takes.is_empty() {
             let default =
@@ -382,6 +389,12 @@ fn differential_seeds(chosen: &Chosen) -> Result<Ran> {
 /// The differential test with our server as a build with debug assertions.
 fn differential_checked(chosen: &Chosen) -> Result<Ran> {
     ci::differential_checked(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &[])
+}
+
+/// The differential test with clusters.
+fn differential_clusters(chosen: &Chosen) -> Result<Ran> {
+    let words = ["--cluster", "--no-metadata"];
+    ci::differential_run(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &words)
 }
 
 /// Other ways to run our server, of which no client may notice anything.
@@ -613,7 +626,7 @@ mod tests {
     #[test]
     fn help_names_every_run_and_what_it_takes() {
         let text = help();
-        for run in &RUNS {
+        for run in RUNS {
             assert!(text.contains(&format!("  {} ", run.name)), "{text}");
             assert_eq!(run.commands > 0, run.takes.contains(&"--commands"), "{}", run.name);
         }

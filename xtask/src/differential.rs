@@ -7,6 +7,7 @@
 //! `conformance/differences.toml`, with reasons.
 
 mod allowed;
+mod cluster;
 mod command;
 mod compare;
 mod generator;
@@ -28,8 +29,8 @@ mod values;
 mod workload;
 mod zsets;
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use sluice_base::Rng;
 
@@ -51,6 +52,9 @@ const STREAM: u64 = 2000;
 
 /// Broken requests behind each stream.
 const BROKEN_REQUESTS: u64 = 3;
+
+/// So many commands to clusters meet each kind of redirect.
+const REDIRECTED_COMMANDS: u64 = 10_000;
 
 /// In one of so many streams clients track what others change.
 const TRACKED_STREAMS: u64 = 3;
@@ -80,6 +84,8 @@ struct Options {
     state: bool,
     /// Whether both write append-only files, which are loaded again behind each stream.
     logs: bool,
+    /// Whether both are clusters.
+    cluster: bool,
     /// Whether each stream is printed before it is played.
     print: bool,
     /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
@@ -93,10 +99,14 @@ struct Options {
 pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     let both = [bounds(options.logs), options.both_extra.clone()].concat();
-    let ours = Server::start(&options.ours, &[&both, options.ours_extra.as_slice()].concat())?;
-    let peer = Server::start(&options.peer, &both)?;
-    let mut connections = (Connection::open(ours.port)?, Connection::open(peer.port)?);
-    let mut grammar = Grammar::load(&mut connections.0, &mut connections.1)?;
+    let start = |binary: &Path, extra: &[String]| match options.cluster {
+        true => cluster::start(binary, extra),
+        false => Server::start(binary, extra).map(|server| vec![server]),
+    };
+    let ours = start(&options.ours, &[&both, options.ours_extra.as_slice()].concat())?;
+    let peers = start(&options.peer, &both)?;
+    let mut connections = (Connection::open(ours[0].port)?, Connection::open(peers[0].port)?);
+    let mut grammar = Grammar::load(&mut connections.0, &mut connections.1, options.cluster)?;
     if !options.only.is_empty() {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
@@ -109,10 +119,14 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         return Err("no command is left to send".into());
     }
     let differing = if options.metadata && options.resp != Some(2) { metadata(&mut connections)? } else { 0 };
-    let mut player = Player::new(ours, peer, &grammar)?;
-    player.looks_at_state = options.state;
-    player.looks_at_logs = options.logs;
-    let (failures, memory_looks) = run(&options, &grammar, player)?;
+    let mut players = Vec::new();
+    for (ours, peer) in ours.into_iter().zip(peers) {
+        let mut player = Player::new(ours, peer, &grammar)?;
+        player.looks_at_state = options.state;
+        player.looks_at_logs = options.logs;
+        players.push(player);
+    }
+    let (failures, memory_looks) = run(&options, &grammar, players)?;
     if options.checked && memory_looks == 0 {
         return Err("our server has no debug assertions: it checked nothing".into());
     }
@@ -155,6 +169,7 @@ fn options(arguments: &[String]) -> Result<Options> {
         only: words_of(arguments.option("--only")?),
         state: !arguments.flag("--replies-only"),
         logs: arguments.flag("--append-only"),
+        cluster: arguments.flag("--cluster"),
         print: arguments.flag("--print"),
         metadata: !arguments.flag("--no-metadata"),
         checked,
@@ -185,7 +200,7 @@ fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
 
 /// Plays streams until the commands are used up or enough failures were found; how many different ones there
 /// were. The second number: how often our server said how much memory its parts take.
-fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(usize, u64)> {
+fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Result<(usize, u64)> {
     let mut allowed = Allowed::load(&shell::root().join(DIFFERENCES))?;
     let began = shell::now();
     let streams = match options.stream {
@@ -200,15 +215,18 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(
             break;
         }
         let commands = commands_of(options, grammar, stream);
+        let count = players.len() as u64;
+        let player = &mut players[usize::try_from(stream % count).unwrap_or(0)];
         if options.print {
             commands.iter().for_each(|command| println!("{}", line_of(command)));
         }
         // What expires at any moment is told at any moment.
         player.tracks = stream % TRACKED_STREAMS == TRACKED_STREAMS - 1
+            && !options.cluster
             && !Workload::new(grammar, seed_of(options.seed, stream)).is_mortal();
         player.speak(options.resp.unwrap_or(if stream % 2 == 0 { 2 } else { 3 }));
         let Some(failure) = player.play(&commands, &mut allowed)? else {
-            compare_protocol(seed_of(options.seed, stream), &player, &mut seen)?;
+            compare_protocol(seed_of(options.seed, stream), player, &mut seen)?;
             continue;
         };
         if refuses_what_the_peer_takes(grammar, &failure) && stricter <= stream / STREAMS_PER_REFUSAL {
@@ -220,10 +238,10 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(
             continue;
         }
         println!("\ndifference {}: --seed {} --stream {stream}", seen.len(), options.seed);
-        report(grammar, &mut player, &commands, &failure)?;
+        report(grammar, player, &commands, &failure)?;
     }
     println!("\ndifferential: {}", shell::seconds(began.elapsed()));
-    summarise(grammar, &player);
+    summarise(grammar, &players);
     if stricter > 0 {
         println!(
             "{stricter} streams ended early: ours refused a payload with changed bytes that the peer took"
@@ -235,7 +253,12 @@ fn run(options: &Options, grammar: &Grammar, mut player: Player<'_>) -> Result<(
     if seen.is_empty() {
         allowed.report();
     }
-    Ok((seen.len(), player.memory_looks))
+    let is_whole =
+        options.stream.is_none() && options.only.is_empty() && options.commands >= REDIRECTED_COMMANDS;
+    if options.cluster && is_whole && seen.is_empty() {
+        count_redirects(&players)?;
+    }
+    Ok((seen.len(), players.iter().map(|player| player.memory_looks).sum()))
 }
 
 /// Whether ours refused a payload that the other server took: one with changed bytes, of which ours checks
@@ -323,30 +346,54 @@ fn seed_of(seed: u64, stream: u64) -> u64 {
 fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command> {
     let count = STREAM.min(options.commands.saturating_sub(stream.saturating_mul(STREAM)).max(1));
     let count = if options.stream.is_some() { STREAM } else { count };
-    Workload::new(grammar, seed_of(options.seed, stream)).stream(usize::try_from(count).unwrap_or(usize::MAX))
+    let seed = seed_of(options.seed, stream);
+    let drawn = Workload::new(grammar, seed).stream(usize::try_from(count).unwrap_or(usize::MAX));
+    let node = usize::try_from(stream % cluster::NODES as u64).unwrap_or(0);
+    if options.cluster { cluster::place(grammar, drawn, seed, node) } else { drawn }
+}
+
+/// Prints how often ours redirected, and fails where one of the ways was not met: such a run compared little
+/// that a cluster has of its own.
+fn count_redirects(players: &[Player<'_>]) -> Result<()> {
+    let mut unmet = Vec::new();
+    for (at, start) in cluster::REDIRECTS.iter().enumerate() {
+        let count: u64 = players.iter().map(|player| player.redirects[at]).sum();
+        println!("answers with {}: {count}", start.trim_matches(['-', ' ']));
+        unmet.extend((count == 0).then_some(*start));
+    }
+    if unmet.is_empty() { Ok(()) } else { Err(format!("nothing was answered with {unmet:?}").into()) }
 }
 
 /// Prints what was compared, and what a reader should know about how well commands were drawn.
-fn summarise(grammar: &Grammar, player: &Player<'_>) {
-    let (total, errors) =
-        player.tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
+fn summarise(grammar: &Grammar, players: &[Player<'_>]) {
+    let mut tally: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, (all, errors)) in players.iter().flat_map(|player| &player.tally) {
+        let sum = tally.entry(name).or_default();
+        *sum = (sum.0 + all, sum.1 + errors);
+    }
+    let (total, errors) = tally.values().fold((0, 0), |sum, (all, errors)| (sum.0 + all, sum.1 + errors));
+    let sum = |count: fn(&Player<'_>) -> u64| players.iter().map(count).sum::<u64>();
+    let unexplained_max = players.iter().map(|player| player.unexplained_max).max().unwrap_or(0);
     println!(
         "{total} replies compared, {errors} of them errors; a client waited {} times, another was sent {} messages, \
          senders that had subscribed {}; clients that track were told to drop {} keys",
-        player.waits, player.messages, player.heard, player.dropped
+        sum(|player| player.waits),
+        sum(|player| player.messages),
+        sum(|player| player.heard),
+        sum(|player| player.dropped)
     );
-    if player.log_looks > 0 {
-        println!("append-only files were loaded by each other {} times", player.log_looks);
+    if sum(|player| player.log_looks) > 0 {
+        println!("append-only files were loaded by each other {} times", sum(|player| player.log_looks));
     }
-    match player.memory_looks {
+    match sum(|player| player.memory_looks) {
         0 => println!("the parts of memory were not summed: only a build with debug assertions does that"),
         looks => println!(
             "the parts of memory were summed {looks} times; what they missed was {}.{} % at most",
-            player.unexplained_max / 10,
-            player.unexplained_max % 10
+            unexplained_max / 10,
+            unexplained_max % 10
         ),
     }
-    let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), player.tally.get(&entry.name)));
+    let names = || grammar.commands.iter().map(|entry| (entry.name.as_str(), tally.get(entry.name.as_str())));
     if total < 20_000 {
         return;
     }

@@ -34,6 +34,15 @@ impl Server {
         Server::start_in(launcher, binary, extra, &|_| Ok(()))
     }
 
+    /// Starts `binary` with `extra` options in a folder that `prepare` fills, and waits until it answers.
+    pub(crate) fn start_prepared(
+        binary: &Path,
+        extra: &[String],
+        prepare: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<Server> {
+        Server::start_in(&[], binary, extra, prepare)
+    }
+
     /// Another server of the same program and options, once `prepare` has filled its folder.
     pub(crate) fn another(&self, prepare: &dyn Fn(&Path) -> Result<()>) -> Result<Server> {
         Server::start_in(&self.launcher, &self.binary, &self.extra, prepare)
@@ -144,6 +153,6 @@ impl Drop for Server {
 }
 
 /// A port that nobody listens on right now.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -216,21 +216,33 @@ fn reset_identity(m: &mut ClusterMachine) {
     log!(m, Notice, "Node hard reset, now I'm {id}");
 }
 
-/// Slots of a command, each once. The caller has made sure that they are slots.
-fn once(slots: &[HashSlot]) -> Result<SlotSet, String> {
+/// The slots of ADDSLOTS, each once and without an owner; what is wrong with the first of which anything is
+/// (K-10).
+pub(crate) fn slots_to_add(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
+    once(slots, |slot| m.table.owner(slot).is_none(), "already busy")
+}
+
+/// The slots of DELSLOTS, each once and with an owner, likewise.
+pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
+    once(slots, |slot| m.table.owner(slot).is_some(), "already unassigned")
+}
+
+fn once(slots: &[HashSlot], is_fit: impl Fn(HashSlot) -> bool, otherwise: &str) -> Result<SlotSet, String> {
     let mut set = SlotSet::EMPTY;
-    match slots.iter().find(|slot| !set.insert(**slot)) {
-        Some(twice) => Err(format!("ERR Slot {} specified multiple times", twice.number())),
-        None => Ok(set),
+    for &slot in slots {
+        if !is_fit(slot) {
+            return Err(format!("ERR Slot {} is {otherwise}", slot.number()));
+        }
+        if !set.insert(slot) {
+            return Err(format!("ERR Slot {} specified multiple times", slot.number()));
+        }
     }
+    Ok(set)
 }
 
 /// CLUSTER ADDSLOTS, ADDSLOTSRANGE.
 fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer, String> {
-    if let Some(busy) = slots.iter().find(|slot| m.table.owner(**slot).is_some()) {
-        return Err(format!("ERR Slot {} is already busy", busy.number()));
-    }
-    let slots = once(slots)?;
+    let slots = slots_to_add(m, slots)?;
     m.grow_sure();
     epochs::leave_zero(m);
     let my_ix = m.table.my_ix();
@@ -246,10 +258,7 @@ fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
 
 /// CLUSTER DELSLOTS, DELSLOTSRANGE.
 fn del_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer, String> {
-    if let Some(free) = slots.iter().find(|slot| m.table.owner(**slot).is_none()) {
-        return Err(format!("ERR Slot {} is already unassigned", free.number()));
-    }
-    let slots = once(slots)?;
+    let slots = slots_to_delete(m, slots)?;
     for slot in slots.iter() {
         m.unbind(slot);
     }

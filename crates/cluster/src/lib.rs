@@ -229,13 +229,15 @@ impl Cluster {
         answer
     }
 
-    /// Whether a SETSLOT could be executed now. Other commands are not asked.
+    /// Whether a SETSLOT, ADDSLOTS or DELSLOTS could be executed now. Other commands are not asked.
     ///
     /// # Errors
     /// The error for the client.
     pub fn check(&self, command: &ClusterCommand<'_>) -> Result<(), String> {
         match command {
             ClusterCommand::SetSlot(command) => setslot::check(&self.machine, command),
+            ClusterCommand::AddSlots { slots } => commands::slots_to_add(&self.machine, slots).map(drop),
+            ClusterCommand::DelSlots { slots } => commands::slots_to_delete(&self.machine, slots).map(drop),
             _ => Ok(()),
         }
     }

@@ -46,6 +46,8 @@ pub struct DatasetCtx<'a> {
 pub struct SessionCtx<'a> {
     /// The client that asks; to change.
     pub caller: &'a mut Caller,
+    /// Whether a script of the client asks.
+    pub is_called: bool,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
     /// Where the reply goes.

@@ -37,6 +37,12 @@ pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
         Rule::Scan => scan(ours, peer),
         Rule::FieldNames => field_names(ours) == field_names(peer),
         Rule::Sections => sections(ours) == sections(peer),
+        Rule::LinesWithout(starts) => lines_without(ours, starts) == lines_without(peer, starts),
+        Rule::Nodes => nodes(ours) == nodes(peer),
+        Rule::DeepWithout(names) => {
+            let [ours, peer] = [ours, peer].map(|reply| deep_masked(reply, names));
+            ours.kind == peer.kind && sorted(&ours.items, 1) == sorted(&peer.items, 1)
+        }
     }
 }
 
@@ -94,6 +100,43 @@ fn sections(reply: &Reply) -> Vec<String> {
     reply.string().lines().filter(|line| line.starts_with('#')).map(str::to_string).collect()
 }
 
+/// A text, of a verbatim string without its format.
+fn text_of(reply: &Reply) -> String {
+    let text = reply.string();
+    if reply.kind == b'=' { text.strip_prefix("txt:").unwrap_or(&text).to_owned() } else { text }
+}
+
+/// The lines that begin otherwise.
+fn lines_without(reply: &Reply, starts: &[&str]) -> Vec<String> {
+    let text = text_of(reply);
+    let is_kept = |line: &&str| !starts.iter().any(|start| line.starts_with(start));
+    text.lines().filter(is_kept).map(str::to_string).collect()
+}
+
+/// The lines of CLUSTER NODES, sorted: without the port of the bus, and without the times at which the node
+/// was asked and answered.
+fn nodes(reply: &Reply) -> Vec<String> {
+    let line = |line: &str| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let bus_port = words.get(1).and_then(|address| address.split_once('@'));
+        let tail = bus_port.and_then(|(_, rest)| rest.split_once(',')).map_or("", |(_, names)| names);
+        let address = bus_port.map_or("", |(address, _)| address);
+        words.iter_mut().skip(4).take(2).for_each(|time| *time = "");
+        words.drain(..words.len().min(2));
+        format!("{} {address} {tail} {}", line.split(' ').next().unwrap_or_default(), words.join(" "))
+    };
+    let mut lines: Vec<String> = text_of(reply).lines().map(line).collect();
+    lines.sort();
+    lines
+}
+
+/// The reply with the values of `names` emptied, however deep they lie.
+fn deep_masked(reply: &Reply, names: &[&str]) -> Reply {
+    let mut all = reply.clone();
+    all.items = masked(reply, names).iter().map(|item| deep_masked(item, names)).collect();
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Rule, equal};
@@ -131,6 +174,35 @@ mod tests {
         assert!(equal(Rule::Scan, &page("0", "*2\r\n+a\r\n+b\r\n"), &page("0", "*2\r\n+b\r\n+a\r\n")));
         assert!(!equal(Rule::Scan, &page("0", "*1\r\n+a\r\n"), &page("0", "*1\r\n+b\r\n")));
         assert!(equal(Rule::Scan, &page("7", "*1\r\n+a\r\n"), &page("0", "*1\r\n+b\r\n")));
+    }
+
+    #[test]
+    fn nodes_are_compared_without_times_and_ports_of_the_bus() {
+        let list = |bus: u16, flags: &str, time: u64, slots: &str| {
+            let lines = [
+                format!("aa 127.0.0.1:7001@{bus},name {flags} - 0 {time} 1 connected {slots}"),
+                format!("bb 127.0.0.1:7002@{} master - {time} 0 2 connected 6-9", bus + 1),
+            ];
+            let text = format!("{}\n{}\n", lines[usize::from(bus % 2)], lines[usize::from(1 - bus % 2)]);
+            format!("${}\r\n{text}\r\n", text.len()).into_bytes()
+        };
+        let wanted = list(12, "myself,master", 1, "0-5");
+        assert!(equal(Rule::Nodes, &wanted, &list(25, "myself,master", 2, "0-5")));
+        assert!(!equal(Rule::Nodes, &wanted, &list(12, "myself,slave", 1, "0-5")));
+        assert!(!equal(Rule::Nodes, &wanted, &list(12, "myself,master", 1, "0-4")));
+    }
+
+    #[test]
+    fn names_are_left_out_at_any_depth() {
+        let shard = |offset: u8, role: &str| {
+            format!("*1\r\n*2\r\n+nodes\r\n*1\r\n*4\r\n+offset\r\n:{offset}\r\n+role\r\n+{role}\r\n")
+        };
+        let rule = Rule::DeepWithout(&["offset"]);
+        assert!(equal(rule, shard(1, "master").as_bytes(), shard(2, "master").as_bytes()));
+        assert!(!equal(rule, shard(1, "master").as_bytes(), shard(1, "slave").as_bytes()));
+        let lines = Rule::LinesWithout(&["sent"]);
+        assert!(equal(lines, b"$13\r\nstate:ok\nsent\r\n", b"$15\r\nsent:7\nstate:ok\r\n"));
+        assert!(!equal(lines, b"$8\r\nstate:ok\r\n", b"$10\r\nstate:fail\r\n"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rules::{ROWS, Rule, WEIGHT};
+use super::rules::{CLUSTER_ROWS, ROWS, Rule, WEIGHT};
 use crate::error::Result;
 use crate::glob;
 use crate::wire::{Connection, Reply};
@@ -19,6 +19,8 @@ pub(crate) struct CommandEntry {
     pub(crate) arguments: Vec<Argument>,
     /// How often it is drawn.
     pub(crate) weight: u32,
+    /// Whether a call has one key at most, wherever its arguments lie.
+    is_of_one_key: bool,
 }
 
 impl CommandEntry {
@@ -54,16 +56,23 @@ pub(crate) struct Grammar {
     pub(crate) names: BTreeSet<String>,
     /// The rule of every name that the reference has.
     rules: BTreeMap<String, Rule>,
+    /// Whether both servers are nodes of clusters.
+    pub(crate) is_of_clusters: bool,
 }
 
 impl Grammar {
     /// Asks both servers. What can be drawn is what ours has; how it is called comes from the reference, so
     /// that an option which ours does not even document is sent too.
-    pub(crate) fn load(ours: &mut Connection, peer: &mut Connection) -> Result<Grammar> {
+    pub(crate) fn load(
+        ours: &mut Connection,
+        peer: &mut Connection,
+        is_of_clusters: bool,
+    ) -> Result<Grammar> {
         let own = names_of(&ours.ask(&[b"COMMAND"])?);
         let infos = peer.ask(&[b"COMMAND"])?;
         let docs = peer.ask(&[b"COMMAND", b"DOCS"])?;
-        let mut grammar = Grammar { commands: Vec::new(), names: own, rules: BTreeMap::new() };
+        let mut grammar =
+            Grammar { commands: Vec::new(), names: own, rules: BTreeMap::new(), is_of_clusters };
         for info in &infos.items {
             let name = info.items.first().map(Reply::string).unwrap_or_default();
             let doc = docs.field(&name);
@@ -88,7 +97,7 @@ impl Grammar {
                 .map(|list| list.items.iter().map(Reply::string).collect())
                 .unwrap_or_default()
         };
-        let (rule, weight) = rule_for(&name, &list(2), &list(7));
+        let (rule, weight) = rule_for(&name, &list(2), &list(7), self.is_of_clusters);
         self.rules.insert(name.clone(), rule);
         if !self.names.contains(&name) || has_subcommands || rule == Rule::Skip {
             return;
@@ -96,7 +105,9 @@ impl Grammar {
         let arguments = doc.and_then(|doc| doc.field("arguments")).map(tree).unwrap_or_default();
         let group = doc.and_then(|doc| doc.field("group")).map(Reply::string).unwrap_or_default();
         let words = name.split('|').map(str::to_uppercase).collect();
-        self.commands.push(CommandEntry { name, group, words, arguments, weight });
+        let number = |index: usize| info.items.get(index).map(Reply::string);
+        let is_of_one_key = number(3) == number(4) && !list(2).iter().any(|flag| flag == "movablekeys");
+        self.commands.push(CommandEntry { name, group, words, arguments, weight, is_of_one_key });
     }
 
     /// The rule for a command as it was sent. A scan that starts in the middle of a table can only be
@@ -108,6 +119,11 @@ impl Grammar {
             Some(Rule::Scan) if cursor.is_some_and(|cursor| cursor != b"0") => Rule::Shape,
             rule => rule.copied().unwrap_or(Rule::Exact),
         }
+    }
+
+    /// Whether calls of the command that is drawn by this name have one key at most.
+    pub(crate) fn is_of_one_key(&self, name: &str) -> bool {
+        self.commands.iter().any(|entry| entry.name == name && entry.is_of_one_key)
     }
 
     /// Whether both servers have a command of this full name.
@@ -133,8 +149,9 @@ impl Grammar {
 }
 
 /// The rule and weight of a command: the first row of the table, else what its flags and tips say.
-fn rule_for(name: &str, flags: &[String], tips: &[String]) -> (Rule, u32) {
-    if let Some(row) = ROWS.iter().find(|row| glob::matches(row.pattern, name)) {
+fn rule_for(name: &str, flags: &[String], tips: &[String], is_of_clusters: bool) -> (Rule, u32) {
+    let ahead = CLUSTER_ROWS.iter().filter(|_| is_of_clusters);
+    if let Some(row) = ahead.chain(ROWS).find(|row| glob::matches(row.pattern, name)) {
         return (row.rule, row.weight);
     }
     let tip = |wanted: &str| tips.iter().any(|tip| tip == wanted);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sluice_base::Rng;
 
 use super::allowed::Allowed;
+use super::cluster::REDIRECTS;
 use super::command::{CLIENTS, Command, WAITER, WAITER_ID, bytes_of};
 use super::compare::{equal, equal_parsed};
 use super::grammar::Grammar;
@@ -115,6 +116,8 @@ pub(crate) struct Player<'a> {
     pub(crate) memory_looks: u64,
     /// The largest share of memory that no part explained, in thousandths.
     pub(crate) unexplained_max: i64,
+    /// How often ours answered with each of [`REDIRECTS`].
+    pub(crate) redirects: [u64; REDIRECTS.len()],
     /// The waiting client of the last stream, by each server's number: it is gone before the next one begins.
     old_waiter: Option<[Vec<u8>; 2]>,
 }
@@ -157,6 +160,7 @@ impl<'a> Player<'a> {
             dropped: 0,
             memory_looks: 0,
             unexplained_max: 0,
+            redirects: [0; REDIRECTS.len()],
             old_waiter: None,
         })
     }
@@ -515,6 +519,9 @@ impl<'a> Player<'a> {
                 return failure(a.clone(), b.clone());
             }
             follow_queue(queued, &name, index, a);
+            for (count, start) in self.redirects.iter_mut().zip(REDIRECTS) {
+                *count += u64::from(a.starts_with(start.as_bytes()));
+            }
             let tally = self.tally.entry(name).or_default();
             *tally = (tally.0 + 1, tally.1 + u64::from(a.starts_with(b"-")));
         }
@@ -606,6 +613,10 @@ impl<'a> Player<'a> {
         let copies: Vec<Vec<u8>> = keys.iter().map(|key| [b"restored:", &key[..]].concat()).collect();
         let mut there = Vec::new();
         for (key, copy) in keys.iter().zip(&copies) {
+            // Another node has the copy.
+            if self.grammar.is_of_clusters && !key.contains(&b'{') {
+                continue;
+            }
             let payloads = [pair.ours.ask(&[b"DUMP", key])?, pair.peer.ask(&[b"DUMP", key])?];
             // A key that has expired meanwhile, or that ours cannot dump yet.
             if payloads.iter().any(|payload| payload.null || payload.is_error()) {
@@ -614,6 +625,12 @@ impl<'a> Player<'a> {
             let words = |payload| [b"RESTORE".as_slice(), copy, b"0", payload];
             let ours = pair.ours.ask(&words(&payloads[1].text))?;
             let peer = pair.peer.ask(&words(&payloads[0].text))?;
+            // The slot of both moves away.
+            let are_redirects =
+                [&ours, &peer].iter().all(|reply| reply.is_error() && reply.text.starts_with(b"ASK "));
+            if self.grammar.is_of_clusters && are_redirects {
+                continue;
+            }
             if ours.is_error() || peer.is_error() {
                 let command = words(&payloads[0].text).map(<[u8]>::to_vec).to_vec();
                 return Ok(Some(Failure { index, command, ours: ours.text, peer: peer.text }));

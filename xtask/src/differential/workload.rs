@@ -2,6 +2,7 @@
 //!
 //! Invariant: a stream is a function of its seed and of the grammar alone.
 
+use super::cluster;
 use super::command::Command;
 use super::generator::Generator;
 use super::grammar::{Argument, CommandEntry, Grammar};
@@ -257,7 +258,8 @@ impl<'a> Workload<'a> {
         let grammar = self.grammar;
         let entry = self.draw(&grammar.commands);
         let mut words = self.call(entry);
-        if self.generator.chance(HOSTILE_CHANCE) && !special::is_fixed(&entry.name) {
+        let is_fixed = special::is_fixed(&entry.name) || cluster::is_fixed(&entry.name);
+        if self.generator.chance(HOSTILE_CHANCE) && !is_fixed {
             self.spoil(&mut words);
         }
         special::tame(&entry.name, &mut words, self.mortal);
@@ -274,7 +276,9 @@ impl<'a> Workload<'a> {
             let name = self.grammar.full_name(&command.words);
             let is_left_out = NOT_IN_SCRIPTS.iter().any(|start| name.starts_with(start));
             let is_exact = self.grammar.rule(&command.words) == Rule::Exact;
-            if !is_left_out && is_exact && self.may_be_sent(&command) {
+            let is_of_one_slot = !self.grammar.is_of_clusters
+                || self.grammar.is_of_one_key(&name) && !name.starts_with("cluster|");
+            if !is_left_out && is_exact && is_of_one_slot && self.may_be_sent(&command) {
                 return command.words;
             }
         }
@@ -301,6 +305,10 @@ impl<'a> Workload<'a> {
             if scripts::is_call(&entry.name) {
                 words.extend(self.command_for_script());
             }
+            return words;
+        }
+        if let Some(arguments) = cluster::arguments(&mut self.generator, &entry.name) {
+            words.extend(arguments);
             return words;
         }
         if let Some(arguments) = users::arguments(&mut self.generator, &entry.name) {

@@ -4,6 +4,7 @@
 //! the list; (3) names that only look like keys (channels of sharded publish/subscribe) are no keys.
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
+use crate::specs::stream;
 use crate::table;
 
 /// The arguments are no valid call, so that its keys are unknown.
@@ -54,13 +55,36 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
 /// Adds the arguments by whose slot a cluster routes a call: its keys, and names that only look like keys
 /// (channels of sharded publish/subscribe, cursors). A key spec that a call does not fit adds nothing, as in
 /// [`keys_that_fit`].
+///
+/// XREAD and XREADGROUP that are no valid calls add nothing, though the specs would find keys: the reference
+/// has a node answer their errors that does not own the keys.
 pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
+    let reads_streams = spec.id == stream::XREAD.id || spec.id == stream::XREADGROUP.id;
+    if reads_streams && !names_streams(args) {
+        return;
+    }
     let names = |one: &&KeySpec| one.flags.has(KeyFlags::NOT_KEY);
     for one in spec.keys.specs().iter().filter(names) {
         // A call without any such name has no slot.
         let _ = names_of_spec(one, args, found);
     }
     keys_that_fit(spec, args, found);
+}
+
+/// Whether options, and nothing else, lead up to STREAMS, and as many ids as keys follow.
+fn names_streams(args: &[&[u8]]) -> bool {
+    let mut at = 1;
+    while let Some(arg) = args.get(at) {
+        let is = |word| crate::is_word(arg, word);
+        at += match () {
+            () if is("streams") => return args.len() > at + 1 && (args.len() - at - 1).is_multiple_of(2),
+            () if is("group") => 3,
+            () if is("block") || is("count") => 2,
+            () if is("noack") => 1,
+            () => return false,
+        };
+    }
+    false
 }
 
 /// Whether a cluster may route calls of the command by a slot.

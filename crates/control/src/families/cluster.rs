@@ -64,19 +64,23 @@ fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);
     }
+    if ctx.is_called {
+        ctx.reply.ok();
+        return Ok(Outcome::Done);
+    }
     ctx.caller.flags.asking = if ctx.caller.flags.in_exec { AskingState::Now } else { AskingState::Next };
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
 
 fn readonly(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
-    ctx.caller.flags.read_only = true;
+    ctx.caller.flags.read_only |= !ctx.is_called;
     ctx.reply.ok();
     Ok(Outcome::Done)
 }
 
 fn readwrite(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
-    ctx.caller.flags.read_only = false;
+    ctx.caller.flags.read_only &= ctx.is_called;
     ctx.reply.ok();
     Ok(Outcome::Done)
 }

@@ -25,8 +25,8 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
-        // Among messages of RESP2 an answer has to look like one.
-        1 | 2 if ctx.caller.only_listens() => {
+        // Among messages of RESP2 an answer has to look like one. A script is sent none.
+        1 | 2 if ctx.caller.only_listens() && !ctx.is_called => {
             ctx.reply.array(2);
             ctx.reply.bulk(b"pong");
             ctx.reply.bulk(args.get(1).unwrap_or_default());

@@ -33,6 +33,9 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn subscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
+    if kind == TopicKind::Shard && ctx.caller.flags.in_exec {
+        return Err(CmdError::text("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     let word = match kind {
         TopicKind::Channel => "subscribe",
         TopicKind::Pattern => "psubscribe",

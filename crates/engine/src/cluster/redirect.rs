@@ -113,6 +113,7 @@ fn leaves_db(spec: &Spec, args: Args<'_>, db: usize) -> bool {
 /// Adds a command that is queued to what EXEC is routed by (H-5). `db`: the one in which the command will
 /// run.
 pub(crate) fn note_route(of: &mut QueueRoute, route: SlotRoute, spec: &Spec, args: Args<'_>, db: usize) {
+    of.commands += 1;
     match route {
         SlotRoute::Keyless => {}
         SlotRoute::Slot(slot) => of.add(slot.number()),
@@ -137,6 +138,8 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let is_exec = asked.spec.id == transactions::EXEC.id;
     let queue = match (is_exec, &asked.session.transaction) {
         (true, None) => return None,
+        // Nothing of it will run.
+        (true, Some(transaction)) if transaction.aborted => return None,
         (true, Some(transaction)) => Some(transaction.as_ref()),
         (false, _) => None,
     };
@@ -230,7 +233,7 @@ fn look_for_queue(asked: &Asked<'_>, transaction: &Transaction) -> KeyCounts {
     let mut db = asked.session.caller.db;
     count.add_call(db, asked.spec, asked.args);
     let hashing = Hashing { hasher: keyspace.hasher(), hashes: Vec::new() };
-    for (at, prepared) in transaction.prepared.iter().enumerate() {
+    for (at, prepared) in transaction.prepared.iter().take(transaction.route.commands).enumerate() {
         let request = transaction.requests.at(at);
         let Named::Command(spec) = prepared.named else { continue };
         let args = Args::new(&request, prepared, &hashing);

@@ -3,6 +3,7 @@
 use crate::cluster::messages::tell_other_nodes;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
+use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::persistence::loading::aof::replay::replay;
 use sluice_base::Now;
@@ -55,7 +56,7 @@ impl Engine {
                 }
                 result
             }
-            Handler::Session(run) => self.for_session(run, session, args),
+            Handler::Session(run) => self.for_session(run, unit.standing, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
             Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
             Handler::PubSub(run) => self.for_pubsub(run, session, args, process),
@@ -144,13 +145,15 @@ impl Engine {
     fn for_session(
         &mut self,
         run: fn(&mut SessionCtx<'_>, Args<'_>) -> Run,
+        standing: Standing,
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
         let Engine { control, gate, .. } = self;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
         let (caller, limits) = (&mut session.caller, &control.limits);
-        let result = run(&mut SessionCtx { caller, limits, reply }, args);
+        let is_called = standing == Standing::Script;
+        let result = run(&mut SessionCtx { caller, is_called, limits, reply }, args);
         session.mask = gate.session_mask(session);
         result
     }

@@ -45,7 +45,8 @@ impl Engine {
         let flags = crate::exec::gate::flags_of_call(spec, script);
         let route = self.control.cluster.as_ref().map(|_| route_of(spec, args));
         let Some(transaction) = &mut session.transaction else { return };
-        if let Some(route) = route.filter(|_| !transaction.aborted) {
+        let is_lost = transaction.aborted || self.control.clients.watching.has_changed(session.key);
+        if let Some(route) = route.filter(|_| !is_lost) {
             let db = transaction.selected_db().unwrap_or(session.caller.db);
             note_route(&mut transaction.route, route, spec, args, db);
         }
@@ -333,8 +334,10 @@ impl Engine {
             return error.clone();
         }
         let wire = error.wire();
-        // The reference tells a wrong number of arguments without its code, and any other error with it.
-        let told = if matches!(error, CmdError::Arity(_)) { wire.strip_prefix(b"ERR ") } else { None };
+        // The reference tells two errors without their code, a wrong number of arguments and the one of RESP2
+        // subscribers, and the others with it.
+        let is_made = matches!(error, CmdError::Arity(_)) || wire.starts_with(b"ERR Can't execute ");
+        let told = if is_made { wire.strip_prefix(b"ERR ") } else { None };
         let told = told.unwrap_or(&wire);
         CmdError::owned([b"EXECABORT Transaction discarded because of: ", told].concat())
     }

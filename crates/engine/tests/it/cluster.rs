@@ -151,6 +151,33 @@ fn cb_k25_an_answer_waits_until_its_file_is_durable_and_nobody_else_does() {
 }
 
 #[test]
+fn cb_k10_the_first_slot_that_is_wrong_is_told_and_nothing_changes() {
+    let mut rig = Rig::node(None, &[]);
+    rig.check("CLUSTER ADDSLOTSRANGE 5 9", "+OK");
+    const BAD: &str = "-ERR Invalid or out of range slot";
+    for (line, reply) in [
+        ("CLUSTER ADDSLOTS 1 5 x", BAD),
+        ("CLUSTER ADDSLOTS 1 x 5", BAD),
+        ("CLUSTER ADDSLOTS 1 1 5", "-ERR Slot 1 specified multiple times"),
+        ("CLUSTER ADDSLOTS 1 1 16384", BAD),
+        ("CLUSTER ADDSLOTS 1 5 1", "-ERR Slot 5 is already busy"),
+        ("CLUSTER ADDSLOTSRANGE 1 5 7 x", "-ERR Slot 5 is already busy"),
+        ("CLUSTER ADDSLOTSRANGE 1 4 7 x", BAD),
+        ("CLUSTER ADDSLOTSRANGE 1 4 1 5 3 2", "-ERR Slot 1 specified multiple times"),
+        ("CLUSTER ADDSLOTSRANGE 1 4 3 2", "-ERR start slot number 3 is greater than end slot number 2"),
+        ("CLUSTER ADDSLOTSRANGE 1 5 x", "-ERR wrong number of arguments for 'cluster|addslotsrange' command"),
+        ("CLUSTER DELSLOTS 5 4 x", BAD),
+        ("CLUSTER DELSLOTS 5 4 5", "-ERR Slot 4 is already unassigned"),
+        ("CLUSTER DELSLOTS 5 5 4", "-ERR Slot 5 specified multiple times"),
+        ("CLUSTER DELSLOTSRANGE 5 9 4 x", BAD),
+        ("CLUSTER DELSLOTSRANGE 5 10 4 x", "-ERR Slot 10 is already unassigned"),
+    ] {
+        rig.check(line, reply);
+    }
+    assert!(rig.run("CLUSTER NODES").contains(" 5-9\\n"), "{}", rig.run("CLUSTER NODES"));
+}
+
+#[test]
 fn cb_k8_in_a_transaction_the_answer_comes_at_once() {
     let mut rig = Rig::node(None, &[]);
     rig.holds_saves = true;

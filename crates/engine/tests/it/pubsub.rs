@@ -119,6 +119,11 @@ fn a_resp2_subscriber_may_only_listen() {
         rig.check(line, &error);
     }
     rig.check("GET", "-ERR wrong number of arguments for 'get' command");
+    rig.check(
+        "EXEC",
+        "-EXECABORT Transaction discarded because of: Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / \
+         PING / QUIT / RESET are allowed in this context",
+    );
     rig.check("RESET", "+RESET");
     rig.check("GET k", "nil");
     rig.check("PUBLISH x m", ":0");
@@ -374,9 +379,9 @@ fn the_array_of_exec_has_one_value_of_each_subscription_that_is_queued() {
             "*2|*3|$9|subscribe|$1|a|:1|:1|*3|$9|subscribe|$1|b|:2|*3|$9|subscribe|$1|c|:3|",
         ),
         (
-            &["PSUBSCRIBE a b", "SSUBSCRIBE c d", "GET q"],
-            "*3|*3|$10|psubscribe|$1|a|:1|*3|$10|ssubscribe|$1|c|:1|$-1|\
-             *3|$10|psubscribe|$1|b|:2|*3|$10|ssubscribe|$1|d|:2|",
+            &["PSUBSCRIBE a b", "SUBSCRIBE c d", "GET q"],
+            "*3|*3|$10|psubscribe|$1|a|:1|*3|$9|subscribe|$1|c|:3|$-1|\
+             *3|$10|psubscribe|$1|b|:2|*3|$9|subscribe|$1|d|:4|",
         ),
         (
             &["SUBSCRIBE a b", "UNSUBSCRIBE", "UNSUBSCRIBE", "ECHO x"],
@@ -384,11 +389,11 @@ fn the_array_of_exec_has_one_value_of_each_subscription_that_is_queued() {
              *3|$9|subscribe|$1|b|:2|*3|$11|unsubscribe|$1|b|:0|",
         ),
         (
-            &["PSUBSCRIBE a b", "PUNSUBSCRIBE a b", "SSUBSCRIBE a b", "SUNSUBSCRIBE a b"],
-            "*4|*3|$10|psubscribe|$1|a|:1|*3|$12|punsubscribe|$1|a|:1|*3|$10|ssubscribe|$1|a|:1|\
-             *3|$12|sunsubscribe|$1|a|:1|*3|$10|psubscribe|$1|b|:2|*3|$12|punsubscribe|$1|b|:0|\
-             *3|$10|ssubscribe|$1|b|:2|*3|$12|sunsubscribe|$1|b|:0|",
+            &["PSUBSCRIBE a b", "PUNSUBSCRIBE a b", "SUNSUBSCRIBE a b"],
+            "*3|*3|$10|psubscribe|$1|a|:1|*3|$12|punsubscribe|$1|a|:1|*3|$12|sunsubscribe|$1|a|:0|\
+             *3|$10|psubscribe|$1|b|:2|*3|$12|punsubscribe|$1|b|:0|*3|$12|sunsubscribe|$1|b|:0|",
         ),
+        (&["SSUBSCRIBE a b", "GET q"], "*2|-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client|$-1|"),
         (
             &["SUBSCRIBE a b", "PUBLISH b m"],
             "*2|*3|$9|subscribe|$1|a|:1|:1|*3|$9|subscribe|$1|b|:2|*3|$7|message|$1|b|$1|m|",

@@ -41,6 +41,9 @@ fn check_all(rig: &mut Rig, rows: &[(&str, &str)]) {
     }
 }
 
+const UNBALANCED: &str =
+    "-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.";
+
 #[test]
 fn cb_s10_to_s19_slots_of_others_are_told() {
     let mut rig = served();
@@ -71,6 +74,12 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("WATCH bar hello", CROSSED),
             ("SSUBSCRIBE foo", MOVED_FOO),
             ("SSUBSCRIBE foo bar", CROSSED),
+            // No valid call: its error comes from the node that was asked.
+            ("XREAD STREAMS foo foo 0", UNBALANCED),
+            ("XREAD NOSUCH STREAMS foo 0", "-ERR syntax error"),
+            ("XREAD COUNT 1 BLOCK 1 STREAMS foo 0", MOVED_FOO),
+            ("XREADGROUP GROUP g c NOACK STREAMS foo >", MOVED_FOO),
+            ("XREADGROUP GROUP g c d STREAMS foo >", "-ERR syntax error"),
             ("SPUBLISH foo x", MOVED_FOO),
             ("SPUBLISH bar x", ":0"),
             ("PUBLISH foo x", ":0"),
@@ -170,6 +179,12 @@ fn cb_s31_s32_transactions_are_refused_as_a_whole() {
             ("SET hello 1", "+QUEUED"),
             ("EXEC", CROSSED),
             ("EXEC", "-ERR EXEC without MULTI"),
+            // What is queued counts for nothing once a command was refused.
+            ("MULTI", "+OK"),
+            ("SET bar 1", "+QUEUED"),
+            ("SET hello 1", "+QUEUED"),
+            ("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: "),
+            ("EXEC", aborted),
             ("MULTI", "+OK"),
             ("PING", "+QUEUED"),
             ("EXEC", "[+PONG]"),
@@ -190,10 +205,17 @@ fn cb_s31_s32_transactions_are_refused_as_a_whole() {
             ("EXEC XX bar", "[\"1\"]"),
         ],
     );
-    // A touched WATCH is told only if the slots let EXEC pass, and is dropped with the transaction.
+    // A touched WATCH is told only if the slots of what was queued before let EXEC pass, and is dropped with
+    // the transaction.
     check_all(&mut rig, &[("WATCH bar", "+OK"), ("SET bar 2", "+OK"), ("MULTI", "+OK")]);
-    check_all(&mut rig, &[("GET bar", "+QUEUED"), ("GET hello", "+QUEUED"), ("EXEC", CROSSED)]);
+    check_all(&mut rig, &[("GET bar", "+QUEUED"), ("GET hello", "+QUEUED"), ("EXEC", "nil-array")]);
     check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED"), ("EXEC", "[\"2\"]")]);
+    let other = rig.connect();
+    check_all(&mut rig, &[("WATCH bar", "+OK"), ("MULTI", "+OK"), ("GET bar", "+QUEUED")]);
+    check_all(&mut rig, &[("GET hello", "+QUEUED")]);
+    rig.check_as(other, "SET bar 3", "+OK");
+    check_all(&mut rig, &[("GET {hello}1", "+QUEUED"), ("EXEC", CROSSED)]);
+    check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED"), ("EXEC", "[\"3\"]")]);
 }
 
 #[test]
@@ -316,6 +338,25 @@ fn cb_s17_s60_a_slot_that_comes_here() {
 }
 
 /// A request that a pause holds back still has ASKING when it goes on (S-63).
+/// Scripts ask with the flags of their client (T-10), which they do not change.
+#[test]
+fn cb_t10_a_script_changes_no_flag_of_its_client() {
+    let mut rig = served();
+    let flags = |rig: &mut Rig| {
+        let line = rig.run("CLIENT INFO");
+        line.split(' ').find(|word| word.starts_with("flags=")).unwrap().to_owned()
+    };
+    let before = flags(&mut rig);
+    for name in ["ASKING", "READONLY"] {
+        rig.check(&format!("EVAL \"return redis.call('{name}')\" 0"), "+OK");
+        assert_eq!(flags(&mut rig), before, "{name}");
+    }
+    rig.check("READONLY", "+OK");
+    assert_eq!(flags(&mut rig), "flags=r");
+    rig.check("EVAL \"return redis.call('READWRITE')\" 0", "+OK");
+    assert_eq!(flags(&mut rig), "flags=r");
+}
+
 #[test]
 fn cb_s63_asking_lasts_until_its_command_has_run() {
     let mut rig = served();

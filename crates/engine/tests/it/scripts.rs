@@ -518,6 +518,16 @@ fn has_ended(rig: &Rig) -> bool {
     rig.actions.iter().any(|action| matches!(action, sluice_control::action::Action::Shutdown))
 }
 
+/// A subscriber of RESP3 may run scripts, in which replies are those of RESP2.
+#[test]
+fn ping_in_a_script_of_a_subscriber_is_answered_as_to_anybody() {
+    let mut rig = running(&[]);
+    rig.run("HELLO 3");
+    rig.run("SUBSCRIBE ch");
+    rig.check("EVAL \"return redis.call('PING')\" 0", "+PONG");
+    rig.check("EVAL \"return redis.call('PING', 'x')\" 0", "\"x\"");
+}
+
 #[test]
 fn messages_of_a_script_to_its_own_client_are_in_the_client_s_protocol() {
     let publish = "redis.call('PUBLISH','ch','m')";

@@ -26,9 +26,11 @@ pub struct Transaction {
     pub aborted: bool,
 }
 
-/// Slots of the commands that are queued.
+/// Slots of the commands that are queued, of those that came before the transaction was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueRoute {
+    /// How many those are, from the first on.
+    pub commands: usize,
     /// The slot of the first command that has one.
     pub slot: Option<u16>,
     /// Keys have more slots than one.

@@ -1,7 +1,9 @@
 //! A node of a cluster through real sockets: nodes meet, of ours and of the reference; what their files keep
 //! over a kill; what comes to the bus port that is no message; TLS; how a start is refused.
 
+mod member;
 mod operators;
+mod redirects;
 
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
 use crate::common::reference::Reference;

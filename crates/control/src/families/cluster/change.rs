@@ -40,6 +40,13 @@ pub(super) fn slot(args: Args<'_>, at: usize) -> Result<HashSlot, CmdError> {
     number.and_then(HashSlot::new).ok_or(NO_SLOT)
 }
 
+/// Slots of ranges, up to the first that is none.
+struct RangedSlots {
+    slots: Vec<HashSlot>,
+    /// The error of that range. An error of the slots before is told first.
+    refusal: Option<CmdError>,
+}
+
 /// The slots that a command names one by one.
 fn slots(args: Args<'_>) -> Result<Vec<HashSlot>, CmdError> {
     (2..args.len()).map(|at| slot(args, at)).collect()
@@ -47,22 +54,43 @@ fn slots(args: Args<'_>) -> Result<Vec<HashSlot>, CmdError> {
 
 /// The slots of the ranges that a command names. More than all slots are not kept: the machine refuses the
 /// second naming of one, which is among the first 16385 then.
-fn slots_of_ranges(args: Args<'_>, name: &'static str) -> Result<Vec<HashSlot>, CmdError> {
+fn slots_of_ranges(args: Args<'_>, name: &'static str) -> Result<RangedSlots, CmdError> {
     if args.len() % 2 == 1 {
         return Err(CmdError::Arity(name));
     }
     let mut slots = Vec::new();
     for at in (2..args.len()).step_by(2) {
-        let (first, last) = (slot(args, at)?, slot(args, at + 1)?);
-        if first > last {
-            let (first, last) = (first.number(), last.number());
-            let text = format!("ERR start slot number {first} is greater than end slot number {last}");
-            return Err(CmdError::owned(text));
-        }
+        let (first, last) = match range(args, at) {
+            Ok(range) => range,
+            Err(refusal) => return Ok(RangedSlots { slots, refusal: Some(refusal) }),
+        };
         let room = (usize::from(SLOT_COUNT) + 1).saturating_sub(slots.len());
         slots.extend((first.number()..=last.number()).filter_map(HashSlot::new).take(room));
     }
-    Ok(slots)
+    Ok(RangedSlots { slots, refusal: None })
+}
+
+/// The first and the last slot of a range.
+fn range(args: Args<'_>, at: usize) -> Result<(HashSlot, HashSlot), CmdError> {
+    let (first, last) = (slot(args, at)?, slot(args, at + 1)?);
+    if first > last {
+        let (first, last) = (first.number(), last.number());
+        let text = format!("ERR start slot number {first} is greater than end slot number {last}");
+        return Err(CmdError::owned(text));
+    }
+    Ok((first, last))
+}
+
+/// Gives slots of ranges to the machine, or tells what is wrong with the first range of which anything is
+/// (K-10).
+fn execute_ranges(
+    ctx: &mut ClusterCtx<'_>,
+    RangedSlots { slots, refusal }: &RangedSlots,
+    command: fn(&[HashSlot]) -> ClusterCommand<'_>,
+) -> Run {
+    let Some(refusal) = refusal else { return execute(ctx, command(slots)) };
+    ctx.mode.machine.check(&command(slots)).map_err(CmdError::owned)?;
+    Err(refusal.clone())
 }
 
 pub(super) fn addslots(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
@@ -72,7 +100,7 @@ pub(super) fn addslots(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 
 pub(super) fn addslotsrange(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let slots = slots_of_ranges(args, "cluster|addslotsrange")?;
-    execute(ctx, ClusterCommand::AddSlots { slots: &slots })
+    execute_ranges(ctx, &slots, |slots| ClusterCommand::AddSlots { slots })
 }
 
 pub(super) fn delslots(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
@@ -82,7 +110,7 @@ pub(super) fn delslots(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 
 pub(super) fn delslotsrange(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let slots = slots_of_ranges(args, "cluster|delslotsrange")?;
-    execute(ctx, ClusterCommand::DelSlots { slots: &slots })
+    execute_ranges(ctx, &slots, |slots| ClusterCommand::DelSlots { slots })
 }
 
 pub(super) fn flushslots(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {

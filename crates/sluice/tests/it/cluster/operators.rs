@@ -1,67 +1,10 @@
 //! What operators do to clusters, with the tools of the reference where `SLUICE_PEER_SERVER` names its server
 //! and `valkey-cli` and `valkey-benchmark` are beside it: clusters of ours, and of ours and stock nodes.
 
-use super::{Node, id_of, of_node};
-use crate::common::reference::Reference;
-use crate::common::{Client, Dir, free_port, until};
+use super::member::Member;
+use crate::common::{Dir, until};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-
-/// A node of ours, or a stock one with the port of its bus.
-enum Member {
-    Ours(Node),
-    Stock(Reference, u16),
-}
-
-impl Member {
-    fn port(&self) -> u16 {
-        match self {
-            Member::Ours(node) => node.server.port,
-            Member::Stock(server, _) => server.port,
-        }
-    }
-
-    fn bus(&self) -> u16 {
-        match self {
-            Member::Ours(node) => node.bus,
-            Member::Stock(_, bus) => *bus,
-        }
-    }
-
-    /// As the tools are told it.
-    fn address(&self) -> String {
-        format!("127.0.0.1:{}@{}", self.port(), self.bus())
-    }
-
-    fn client(&self) -> Client {
-        Client::to("127.0.0.1", self.port())
-    }
-
-    fn id(&self) -> String {
-        id_of(&mut self.client())
-    }
-
-    fn signal(&self, name: &str) {
-        match self {
-            Member::Ours(node) => node.server.signal(name),
-            Member::Stock(server, _) => server.signal(name),
-        }
-    }
-
-    fn is_primary(&self) -> bool {
-        self.client().info("role") == "master"
-    }
-
-    /// Whether it follows a primary, and is up to date.
-    fn follows(&self) -> bool {
-        let mut client = self.client();
-        client.info("role") == "slave" && client.info("master_link_status") == "up"
-    }
-
-    fn digest(&self) -> String {
-        self.client().send("DEBUG DIGEST\r\n").line()
-    }
-}
 
 /// Nodes, and the tools of the reference.
 struct Group {
@@ -81,15 +24,7 @@ fn strangers(kinds: &str) -> Option<Group> {
         return None;
     }
     let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
-    let stock = || {
-        let bus = free_port();
-        let words = of_node(bus);
-        let words: Vec<&str> = words.iter().map(String::as_str).chain(more).collect();
-        Some(Member::Stock(Reference::start(&words)?, bus))
-    };
-    let ours = || Some(Member::Ours(Node::start(&more)));
-    let members: Option<Vec<Member>> =
-        kinds.chars().map(|kind| if kind == 's' { stock() } else { ours() }).collect();
+    let members: Option<Vec<Member>> = kinds.chars().map(|kind| Member::start(kind == 's', &more)).collect();
     Some(Group { members: members?, tools })
 }
 

@@ -1,0 +1,73 @@
+//! A member of a cluster, of ours or of the reference, and what a test asks of it.
+
+use super::{Node, id_of, of_node};
+use crate::common::reference::Reference;
+use crate::common::{Client, free_port};
+
+/// A node of ours, or a stock one with the port of its bus.
+pub enum Member {
+    Ours(Node),
+    Stock(Reference, u16),
+}
+
+impl Member {
+    /// A node with these further arguments; none where a stock one is asked for and the environment names no
+    /// reference.
+    pub fn start(is_stock: bool, more: &[&str]) -> Option<Member> {
+        if !is_stock {
+            return Some(Member::Ours(Node::start(more)));
+        }
+        let bus = free_port();
+        let words = of_node(bus);
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        Some(Member::Stock(Reference::start(&words)?, bus))
+    }
+
+    pub fn port(&self) -> u16 {
+        match self {
+            Member::Ours(node) => node.server.port,
+            Member::Stock(server, _) => server.port,
+        }
+    }
+
+    pub fn bus(&self) -> u16 {
+        match self {
+            Member::Ours(node) => node.bus,
+            Member::Stock(_, bus) => *bus,
+        }
+    }
+
+    /// As the tools are told it.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}@{}", self.port(), self.bus())
+    }
+
+    pub fn client(&self) -> Client {
+        Client::to("127.0.0.1", self.port())
+    }
+
+    pub fn id(&self) -> String {
+        id_of(&mut self.client())
+    }
+
+    pub fn signal(&self, name: &str) {
+        match self {
+            Member::Ours(node) => node.server.signal(name),
+            Member::Stock(server, _) => server.signal(name),
+        }
+    }
+
+    pub fn is_primary(&self) -> bool {
+        self.client().info("role") == "master"
+    }
+
+    /// Whether it follows a primary, and is up to date.
+    pub fn follows(&self) -> bool {
+        let mut client = self.client();
+        client.info("role") == "slave" && client.info("master_link_status") == "up"
+    }
+
+    pub fn digest(&self) -> String {
+        self.client().send("DEBUG DIGEST\r\n").line()
+    }
+}
