@@ -144,6 +144,6 @@ impl Drop for Server {
 }
 
 /// A port that nobody listens on right now.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
