@@ -1,9 +1,11 @@
-//! `cargo xtask clients`: small programs with the clients that people use, against the built server.
+//! `cargo xtask clients`: small programs with the clients that people use, against the built server and
+//! against a cluster of six of it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::args::Arguments;
+use crate::cluster::{Cluster, Replicas};
 use crate::error::Result;
 use crate::shell::Ran;
 use crate::{binaries, shell};
@@ -31,5 +33,14 @@ pub(crate) fn against(server: Option<PathBuf>, names: &[String]) -> Result<Ran> 
     };
     let mut run = Command::new(shell::root().join("e2e/clients/run"));
     run.env("SLUICE_CLIENTS_CACHE", shell::target_dir().join("e2e"));
-    shell::pass(run.arg(server).args(names))
+    let needs_cluster = names.is_empty() || names.iter().any(|name| name.ends_with("-cluster"));
+    let cluster = if needs_cluster { Some(Cluster::start(&server, Replicas::One, &[])?) } else { None };
+    if let Some(cluster) = &cluster {
+        run.env("SLUICE_CLUSTER_PORTS", cluster.ports().join(" "));
+    }
+    let ran = shell::pass(run.arg(server).args(names))?;
+    if let Some(cluster) = &cluster {
+        cluster.is_unchanged()?;
+    }
+    Ok(ran)
 }

@@ -4,6 +4,7 @@
 //! back; (2) a run is recorded with its commit when it passes, and not where it did less than by default; (3)
 //! what a run needs from outside and does not find, it says and skips.
 
+mod bus;
 mod deny;
 mod hostile;
 mod lua;
@@ -106,6 +107,13 @@ const RUNS: &[LongRun] = &[
         takes: &[OURS, ONLY],
         commands: 0,
         run: |chosen| hostile::run(chosen.ours.as_deref(), chosen.only.as_deref()),
+    },
+    LongRun {
+        name: "bus",
+        about: "120,000 packets that mean no good at the buses of three nodes, from strangers and under their own ids",
+        takes: &[SEED, OURS],
+        commands: 0,
+        run: |chosen| bus::run(chosen.ours.as_deref(), chosen.seed),
     },
     LongRun {
         name: "fuzz",

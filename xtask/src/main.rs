@@ -10,6 +10,7 @@ mod bench;
 mod binaries;
 mod ci;
 mod clients;
+mod cluster;
 mod conformance;
 mod deep;
 mod differential;

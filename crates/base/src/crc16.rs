@@ -69,13 +69,17 @@ fn hash_tag(key: &[u8]) -> &[u8] {
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
-    let (words, tail) = key.as_chunks::<8>();
-    words.iter().any(|word| {
+    let has = |word: &[u8; 8]| {
         // A byte of `differing` is 0 where the key has a brace; taking 1 from it borrows into its highest
         // bit.
         let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'{'));
         differing.wrapping_sub(ONES) & !differing & (ONES << 7) != 0
-    }) || tail.contains(&b'{')
+    };
+    match key.last_chunk() {
+        // Some bytes twice, rather than up to seven one by one.
+        Some(last) => key.as_chunks().0.iter().any(has) || has(last),
+        None => key.contains(&b'{'),
+    }
 }
 
 /// `TABLES[n][byte]` is the checksum of a byte with `n` zero bytes behind it.

@@ -98,13 +98,18 @@ pub const fn has_routing_keys(spec: &Spec) -> bool {
 /// Whether all routing keys of a command stand in its [`KeyRow`].
 pub const fn is_row_whole(spec: &Spec) -> bool {
     match spec.keys {
-        Keys::Specs([only]) => {
-            let is_complete = !only.flags.has_any(KeyFlags::NOT_KEY.or(KeyFlags::INCOMPLETE));
-            let is_index = matches!(only.begin, Begin::Index(_));
-            is_complete && is_index && matches!(only.find, Find::Range { step: 1 | 2, limit: 0 | 1, .. })
-        }
+        Keys::Specs([only]) => is_whole_row(only),
+        // The function of such a command, SET for one, tells what happens to the key, not which it is.
+        Keys::Fn([only], _) => only.flags.has(KeyFlags::VARIABLE_FLAGS) && is_whole_row(only),
         Keys::Specs(_) | Keys::Fn(..) => false,
     }
+}
+
+/// Whether the keys that a key spec finds are those of a row, all of them.
+const fn is_whole_row(spec: &KeySpec) -> bool {
+    let is_complete = !spec.flags.has_any(KeyFlags::NOT_KEY.or(KeyFlags::INCOMPLETE));
+    let is_index = matches!(spec.begin, Begin::Index(_));
+    is_complete && is_index && matches!(spec.find, Find::Range { step: 1 | 2, limit: 0 | 1, .. })
 }
 
 /// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in

@@ -131,6 +131,25 @@ fn rows_agree_with_all_keys() {
     }
 }
 
+/// In a cluster every SET that the hashes cannot answer is asked for its keys anew: hundreds of instructions.
+#[test]
+fn a_row_is_whole_where_a_function_changes_nothing_but_flags() {
+    let functions =
+        crate::table::ALL.into_iter().filter(|spec| matches!(spec.keys, Keys::Fn(..)) && is_row_whole(spec));
+    let names: Vec<_> = functions.map(|spec| spec.full_name).collect();
+    assert_eq!(names, ["set", "bitfield"]);
+    for line in
+        ["set k v", "set k v get", "set k v nx get ex 1", "bitfield k", "bitfield k get u8 0 set u8 0 1"]
+    {
+        let (args, mut found) = (split(line), Vec::new());
+        let spec = crate::lookup(args[0]).expect("declared");
+        routing_keys(spec, &args, &mut found);
+        assert_eq!(found.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1], "{line}");
+        let row = key_row(spec);
+        assert_eq!((row.first(args.len()), row.behind_first(args.len())), (Some(1), 0), "{line}");
+    }
+}
+
 #[test]
 fn rows_are_within_the_arguments() {
     let del = key_row(&generic::DEL);

@@ -1,0 +1,131 @@
+//! A cluster of three primaries, with a replica of each where a task wants it.
+//!
+//! Invariant: a program leaves the slots with the primaries that had them, so that the next one finds the
+//! cluster as this one did; [`Cluster::is_unchanged`] looks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::server::{Server, free_port};
+use crate::shell;
+use crate::wire::{Connection, Reply};
+
+/// The primaries. Replicas follow in the list, in the order of their primaries.
+pub(crate) const PRIMARIES: usize = 3;
+/// The first slot of each primary, and one more than the last slot.
+const BORDERS: [u16; PRIMARIES + 1] = [0, 5461, 10_922, 16_384];
+/// Bound of each wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Running nodes, which end with their owner.
+pub(crate) struct Cluster {
+    /// The nodes, primaries first.
+    pub(crate) nodes: Vec<Server>,
+    /// The ports of their buses.
+    pub(crate) buses: Vec<u16>,
+}
+
+/// Whether each primary has a replica.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replicas {
+    None,
+    One,
+}
+
+impl Cluster {
+    /// Starts the nodes, and waits until each one serves and every client is told of every node.
+    pub(crate) fn start(binary: &Path, replicas: Replicas, more: &[&str]) -> Result<Cluster> {
+        let count = if replicas == Replicas::One { 2 * PRIMARIES } else { PRIMARIES };
+        let mut cluster = Cluster { nodes: Vec::new(), buses: Vec::new() };
+        for _ in 0..count {
+            let bus = free_port()?;
+            let port = bus.to_string();
+            // A replica of the first moment, not after the seconds in which a primary waits for more of them.
+            let words =
+                ["--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", "--cluster-port", &port];
+            let words: Vec<String> = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
+            cluster.nodes.push(Server::start(binary, &words)?);
+            cluster.buses.push(bus);
+        }
+        let ids = cluster.ask_each(&["CLUSTER", "MYID"])?;
+        for (at, ends) in BORDERS.windows(2).enumerate() {
+            let (first, last) = (ends[0].to_string(), (ends[1] - 1).to_string());
+            cluster.done(at, &["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
+        }
+        for (node, bus) in cluster.nodes.iter().zip(&cluster.buses).skip(1) {
+            let (port, bus) = (node.port.to_string(), bus.to_string());
+            cluster.done(0, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
+        }
+        cluster.until("all nodes to know each other", |of| {
+            let texts = of.ask_each(&["CLUSTER", "NODES"])?;
+            let knows = |text: &Reply| ids.iter().all(|id| text.string().contains(&id.string()));
+            Ok(texts.iter().all(knows))
+        })?;
+        for at in PRIMARIES..count {
+            cluster.done(at, &["CLUSTER", "REPLICATE", &ids[at - PRIMARIES].string()])?;
+        }
+        cluster.until("a cluster that serves", Cluster::serves)?;
+        Ok(cluster)
+    }
+
+    /// The ports of the nodes, primaries first, as the programs take them.
+    pub(crate) fn ports(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.port.to_string()).collect()
+    }
+
+    /// Waits until every primary has its slots of the beginning and no others, and none is open.
+    pub(crate) fn is_unchanged(&self) -> Result<()> {
+        self.until("the slots of the beginning", |of| {
+            let ranges = of.ask_each(&["CLUSTER", "NODES"])?.iter().all(|text| {
+                let text = text.string();
+                BORDERS.windows(2).all(|ends| text.contains(&format!(" {}-{}\n", ends[0], ends[1] - 1)))
+            });
+            Ok(ranges && of.serves()?)
+        })
+    }
+
+    /// Whether every node serves, and names all nodes to clients.
+    fn serves(&self) -> Result<bool> {
+        let are_ok = self.ask_each(&["CLUSTER", "INFO"])?;
+        let are_ok = are_ok.iter().all(|text| text.string().starts_with("cluster_state:ok"));
+        // Two ends, and the nodes. A replica that has no data yet is not named.
+        let fields = 2 + self.nodes.len() / PRIMARIES;
+        let is_whole = |slots: &Reply| {
+            slots.items.len() == PRIMARIES && slots.items.iter().all(|range| range.items.len() == fields)
+        };
+        Ok(are_ok && self.ask_each(&["CLUSTER", "SLOTS"])?.iter().all(is_whole))
+    }
+
+    fn ask(&self, at: usize, words: &[&str]) -> Result<Reply> {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        Connection::open(self.nodes[at].port)?.ask(&words)
+    }
+
+    /// Asks each node.
+    pub(crate) fn ask_each(&self, words: &[&str]) -> Result<Vec<Reply>> {
+        (0..self.nodes.len()).map(|at| self.ask(at, words)).collect()
+    }
+
+    fn done(&self, at: usize, words: &[&str]) -> Result<()> {
+        let reply = self.ask(at, words)?;
+        if reply.is_error() {
+            return Err(format!("{}: {}", words.join(" "), reply.string()).into());
+        }
+        Ok(())
+    }
+
+    /// Waits until something holds of the nodes.
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&Cluster) -> Result<bool>) -> Result<()> {
+        let began = shell::now();
+        while !holds(self)? {
+            if began.elapsed() > PATIENCE {
+                let views = self.ask_each(&["CLUSTER", "NODES"])?;
+                let views: Vec<String> = views.iter().map(Reply::string).collect();
+                return Err(format!("waited for {what} in vain:\n{}", views.join("\n")).into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
