@@ -1,8 +1,9 @@
 //! Addresses of nodes, and names beside the id.
 
+use crate::text::Ipv6Text;
 use std::borrow::Cow;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// An address of a node as text of at most 45 bytes; empty while none is known.
@@ -87,7 +88,7 @@ pub struct NodeLabels {
     pub human_name: Arc<[u8]>,
     pub availability_zone: Arc<[u8]>,
     pub client_ipv4: Option<Ipv4Addr>,
-    pub client_ipv6: Option<Ipv6Addr>,
+    pub client_ipv6: Option<Ipv6Text>,
     pub client_port: u16,
     pub client_tls_port: u16,
 }

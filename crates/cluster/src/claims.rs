@@ -290,15 +290,20 @@ fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &
         (m.table.node(owner).config_epoch > epoch).then_some(owner)
     });
     if let Some(owner) = newer {
-        log!(
-            m,
-            Verbose,
-            "Node {} has old slots configuration, sending an UPDATE message about {}",
-            m.name(sender),
-            m.name(owner)
-        );
-        send::update(m, sender, owner);
+        correct_about(m, sender, owner);
     }
+}
+
+/// Tells a node whose slots another node owns by now.
+pub(crate) fn correct_about(m: &mut ClusterMachine, node: NodeIx, owner: NodeIx) {
+    log!(
+        m,
+        Verbose,
+        "Node {} has old slots configuration, sending an UPDATE message about {}",
+        m.name(node),
+        m.name(owner)
+    );
+    send::update(m, node, owner);
 }
 
 /// An UPDATE (E-20).

@@ -172,6 +172,7 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
     let (sources, targets) = (redirect(&mut m.table.importing, loser, winner), {
         redirect(&mut m.table.migrating, loser, winner)
     });
+    let name = m.name(winner).to_string();
     log!(
         m,
         Notice,
@@ -181,30 +182,52 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
         slots.len(),
         m.name(winner)
     );
-    if sources > 0 {
-        let name = m.name(winner);
+    for slot in &sources {
         log!(
             m,
-            Notice,
-            "A failover occurred in migration source. Update importing source of {sources} slot(s) to node {name} in \
-             shard {shard}."
+            Verbose,
+            "Failover occurred in migration source. Update importing source for slot {slot} to node {name} in shard \
+             {shard}."
         );
     }
-    if targets > 0 {
-        let name = m.name(winner);
+    for slot in &targets {
+        log!(
+            m,
+            Verbose,
+            "Failover occurred in migration target. Slot {slot} is now being migrated to node {name} in shard {shard}."
+        );
+    }
+    if !sources.is_empty() {
         log!(
             m,
             Notice,
-            "A failover occurred in migration target. Update migrating target of {targets} slot(s) to node {name} in \
-             shard {shard}."
+            "A failover occurred in migration source. Update importing source of {} slot(s) to node {name} in shard \
+             {shard}.",
+            sources.len()
+        );
+    }
+    if !targets.is_empty() {
+        log!(
+            m,
+            Notice,
+            "A failover occurred in migration target. Update migrating target of {} slot(s) to node {name} in shard \
+             {shard}.",
+            targets.len()
         );
     }
     m.reconsider();
     m.save();
 }
 
-fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeIx, to: NodeIx) -> usize {
-    open.values_mut().filter(|node| **node == from).map(|node| *node = to).count()
+/// Has open slots name another node; the numbers of those that did not.
+fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeIx, to: NodeIx) -> Vec<u16> {
+    let of_node = open.iter_mut().filter(|(_, node)| **node == from);
+    of_node
+        .map(|(slot, node)| {
+            *node = to;
+            slot.number()
+        })
+        .collect()
 }
 
 /// Puts a node under its primary. A circle of primaries is not made: the node's primary is unknown then.

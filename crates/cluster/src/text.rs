@@ -4,10 +4,59 @@
 //! nodes.conf, whose writer does not quote, and sent on the bus; the same checks judge what peers and the
 //! file say.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::fmt;
+use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// Bytes of an address: its field in messages has 46, one of them a NUL.
 pub const IP_MAX: usize = 45;
+/// An IPv6 address as an operator has written it: one address has several spellings, and clients are told the
+/// operator's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6Text {
+    bytes: [u8; IP_MAX],
+    len: u8,
+}
+
+impl Ipv6Text {
+    fn as_str(&self) -> &str {
+        self.bytes.get(..usize::from(self.len)).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or("")
+    }
+
+    /// `text` up to the longest spelling that there is.
+    fn of(text: &str) -> Ipv6Text {
+        let mut bytes = [0; IP_MAX];
+        let len = bytes.iter_mut().zip(text.bytes()).map(|(to, byte)| *to = byte).count();
+        Ipv6Text { bytes, len: len as u8 }
+    }
+}
+
+impl FromStr for Ipv6Text {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Ipv6Text, AddrParseError> {
+        text.parse::<Ipv6Addr>().map(|_| Ipv6Text::of(text))
+    }
+}
+
+impl From<Ipv6Addr> for Ipv6Text {
+    fn from(ip: Ipv6Addr) -> Ipv6Text {
+        Ipv6Text::of(&ip.to_string())
+    }
+}
+
+impl fmt::Display for Ipv6Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Ipv6Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Bytes of a host name, as the reference has it.
 pub const HOST_NAME_MAX: usize = 255;
 /// Bytes of a human name and of a zone: with 1,024 forgotten nodes, all extensions of a message fit into 64
@@ -73,11 +122,11 @@ pub fn client_ipv4(text: &[u8]) -> Result<Option<Ipv4Addr>, TextError> {
 }
 
 /// The address that `cluster-announce-client-ipv6` is; `None` for an empty text.
-pub fn client_ipv6(text: &[u8]) -> Result<Option<Ipv6Addr>, TextError> {
+pub fn client_ipv6(text: &[u8]) -> Result<Option<Ipv6Text>, TextError> {
     parse_address(text, "Invalid IPv6 address")
 }
 
-fn parse_address<T: std::str::FromStr>(text: &[u8], error: TextError) -> Result<Option<T>, TextError> {
+fn parse_address<T: FromStr>(text: &[u8], error: TextError) -> Result<Option<T>, TextError> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -123,8 +172,12 @@ mod tests {
         assert_eq!(client_ipv4(b"1.2.3.4.5"), Err("Invalid IPv4 address"));
         assert_eq!(
             client_ipv6(b"FD00::1").map(|ip| ip.map(|ip| ip.to_string())),
-            Ok(Some("fd00::1".to_owned()))
+            Ok(Some("FD00::1".to_owned()))
         );
+        for text in ["cafe:1234::0", "::", "0000:0000:0000:0000:0000:ffff:255.255.255.255"] {
+            assert_eq!(client_ipv6(text.as_bytes()).unwrap().unwrap().to_string(), text, "as it was written");
+        }
+        assert_eq!(client_ipv6(&[b'0'; 46]), Err("Invalid IPv6 address"));
         assert_eq!(client_ipv6(b"1.2.3.4"), Err("Invalid IPv6 address"));
     }
 

@@ -1,5 +1,6 @@
 //! Votes for replicas of others (E-50, E-51), and who may vote after a damaged file (N-26, N-27).
 
+use crate::claims;
 use crate::durable::Withheld;
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
@@ -70,7 +71,7 @@ fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -
         (epoch > header.config_epoch).then_some((slot, owner, epoch))
     });
     let Some((slot, owner, epoch)) = newer else { return Ok(()) };
-    send::update(m, candidate, owner);
+    claims::correct_about(m, candidate, owner);
     Err(format!("(slot {} epoch ({epoch}) > reqConfigEpoch ({}))", slot.number(), header.config_epoch))
 }
 

@@ -413,7 +413,7 @@ params! {
             "Seconds for which a forgotten node is not let in again.";
         CLUSTER_LINK_SENDBUF_LIMIT: Int = bytes("cluster-link-sendbuf-limit", 0, 0, ULONG),
             "Bytes that may wait on one link of the bus; 0 is no limit.";
-        CLUSTER_ANNOUNCE_IP: Text = optional("cluster-announce-ip").checked(check::announced_ip),
+        CLUSTER_ANNOUNCE_IP: Text = optional_binary("cluster-announce-ip").checked(check::announced_ip),
             "Address that the node reports instead of the one that others see.";
         CLUSTER_ANNOUNCE_CLIENT_IPV4: Text = optional("cluster-announce-client-ipv4").checked(check::ipv4),
             "IPv4 address that clients are told.";
@@ -421,7 +421,7 @@ params! {
             "IPv6 address that clients are told.";
         CLUSTER_ANNOUNCE_HOSTNAME: Text = optional("cluster-announce-hostname").checked(check::hostname),
             "Host name that the node reports.";
-        CLUSTER_ANNOUNCE_HUMAN_NODENAME: Text = optional("cluster-announce-human-nodename").checked(check::nodename),
+        CLUSTER_ANNOUNCE_HUMAN_NODENAME: Text = optional_binary("cluster-announce-human-nodename").checked(check::nodename),
             "Name of the node in logs.";
         CLUSTER_ANNOUNCE_PORT: Int = number("cluster-announce-port", 0, 0, 65535),
             "Client port that the node reports; 0 is its own.";

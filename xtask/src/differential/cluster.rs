@@ -56,6 +56,8 @@ pub(super) fn start(binary: &Path, extra: &[String]) -> Result<Vec<Server>> {
             ["--cluster-enabled", "yes"],
             ["--cluster-port", &bus],
             ["--cluster-databases", "16"],
+            // No node is suspected on a machine that is busy.
+            ["--cluster-node-timeout", "60000"],
             ["--cluster-announce-client-port", ANNOUNCED[node]],
         ];
         let own: Vec<String> = words.iter().flatten().map(|word| (*word).to_owned()).collect();

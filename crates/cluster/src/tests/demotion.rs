@@ -308,6 +308,34 @@ fn cl_e13_an_importer_takes_the_slot_that_its_source_lets_go() {
 }
 
 #[test]
+fn cl_e11_open_slots_name_the_winner_of_a_failover_that_its_loser_tells_of() {
+    let mut network = with_replica();
+    let slot = with_import(&mut network);
+    let other = HashSlot::new(6_000).unwrap();
+    let table = &mut network.peers[1].cluster.machine.table;
+    let from = table.importing[&slot];
+    table.migrating.insert(other, from);
+    network.cut(1, 3);
+    let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    network.run(1_000);
+    let table = &network.peers[1].cluster.machine.table;
+    assert_eq!(table.node(table.importing[&slot]).id, network.id(3));
+    assert_eq!(table.node(table.migrating[&other]).id, network.id(3));
+    assert!(
+        network.has_logged(
+            1,
+            "Failover occurred in migration source. Update importing source for slot 0 to node"
+        )
+    );
+    assert!(network.has_logged(1, "migration target. Slot 6000 is now being migrated to node"));
+    assert!(
+        network
+            .has_logged(1, "A failover occurred in migration source. Update importing source of 1 slot(s)")
+    );
+}
+
+#[test]
 fn cl_e11_an_import_of_a_slot_that_went_elsewhere_is_closed() {
     let mut network = Network::cluster(3, 3);
     let slot = with_import(&mut network);

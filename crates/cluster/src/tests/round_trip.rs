@@ -49,7 +49,8 @@ fn draw_labels(rng: &mut Rng) -> NodeLabels {
         human_name: draw_name(rng),
         availability_zone: draw_name(rng),
         client_ipv4: (rng.below(3) == 0).then(|| (rng.next_u64() as u32).into()),
-        client_ipv6: (rng.below(3) == 0).then(|| (u128::from(rng.next_u64()) << 70).into()),
+        client_ipv6: (rng.below(3) == 0)
+            .then(|| std::net::Ipv6Addr::from(u128::from(rng.next_u64()) << 70).into()),
         client_port: [0, rng.next_u64() as u16][rng.below(2) as usize],
         client_tls_port: [0, rng.next_u64() as u16][rng.below(2) as usize],
     }

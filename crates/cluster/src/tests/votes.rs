@@ -164,6 +164,7 @@ fn cl_e50_a_candidate_with_old_slots_gets_an_update() {
     m.epochs.current = ClusterEpoch(4);
     network.ask_for_vote(3, 1, 10, Force::No);
     assert!(network.has_logged(1, "slot 0 epoch (4) > reqConfigEpoch (1)"));
+    assert!(network.has_logged(1, "has old slots configuration, sending an UPDATE message about"));
     assert_eq!(network.sent(1, 3, MessageType::Update), before + 1);
 }
 

@@ -3,9 +3,9 @@
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};
 use super::message::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
 use crate::id::{ID_LEN, NodeId, ShardId};
-use crate::text;
+use crate::text::{self, Ipv6Text};
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
 /// An extension that is passed over, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ pub struct AnnouncedLabels<'a> {
     /// `cluster-announce-client-ipv4`.
     pub client_ipv4: Option<Ipv4Addr>,
     /// `cluster-announce-client-ipv6`.
-    pub client_ipv6: Option<Ipv6Addr>,
+    pub client_ipv6: Option<Ipv6Text>,
     /// `cluster-announce-client-port`.
     pub client_port: u16,
     /// `cluster-announce-client-tls-port`.

@@ -235,7 +235,7 @@ pub enum Extension<'a> {
     /// `cluster-announce-client-ipv4`.
     ClientIpv4(std::net::Ipv4Addr),
     /// `cluster-announce-client-ipv6`.
-    ClientIpv6(std::net::Ipv6Addr),
+    ClientIpv6(crate::text::Ipv6Text),
     /// `cluster-announce-client-port`.
     ClientPort(u16),
     /// `cluster-announce-client-tls-port`.

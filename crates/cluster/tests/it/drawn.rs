@@ -117,7 +117,7 @@ fn draw_gossip(rng: &mut Rng) -> Gossiped {
         host_name: ["", "a", "a.example", "eight.xy"][rng.below(4) as usize],
         human_name: [&b""[..], b"seven..", b"eight...", b"\xc3\xa9"][rng.below(4) as usize],
         client_ipv4: (rng.below(2) == 0).then(|| (rng.next_u64() as u32).into()),
-        client_ipv6: (rng.below(2) == 0).then(|| u128::from(rng.next_u64()).into()),
+        client_ipv6: (rng.below(2) == 0).then(|| std::net::Ipv6Addr::from(u128::from(rng.next_u64())).into()),
         client_port: rng.below(3) as u16,
         client_tls_port: rng.below(3) as u16,
         availability_zone: zones[rng.below(3) as usize],

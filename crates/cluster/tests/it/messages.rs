@@ -345,7 +345,7 @@ fn cl_x2_extensions_are_written_within_their_bound() {
         host_name: &"h".repeat(255),
         human_name: &name,
         client_ipv4: Some([10, 0, 0, 1].into()),
-        client_ipv6: Some([0xfd00; 8].into()),
+        client_ipv6: Some(std::net::Ipv6Addr::from([0xfd00; 8]).into()),
         client_port: 1,
         client_tls_port: 2,
         availability_zone: &name,

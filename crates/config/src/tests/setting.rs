@@ -30,7 +30,19 @@ fn errors_are_those_of_the_reference() {
     let failed = |name: &str, reason: &str| {
         format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
     };
-    let cases: [(&[&str], String); 12] = [
+    let cases: [(&[&str], String); 14] = [
+        // What ends at a zero byte elsewhere does not here.
+        (
+            &["cluster-announce-ip", "10.0.0.1\0"],
+            failed("cluster-announce-ip", "cluster-announce-ip contains invalid character"),
+        ),
+        (
+            &["cluster-announce-human-nodename", "a\0b"],
+            failed(
+                "cluster-announce-human-nodename",
+                "Announced human node name contained invalid character",
+            ),
+        ),
         (&["foo", "1"], "ERR Unknown option or number of arguments for CONFIG SET - 'foo'".into()),
         (
             &["hz", "20", "Foo", "1"],

@@ -39,6 +39,9 @@ pub struct ReplicaRole {
     pub db: usize,
     /// Since when the link is down, seconds since the epoch; 0: it has never been up.
     pub down_since_s: i64,
+    /// When the primary was heard last while the link was up, seconds since the epoch, as a node of a cluster
+    /// notes it; 0: never.
+    pub heard_s: i64,
     /// What the primary has sent of a transaction that has not ended.
     pub uncounted: Vec<u8>,
     /// The primary asks how far the data are.
@@ -104,6 +107,7 @@ impl ReplicaRole {
             can_resume: false,
             db: 0,
             down_since_s: 0,
+            heard_s: 0,
             uncounted: Vec::new(),
             asks_ack: false,
             is_cut: false,

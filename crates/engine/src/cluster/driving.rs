@@ -125,7 +125,8 @@ impl Engine {
         }
         if is_tick {
             mode.next_tick_ns = now.mono_ns + TICK_NS;
-            let at = contact_ms(self.control.replication.replica.as_deref(), &self.sessions, now);
+            let at =
+                contact_ms(self.control.replication.replica.quietly().as_deref_mut(), &self.sessions, now);
             mode.machine.step(now, &ClusterInput::PrimaryContact { at });
             mode.machine.step(now, &ClusterInput::Tick);
             mode.forget_offsets();
@@ -314,14 +315,40 @@ impl Engine {
 }
 
 /// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds
-/// are counted, as the reference counts them.
-fn contact_ms(role: Option<&ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
+/// are counted, as the reference counts them. The end of a link counts for nothing: a server that stood still
+/// learns of the end when it goes on, and its data are older.
+fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
     let role = role?;
-    let heard_s = match role.session.filter(|_| role.is_up()) {
-        Some(session) => sessions.get(session)?.caller.traffic.last_s,
-        None if role.down_since_s > 0 => role.down_since_s,
-        None => return None,
-    };
+    if let Some(session) = role.session.filter(|_| role.is_up()) {
+        role.heard_s = sessions.get(session)?.caller.traffic.last_s;
+    }
+    let heard_s = if role.heard_s > 0 { role.heard_s } else { role.down_since_s };
+    if heard_s == 0 {
+        return None;
+    }
     let age_s = u64::try_from(now.unix_s().saturating_sub(heard_s)).unwrap_or(0);
     Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contact_ms;
+    use sluice_base::Now;
+    use sluice_control::replication::role::ReplicaRole;
+    use sluice_replication::{Primary, ReplicaLink};
+    use sluice_session::Sessions;
+
+    /// E-41: a server that stood still notes the end of its link when it goes on.
+    #[test]
+    fn cl_e41_the_age_of_data_counts_from_the_last_word_of_the_primary() {
+        let primary = Primary { host: "127.0.0.1".to_owned(), port: 1 };
+        let mut role = ReplicaRole::new(ReplicaLink::new(primary, 1, 0));
+        let now = Now { mono_ns: 500_000_000_000, unix_us: 10_000_000_000 };
+        let contact = |role: &mut ReplicaRole| contact_ms(Some(role), &Sessions::default(), now);
+        assert_eq!(contact(&mut role), None, "never");
+        role.down_since_s = 9_990;
+        assert_eq!(contact(&mut role), Some(490_000));
+        role.heard_s = 9_970;
+        assert_eq!(contact(&mut role), Some(470_000));
+    }
 }

@@ -357,7 +357,8 @@ impl Side {
         let start = |at: usize| {
             let mut more = vec!["--cluster-announce-client-port", PORTS[at], "--cluster-databases", "2"];
             more.extend(["--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes"]);
-            more.extend(["--repl-diskless-sync-delay", "0"]);
+            // No node is suspected on a machine that is busy.
+            more.extend(["--repl-diskless-sync-delay", "0", "--cluster-node-timeout", "60000"]);
             if at == 2 {
                 more.extend(["--cluster-announce-hostname", "other.example"]);
             }
