@@ -58,7 +58,7 @@ const OURS: &str = "--ours";
 const ONLY: &str = "--only";
 
 /// The long runs, in the order in which they are run.
-const RUNS: [LongRun; 31] = [
+const RUNS: &[LongRun] = &[
     LongRun {
         name: "differential",
         about: "random commands to ours and the reference, six seeds from --seed on",
@@ -353,7 +353,7 @@ fn help() -> String {
     let mut text = "cargo xtask deep [--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]\n\n\
                     All runs without a name. A run that passes is noted in docs/deep-runs.toml with its commit.\n\n"
         .to_owned();
-    for run in &RUNS {
+    for run in RUNS {
         text.push_str(&format!("  {:24} {}\n", run.name, run.about));
         if !run.takes.is_empty() {
             let default =
@@ -608,7 +608,7 @@ mod tests {
     #[test]
     fn help_names_every_run_and_what_it_takes() {
         let text = help();
-        for run in &RUNS {
+        for run in RUNS {
             assert!(text.contains(&format!("  {} ", run.name)), "{text}");
             assert_eq!(run.commands > 0, run.takes.contains(&"--commands"), "{}", run.name);
         }
