@@ -37,6 +37,7 @@ use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
 use sluice_control::process::{Process, ProcessClock};
 use sluice_evloop::Waker;
+use sluice_engine::Engine;
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::{Counts, CpuTimes, Facts, ProcessNumbers, SyncFacts};
 use sluice_numbers::progress::LongWork;
@@ -160,8 +161,8 @@ impl Host {
     }
 
     /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
-    pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, keyspace: &Keyspace) {
-        self.read_memory(keyspace);
+    pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, engine: &Engine) {
+        self.watch_peak(engine.keyspace(), engine.commands_executed());
         self.report_clock();
         self.work.input_peaks.enter_second(self.clock.recent().unix_s());
         self.shown.learn_loop(metrics, &self.work);

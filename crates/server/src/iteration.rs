@@ -488,7 +488,7 @@ impl Server {
         let wait_ms = self.engine.cron(&mut self.host);
         self.timing.plan_cron(wait_ms);
         if self.timing.sample_is_due() {
-            self.host.sample(&self.sockets.event_loop.metrics(), self.engine.keyspace());
+            self.host.sample(&self.sockets.event_loop.metrics(), &self.engine);
         }
         let clients = &self.sockets.clients;
         let sockets = MainSockets {

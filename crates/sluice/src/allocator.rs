@@ -208,7 +208,7 @@ fn report_memory(bytes: usize, align: usize) -> *mut u8 {
 /// nothing is freed. Only what is touched becomes memory.
 const REPORT_BYTES: usize = 4 << 30;
 
-/// The present numbers. Cost: some microseconds.
+/// The present numbers. Cost: some 400,000 instructions, since jemalloc goes through all its arenas.
 fn allocated() -> Allocated {
     let _ = epoch::advance();
     Allocated {
