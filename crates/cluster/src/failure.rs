@@ -19,7 +19,7 @@ pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     if !node.is_up() || silent <= m.settings.node_timeout_ms {
         return;
     }
-    m.table.node_mut(ix).health = NodeHealth::PFail;
+    m.table.set_health(ix, NodeHealth::PFail);
     m.statistics.pfails += 1;
     m.reconsider();
     if m.table.me().is_voter() {
@@ -115,7 +115,7 @@ fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
 /// FAIL from now on.
 pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
     let since = m.time.now;
-    m.table.node_mut(ix).health = NodeHealth::Fail { since, origin: FailOrigin::Declared };
+    m.table.set_health(ix, NodeHealth::Fail { since, origin: FailOrigin::Declared });
     m.statistics.fails += 1;
     m.reconsider();
     m.save();
@@ -162,7 +162,7 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         }
     };
     if ends {
-        m.table.node_mut(ix).health = NodeHealth::Up;
+        m.table.set_health(ix, NodeHealth::Up);
         m.reconsider();
         m.save();
     }

@@ -1,6 +1,6 @@
 //! Invariants of state, which tests and fuzzers check after each step (S-1 to S-12).
 use crate::machine::ClusterMachine;
-use crate::node::NodeRole;
+use crate::node::{ClusterNode, NodeHealth, NodeRole};
 use crate::slots::{HashSlot, SLOT_COUNT};
 
 /// Panics where an invariant does not hold.
@@ -42,6 +42,9 @@ fn slots(m: &ClusterMachine) {
 }
 
 fn roles(m: &ClusterMachine) {
+    let is_suspected = |node: &ClusterNode| node.health == NodeHealth::PFail;
+    let has_suspects = m.table.iter().any(|(_, node)| is_suspected(node));
+    assert_eq!(m.table.has_suspects(), has_suspects, "suspects are counted");
     for (ix, node) in m.table.iter() {
         for replica in &node.replicas {
             assert!(m.table.has(*replica), "S-3: a replica that is gone");

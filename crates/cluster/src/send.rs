@@ -191,22 +191,41 @@ fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx
     let is_told = |ix: NodeIx, node: &ClusterNode| {
         ix != me && Some(ix) != receiver && !node.is_handshake() && !node.is_without_address()
     };
-    draws.clear();
-    let eligible = m.table.iter().filter(|(ix, node)| {
-        is_told(*ix, node)
+    let is_eligible = |ix: NodeIx, node: &ClusterNode| {
+        is_told(ix, node)
             && node.health != NodeHealth::PFail
             && (node.place.link_out != LinkOut::None || node.slot_count > 0)
-    });
-    draws.extend(eligible.map(|(ix, _)| ix));
-    let count = wanted.min(draws.len());
-    for at in 0..count {
-        let other = at + m.rng.below((draws.len() - at) as u64) as usize;
-        draws.swap(at, other);
+    };
+    draws.clear();
+    // Nearly all nodes are eligible nearly always: positions are drawn, and what was drawn in vain, or twice,
+    // is drawn anew. Which nodes come is as by chance as from a list of all.
+    let positions = u64::from(m.table.positions());
+    for _ in 0..DRAWS_FOR_EACH * wanted {
+        if draws.len() == wanted {
+            break;
+        }
+        let drawn = m.table.at(m.rng.below(positions) as u32);
+        draws.extend(drawn.filter(|ix| is_eligible(*ix, m.table.node(*ix)) && !draws.contains(ix)));
     }
-    draws.truncate(count);
-    let suspects = m.table.iter().filter(|(ix, node)| is_told(*ix, node) && node.health == NodeHealth::PFail);
-    draws.extend(suspects.map(|(ix, _)| ix));
+    if draws.len() < wanted {
+        draws.clear();
+        draws.extend(m.table.iter().filter(|(ix, node)| is_eligible(*ix, node)).map(|(ix, _)| ix));
+        let count = wanted.min(draws.len());
+        for at in 0..count {
+            let other = at + m.rng.below((draws.len() - at) as u64) as usize;
+            draws.swap(at, other);
+        }
+        draws.truncate(count);
+    }
+    if m.table.has_suspects() {
+        let suspects =
+            m.table.iter().filter(|(ix, node)| is_told(*ix, node) && node.health == NodeHealth::PFail);
+        draws.extend(suspects.map(|(ix, _)| ix));
+    }
 }
+
+/// How often a position is drawn for each node that is wanted, until all are listed.
+const DRAWS_FOR_EACH: usize = 3;
 
 /// What gossip says of a node.
 fn entry<'a>(m: &ClusterMachine, node: &'a ClusterNode) -> GossipEntry<'a> {

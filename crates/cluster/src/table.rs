@@ -6,7 +6,7 @@
 //! positions, so that a machine is a function of its inputs.
 
 use crate::id::NodeId;
-use crate::node::{ClusterNode, Ms, NodeIx, NodeRole};
+use crate::node::{ClusterNode, Ms, NodeHealth, NodeIx, NodeRole};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ pub(crate) struct NodeTable {
     by_id: BTreeMap<NodeId, NodeIx>,
     me: NodeIx,
     owners: Vec<u32>,
+    /// How many nodes are suspected (PFAIL).
+    suspects: usize,
     /// Slots that their owner does not claim any more (E-12).
     unclaimed: SlotSet,
     /// Slots of mine that move away, and where to.
@@ -45,6 +47,7 @@ impl NodeTable {
             by_id,
             me: NodeIx(0),
             owners: vec![NOBODY; usize::from(SLOT_COUNT)],
+            suspects: 0,
             unclaimed: SlotSet::EMPTY,
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
@@ -123,6 +126,18 @@ impl NodeTable {
         ix
     }
 
+    /// What is held of a node's health.
+    pub(crate) fn set_health(&mut self, ix: NodeIx, health: NodeHealth) {
+        let before = std::mem::replace(&mut self.node_mut(ix).health, health);
+        self.suspects -= usize::from(before == NodeHealth::PFail);
+        self.suspects += usize::from(health == NodeHealth::PFail);
+    }
+
+    /// Whether any node is suspected. O(1).
+    pub(crate) fn has_suspects(&self) -> bool {
+        self.suspects > 0
+    }
+
     /// Gives a node its own id: the end of a handshake, or RESET HARD of this node.
     pub(crate) fn rename(&mut self, ix: NodeIx, id: NodeId) {
         let old = std::mem::replace(&mut self.node_mut(ix).id, id);
@@ -152,6 +167,7 @@ impl NodeTable {
             node.reports.retain(|report| report.by != ix);
         }
         self.by_id.remove(&self.node(ix).id.clone());
+        self.set_health(ix, NodeHealth::Up);
         self.nodes[ix.0 as usize] = None;
         self.free.push(ix.0);
         slots
