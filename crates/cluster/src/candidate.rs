@@ -21,7 +21,6 @@ use crate::output::ClusterOutput;
 use crate::roles;
 use crate::send;
 use crate::slots::SlotSet;
-use crate::voter;
 use crate::wire::{BusHeader, MessageType};
 
 /// The longest base delay of an election, ms.
@@ -372,7 +371,7 @@ fn take_over(m: &mut ClusterMachine, old: NodeIx) {
         m.table.unbind(slot);
         m.table.bind(slot, my_ix);
     }
-    voter::takes_seat(m);
+    epochs::takes_seat(m);
     // Who is unsure of itself comes here by an operator's hand alone (N-26).
     m.grow_sure();
     m.channels_gone(slots);

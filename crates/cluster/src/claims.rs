@@ -8,7 +8,6 @@ use crate::output::{ClusterOutput, LostSlots, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::send;
 use crate::slots::{HashSlot, SlotSet};
-use crate::voter;
 use sluice_base::mistake::{Mistake, is_made};
 
 /// The slots that a primary's header claims (step 10): nothing is done where they are as known.
@@ -237,7 +236,7 @@ fn finish_import(m: &mut ClusterMachine, slot: HashSlot) {
         m.table.bind(slot, my_ix);
         epochs::bump(m);
         if is_new_voter {
-            voter::takes_seat(m);
+            epochs::takes_seat(m);
         }
     }
     m.reconsider();

@@ -81,3 +81,10 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     let epoch = advance(m);
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
+
+/// This node has the place of another voter from now on. That one may have voted in any epoch up to this one,
+/// and a place votes once in an epoch: with two votes of one, two replicas could win an epoch (S-20).
+pub(crate) fn takes_seat(m: &mut ClusterMachine) {
+    m.epochs.last_vote = m.epochs.current;
+    m.save();
+}

@@ -15,8 +15,8 @@ macro_rules! ids {
             /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
             pub fn parse(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; ID_LEN] = bytes.try_into().ok()?;
-                // Without a branch for each byte, so that several are looked at by one instruction: a message of
-                // the bus has ten ids and more.
+                // Without a branch for each byte, so that one instruction looks at several: a message
+                // of the bus has ten ids and more.
                 let is_fit = |byte: &u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
                 id.iter().fold(true, |all, byte| all & is_fit(byte)).then_some(Self(id))
             }

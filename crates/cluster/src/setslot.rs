@@ -8,7 +8,6 @@ use crate::node::NodeIx;
 use crate::output::{ClusterAnswer, Synchronisation};
 use crate::roles::{self, OpenSlots};
 use crate::slots::{HashSlot, SlotSet};
-use crate::voter;
 
 /// Executes the command.
 ///
@@ -133,7 +132,7 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
     }
     if is_new_voter {
         epochs::leave_zero(m);
-        voter::takes_seat(m);
+        epochs::takes_seat(m);
     }
 }
 

@@ -83,13 +83,6 @@ fn may_vote(m: &ClusterMachine) -> bool {
         && m.rights.sureness == Sureness::Sure
 }
 
-/// This node has the place of another voter from now on. That one may have voted in any epoch up to this one,
-/// and a place votes once in an epoch: with two votes of one, two replicas could win an epoch (S-20).
-pub(crate) fn takes_seat(m: &mut ClusterMachine) {
-    m.epochs.last_vote = m.epochs.current;
-    m.save();
-}
-
 /// A voter has told its epoch: one more that knows of elections which this node may have voted in (N-27).
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
     let (id, is_voter) = (m.table.node(sender).id, m.table.node(sender).is_voter());
