@@ -150,9 +150,17 @@ struct Sockets {
     requests: Requests,
     /// Clients that the phase `write` is to send to, if they have output.
     ready: Vec<SessionKey>,
+    /// Bytes that this phase has handed to the kernel.
+    sent_bytes: usize,
+    /// That was all it may, and some of `ready` have had no turn.
+    keeps_back: bool,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
+
+/// Bytes that the phase `write` hands to the kernel, and one client's output more: about a millisecond of
+/// copying. Who has not had its turn then has it in the next iteration, which others' requests are part of.
+const SENT_BYTES_MAX: usize = 4 << 20;
 
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
@@ -179,6 +187,8 @@ impl Server {
             laddr: "".into(),
             requests: Requests::new(),
             ready: Vec::new(),
+            sent_bytes: 0,
+            keeps_back: false,
             to_close: Vec::new(),
         };
         let mut server = Server {
@@ -243,6 +253,7 @@ impl Server {
         // What the engine asked for after the phase `act` does not wait for an event.
         let more_to_do = self.engine.has_actions()
             || self.engine.has_ready()
+            || self.sockets.keeps_back
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending()
@@ -731,11 +742,20 @@ impl Server {
         // have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
+        let kept_back = ready.len();
         self.engine.take_ready(&mut ready);
-        for key in ready.drain(..) {
-            self.send_output(key);
+        (self.sockets.sent_bytes, self.sockets.keeps_back) = (0, false);
+        // Clients that were kept back come last: a short reply does not wait for the long ones of others.
+        for at in (kept_back..ready.len()).chain(0..kept_back) {
+            if self.sockets.sent_bytes < SENT_BYTES_MAX {
+                self.send_output(ready[at]);
+            } else {
+                self.sockets.keeps_back = true;
+                self.sockets.ready.push(ready[at]);
+            }
         }
-        // What was put there meanwhile is for the next iteration.
+        // What was put there meanwhile, and what is kept back, is for the next iteration.
+        ready.clear();
         ready.append(&mut self.sockets.ready);
         self.sockets.ready = ready;
     }

@@ -121,6 +121,7 @@ impl Server {
             connection.close_when_sent();
         }
         self.host.work.writes += 1;
+        self.sockets.sent_bytes += outbox.len();
         let sent = connection::send(self, &mut connection, outbox);
         let in_flight = connection.output.is_sending();
         self.put(connection);

@@ -324,20 +324,23 @@ fn a_start_that_cannot_be_a_node_says_why() {
     let folder = dir.join("");
     let text = refused(&["--port", "60000", "--dir", &folder]);
     assert!(text.contains("port number too high."), "{text}");
-    let text = refused(&["--port", &free_port().to_string(), "--dir", &folder, "--replicaof", "h 1"]);
+    // Ports of others' outgoing connections begin where some default ports of the bus lie.
+    let (port, bus) = (free_port().to_string(), free_port().to_string());
+    let ports = ["--port", &port, "--cluster-port", &bus, "--dir", &folder];
+    let text = refused(&[&ports[..], &["--replicaof", "h 1"]].concat());
     assert!(text.contains("replicaof directive not allowed in cluster mode"), "{text}");
-    let text = refused(&["--port", &free_port().to_string(), "--dir", &folder, "--bind", ""]);
+    let text = refused(&[&ports[..], &["--bind", ""]].concat());
     assert!(
         text.contains("No bind address is configured, but it is required for the Cluster bus."),
         "{text}"
     );
     let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let bus = taken.local_addr().unwrap().port().to_string();
-    let text = refused(&["--port", &free_port().to_string(), "--dir", &folder, "--cluster-port", &bus]);
-    assert!(text.contains(&format!("Failed listening on port {bus} (cluster), aborting.")), "{text}");
+    let held = taken.local_addr().unwrap().port().to_string();
+    let text = refused(&["--port", &port, "--dir", &folder, "--cluster-port", &held]);
+    assert!(text.contains(&format!("Failed listening on port {held} (cluster), aborting.")), "{text}");
     let damaged = "no line of a node\nvars currentEpoch 1 lastVoteEpoch 0\n";
     dir.file("nodes.conf", damaged);
-    let text = refused(&["--port", &free_port().to_string(), "--dir", &folder]);
+    let text = refused(&ports);
     assert!(text.contains("line 1"), "{text}");
     // The operator who mends the file finds the file unchanged.
     assert_eq!(std::fs::read_to_string(dir.join("nodes.conf")).unwrap(), damaged);

@@ -1,6 +1,6 @@
 //! Operation, end to end: the log, the process and its end, good or bad.
 
-use crate::common::{self, BINARY, Dir, Server, free_port, until};
+use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -399,4 +399,31 @@ fn only_a_build_for_tests_has_their_switches() {
     let binary = std::fs::read(BINARY).unwrap();
     let found = binary.windows(12).any(|bytes| bytes == b"SLUICE_TEST_");
     assert_eq!(found, cfg!(debug_assertions));
+}
+
+#[test]
+fn replies_beyond_one_turn_of_sending_come_whole_and_the_end_waits_for_them() {
+    let server = Server::start(&["--save", ""]);
+    let value = vec![b'v'; 1 << 20];
+    let mut first = server.client();
+    first.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len())).send(&value).send("\r\n");
+    first.expect("+OK\r\n");
+    // Three times what one turn takes; then as much beside the end of the server.
+    for ends in [false, true] {
+        let mut readers: Vec<Client> = (0..12).map(|_| server.client()).collect();
+        readers.iter_mut().for_each(|reader| drop(reader.send("GET k\r\n")));
+        if ends {
+            until("all to be executed", || {
+                let text = String::from_utf8(first.bulk("INFO commandstats")).unwrap();
+                text.contains("cmdstat_get:calls=24,").then_some(())
+            });
+            first.send("SHUTDOWN NOSAVE\r\n");
+        }
+        let reply = [format!("${}\r\n", value.len()).as_bytes(), &value, b"\r\n"].concat();
+        std::thread::scope(|scope| {
+            for reader in &mut readers {
+                scope.spawn(|| reader.expect(&reply));
+            }
+        });
+    }
 }
