@@ -14,7 +14,13 @@ pub fn crc16(bytes: &[u8]) -> u16 {
         let at = |zeros: usize, byte: u8| TABLES[zeros][usize::from(byte)];
         at(3, high ^ a) ^ at(2, low ^ b) ^ at(1, c) ^ at(0, d)
     });
-    tail.iter().fold(crc, |crc, &byte| crc << 8 ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)])
+    tail.iter().fold(crc, |crc, &byte| step(crc, byte))
+}
+
+/// The checksum with one more byte.
+#[inline]
+fn step(crc: u16, byte: u8) -> u16 {
+    crc << 8 ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)]
 }
 
 /// The slot of `key`, below [`SLOT_COUNT`]: of the bytes between its first `{` and the next `}` when there
@@ -42,9 +48,10 @@ pub fn slot_tag(slot: u16) -> Vec<u8> {
     let [_, low] = slot.to_be_bytes();
     let last = (0..=u8::MAX).find(|byte| TABLES[0][usize::from(*byte)] as u8 == low);
     let whole = |head: &[u8]| {
-        let [high, _] = crc16(head).to_be_bytes();
-        let name = [head, &[last? ^ high]].concat();
-        (name.last()?.is_ascii_alphanumeric() && key_slot(&name) == slot).then_some(name)
+        let crc = crc16(head);
+        let last = last? ^ (crc >> 8) as u8;
+        let is_it = last.is_ascii_alphanumeric() && step(crc, last) & (SLOT_COUNT - 1) == slot;
+        is_it.then(|| [head, &[last]].concat())
     };
     let pairs = || ALPHABET.iter().flat_map(|a| ALPHABET.iter().map(|b| [*a, *b]));
     let short = whole(&[]).or_else(|| ALPHABET.iter().find_map(|a| whole(&[*a])));

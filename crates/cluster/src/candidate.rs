@@ -60,6 +60,15 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     if kind == FailoverKind::Agreed && (m.table.node(primary).is_failed() || link.is_none()) {
         return Err("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE".to_owned());
     }
+    if kind != FailoverKind::Takeover && is_under_way(m) {
+        // A second controller would delay the first one, and the first one it (M-5).
+        log!(
+            m,
+            Notice,
+            "The election of a manual failover is under way already (user request from '{client}')."
+        );
+        return Ok(());
+    }
     let end = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms);
     match kind {
         FailoverKind::Takeover => {
@@ -69,15 +78,6 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
             return Ok(());
         }
         FailoverKind::Forced => {
-            let candidacy = &m.failover.candidacy;
-            let is_in_time = candidacy.wanted.may_start() && candidacy.wanted.end() >= Some(m.time.now);
-            let asks_voters =
-                candidacy.open_election(m.epochs.current).is_some_and(|election| election.forces);
-            if is_in_time && asks_voters {
-                // A second controller would delay the first one, and the first one it (M-5).
-                log!(m, Notice, "A forced failover is under way already (user request from '{client}').");
-                return Ok(());
-            }
             log!(m, Notice, "Forced failover user request accepted (user request from '{client}').");
             m.failover.candidacy.wanted = WantedFailover::MayStart { end };
             restart(m);
@@ -90,6 +90,13 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     }
     advance(m);
     Ok(())
+}
+
+/// Whether voters have been asked for a failover by hand whose time is not over.
+fn is_under_way(m: &ClusterMachine) -> bool {
+    let candidacy = &m.failover.candidacy;
+    let is_in_time = candidacy.wanted.may_start() && candidacy.wanted.end() >= Some(m.time.now);
+    is_in_time && candidacy.open_election(m.epochs.current).is_some_and(|election| election.forces)
 }
 
 /// An election under way gives way to the one that was asked for by hand (M5).

@@ -222,6 +222,10 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
 
 /// The source of an import has let go of the slot: it is mine (E-13).
 fn finish_import(m: &mut ClusterMachine, slot: HashSlot) {
+    // Who is unsure of itself gets no slot by what others say (N-26).
+    if m.rights.sureness != Sureness::Sure {
+        return;
+    }
     let my_ix = m.table.my_ix();
     m.table.importing.remove(&slot);
     log!(
@@ -344,6 +348,7 @@ pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
         return;
     }
     let my_ix = m.table.my_ix();
+    let is_new_voter = !m.table.me().is_voter();
     let mut changed = false;
     for slot in keys.iter() {
         match m.table.owner(slot) {
@@ -365,6 +370,9 @@ pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
         }
     }
     if changed {
+        if is_new_voter {
+            epochs::takes_seat(m);
+        }
         m.reconsider();
         m.save();
     }

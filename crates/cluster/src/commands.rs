@@ -245,6 +245,9 @@ fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
     let slots = slots_to_add(m, slots)?;
     m.grow_sure();
     epochs::leave_zero(m);
+    if !m.table.me().is_voter() {
+        epochs::takes_seat(m);
+    }
     let my_ix = m.table.my_ix();
     for slot in slots.iter() {
         m.table.importing.remove(&slot);

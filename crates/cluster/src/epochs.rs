@@ -49,7 +49,7 @@ pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     }
 }
 
-/// A new epoch without asking anybody, unless mine is the highest: a takeover by force (E-4).
+/// A new epoch without asking anybody, whatever mine is: a takeover by force.
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
     // A replica's own epoch says nothing: its shard's is the primary's.
     advance(m);

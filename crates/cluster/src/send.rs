@@ -184,7 +184,7 @@ pub(crate) fn gossip(m: &mut ClusterMachine, key: LinkKey, kind: MessageType) {
 }
 
 /// Nodes that a message tells about (W-6): some drawn among those that may be of interest, and all suspects.
-fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx>) {
+pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx>) {
     let known = m.table.len();
     let wanted = (known * usize::from(m.settings.gossip_percent) / 100).max(3).min(known.saturating_sub(2));
     let me = m.table.my_ix();
@@ -200,7 +200,8 @@ fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx
     // Nearly all nodes are eligible nearly always: positions are drawn, and what was drawn in vain, or twice,
     // is drawn anew. Which nodes come is as by chance as from a list of all.
     let positions = u64::from(m.table.positions());
-    for _ in 0..DRAWS_FOR_EACH * wanted {
+    let is_few = 2 * wanted as u64 <= positions;
+    for _ in 0..if is_few { DRAWS_FOR_EACH * wanted } else { 0 } {
         if draws.len() == wanted {
             break;
         }
@@ -217,7 +218,7 @@ fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx
         }
         draws.truncate(count);
     }
-    if m.table.has_suspects() {
+    if m.table.suspects() > 0 {
         let suspects =
             m.table.iter().filter(|(ix, node)| is_told(*ix, node) && node.health == NodeHealth::PFail);
         draws.extend(suspects.map(|(ix, _)| ix));

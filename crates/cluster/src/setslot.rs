@@ -130,8 +130,10 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
         }
         m.announce();
     }
-    if is_new_voter {
+    if ix == my_ix {
         epochs::leave_zero(m);
+    }
+    if is_new_voter {
         epochs::takes_seat(m);
     }
 }

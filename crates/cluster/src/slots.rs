@@ -31,6 +31,12 @@ pub struct SlotSet {
     len: u16,
 }
 
+impl Default for SlotSet {
+    fn default() -> SlotSet {
+        SlotSet::EMPTY
+    }
+}
+
 impl SlotSet {
     /// A set without slots.
     pub const EMPTY: SlotSet = SlotSet { bits: [0; BITMAP_LEN], len: 0 };

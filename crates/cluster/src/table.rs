@@ -133,9 +133,9 @@ impl NodeTable {
         self.suspects += usize::from(health == NodeHealth::PFail);
     }
 
-    /// Whether any node is suspected. O(1).
-    pub(crate) fn has_suspects(&self) -> bool {
-        self.suspects > 0
+    /// How many nodes are suspected. O(1).
+    pub(crate) fn suspects(&self) -> usize {
+        self.suspects
     }
 
     /// Gives a node its own id: the end of a handshake, or RESET HARD of this node.

@@ -152,7 +152,7 @@ struct Sockets {
     ready: Vec<SessionKey>,
     /// Bytes that this phase has handed to the kernel.
     sent_bytes: usize,
-    /// That was all it may, and some of `ready` have had no turn.
+    /// The phase has sent as much as it may, and some of `ready` have had no turn.
     keeps_back: bool,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,

@@ -71,7 +71,7 @@ struct ManyNodes {
     dead: Option<NodeId>,
 }
 
-/// Lets `count` nodes form a cluster, at least 4 and at most 60,000, and measures it.
+/// Lets `count` nodes form a cluster, at least 4 and at most 1,999, as a node knows 2,000, and measures it.
 ///
 /// # Errors
 /// News that some node did not hear.

@@ -229,8 +229,12 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(network.command(4, force.clone()), ClusterAnswer::Ok);
     network.run(200);
     assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "one election");
-    assert!(network.has_logged(4, "A forced failover is under way already"));
+    assert!(network.has_logged(4, "The election of a manual failover is under way already"));
     assert!(!network.has_logged(4, "Resetting the election"));
+    let agreed = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, agreed), ClusterAnswer::Ok);
+    network.run(200);
+    assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "nor by a wish of the other kind");
     // An election that has ended, or was never sent, gives way to a new wish.
     network.run(6_000);
     network.heal();

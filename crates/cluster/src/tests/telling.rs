@@ -79,6 +79,39 @@ fn cl_p1_p2_p3_published_messages_go_to_all_or_to_the_shard() {
 }
 
 #[test]
+fn cl_w6_nodes_are_drawn_alike_and_each_once() {
+    let mut network = Network::cluster(40, 3);
+    // Positions that nobody stands at any more.
+    for gone in [5, 11, 17] {
+        network.kill(gone);
+        let id = network.id(gone);
+        let forget = ClusterCommand::Forget { node: id.as_bytes() };
+        assert_eq!(network.command(0, forget), ClusterAnswer::Ok);
+    }
+    let m = &mut network.peers[0].cluster.machine;
+    let receiver = m.table.iter().map(|(ix, _)| ix).find(|ix| *ix != m.table.my_ix());
+    let (rounds, mut draws) = (8_000, Vec::new());
+    let mut times = vec![0_u32; m.table.positions() as usize];
+    for _ in 0..rounds {
+        crate::send::draw(m, receiver, &mut draws);
+        let mut once = draws.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!((once.len(), draws.len()), (3, 3), "a tenth of 37");
+        draws.iter().for_each(|ix| times[ix.0 as usize] += 1);
+    }
+    let eligible: Vec<u32> = m
+        .table
+        .iter()
+        .filter(|(ix, _)| *ix != m.table.my_ix() && Some(*ix) != receiver)
+        .map(|(ix, _)| times[ix.0 as usize])
+        .collect();
+    assert_eq!(eligible.iter().sum::<u32>(), 3 * rounds, "nobody else");
+    // 24,000 draws of 35: 686 each, with a deviation of 26.
+    assert!(eligible.iter().all(|times| (540..=830).contains(times)), "{eligible:?}");
+}
+
+#[test]
 fn cl_w6_a_ping_tells_of_a_tenth_and_of_three_at_least() {
     let network = Network::cluster(8, 3);
     let m = &network.peers[0].cluster.machine;

@@ -63,13 +63,26 @@ pub struct ClusterMode {
 }
 
 /// Slots of other nodes whose keys are being deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emptying {
     /// None of them is a slot that this node owns or gets, and none is on a replica, whose keys are its
     /// primary's affair.
     pub slots: SlotSet,
-    /// The slot of which keys were deleted last: of no other one any key is gone.
+    /// The slot among them of which some keys are gone; of no other one any key is.
     pub begun: Option<HashSlot>,
+}
+
+impl Emptying {
+    /// The slot whose keys are to be deleted next: the one that was begun comes first.
+    pub fn next(&self) -> Option<HashSlot> {
+        self.begun.or_else(|| self.slots.iter().next())
+    }
+
+    /// A slot is empty, or keeps its keys.
+    pub fn remove(&mut self, slot: HashSlot) {
+        self.slots.remove(slot);
+        self.begun.take_if(|begun| *begun == slot);
+    }
 }
 
 /// A reply that is made of the map.
@@ -167,7 +180,7 @@ impl ClusterMode {
             last_ticket: 0,
             orders: VecDeque::new(),
             has_kept_files: false,
-            emptying: Emptying { slots: SlotSet::EMPTY, begun: None },
+            emptying: Emptying::default(),
             paused_until_ms: None,
             drops_data: false,
             waiting_message_bytes: 0,

@@ -42,6 +42,8 @@ pub struct ReplicaRole {
     /// When the primary was heard last while the link was up, seconds since the epoch, as a node of a cluster
     /// notes it; 0: never.
     pub heard_s: i64,
+    /// When the link was seen up last, likewise.
+    pub seen_up_s: i64,
     /// What the primary has sent of a transaction that has not ended.
     pub uncounted: Vec<u8>,
     /// The primary asks how far the data are.
@@ -108,6 +110,7 @@ impl ReplicaRole {
             db: 0,
             down_since_s: 0,
             heard_s: 0,
+            seen_up_s: 0,
             uncounted: Vec::new(),
             asks_ack: false,
             is_cut: false,

@@ -89,6 +89,7 @@ impl Engine {
         }
         mode.machine.step(now, input);
         self.take_cluster_outputs(process);
+        self.serve_waiting(process);
     }
 
     /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that
@@ -137,9 +138,10 @@ impl Engine {
             && let Some(mode) = &mut self.control.cluster
             && std::mem::take(&mut mode.keys_to_check)
         {
-            self.tell_slots_with_keys(process);
+            self.tell_slots_with_keys(now);
         }
         self.take_cluster_outputs(process);
+        self.serve_waiting(process);
         if self.control.between_units(BetweenUnits::Cluster) {
             self.drop_unwanted_data(process);
         }
@@ -147,7 +149,8 @@ impl Engine {
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
-    /// as no unit stands open.
+    /// as no unit stands open. Clients whose wait ends with that are the caller's to serve: the caller may be
+    /// at that already.
     pub(crate) fn take_cluster_outputs(&mut self, process: &mut dyn Process) {
         loop {
             let Some(mode) = &mut self.control.cluster else { return };
@@ -194,19 +197,17 @@ impl Engine {
                     self.answer_lost_waits(process);
                     if had_postponed {
                         self.control.clients.blocking.release_postponed();
-                        self.serve_waiting(process);
                     }
                 }
             }
             ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
-            ClusterOutput::AskKeys => self.tell_slots_with_keys(process),
+            ClusterOutput::AskKeys => self.tell_slots_with_keys(process.recent()),
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process),
             ClusterOutput::Unpause => {
                 self.set_cluster_pause(None);
                 self.end_paused_migrations(process);
                 self.control.clients.blocking.release_postponed();
-                self.serve_waiting(process);
             }
             ClusterOutput::Deliver { channel, message, scope } => {
                 self.deliver_from_bus(&channel, &message, scope, process);
@@ -283,8 +284,8 @@ impl Engine {
         }
     }
 
-    /// Tells the machine which slots have keys. Cost: O(slots and databases).
-    fn tell_slots_with_keys(&mut self, process: &mut dyn Process) {
+    /// Tells the machine which slots have keys; the caller takes its outputs. Cost: O(slots and databases).
+    fn tell_slots_with_keys(&mut self, now: Now) {
         let mut slots = SlotSet::EMPTY;
         for number in 0..self.keyspace.databases() {
             let db = self.keyspace.db(number);
@@ -293,7 +294,9 @@ impl Engine {
                 slots.insert(slot);
             });
         }
-        self.step_cluster(&ClusterInput::KeysIn(&slots), process);
+        if let Some(mode) = &mut self.control.cluster {
+            mode.machine.step(now, &ClusterInput::KeysIn(&slots));
+        }
     }
 
     /// Holds writes back for a manual failover (M-3), until `until_ms` of the monotonic clock, and says where
@@ -315,20 +318,28 @@ impl Engine {
 }
 
 /// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds
-/// are counted, as the reference counts them. The end of a link counts for nothing: a server that stood still
-/// learns of the end when it goes on, and its data are older.
+/// are counted, as the reference counts them. A link that has ended counts from its end. A server that stood
+/// still learns of the end when it goes on: its data are older, and the primary's last word counts.
 fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
     let role = role?;
     if let Some(session) = role.session.filter(|_| role.is_up()) {
         role.heard_s = sessions.get(session)?.caller.traffic.last_s;
+        role.seen_up_s = now.unix_s();
     }
-    let heard_s = if role.heard_s > 0 { role.heard_s } else { role.down_since_s };
+    let stood_still = role.down_since_s - role.seen_up_s > STOOD_STILL_S;
+    let heard_s = match role.heard_s > 0 && (role.down_since_s == 0 || stood_still) {
+        true => role.heard_s,
+        false => role.down_since_s.max(role.heard_s),
+    };
     if heard_s == 0 {
         return None;
     }
     let age_s = u64::try_from(now.unix_s().saturating_sub(heard_s)).unwrap_or(0);
     Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
 }
+
+/// Seconds without a look at a link that was up until its end, from which on this server has stood still.
+const STOOD_STILL_S: i64 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -348,7 +359,11 @@ mod tests {
         assert_eq!(contact(&mut role), None, "never");
         role.down_since_s = 9_990;
         assert_eq!(contact(&mut role), Some(490_000));
+        // The link was seen a second before it ended.
+        (role.heard_s, role.seen_up_s) = (9_985, 9_989);
+        assert_eq!(contact(&mut role), Some(490_000), "a primary that had nothing to say");
+        role.seen_up_s = 9_972;
         role.heard_s = 9_970;
-        assert_eq!(contact(&mut role), Some(470_000));
+        assert_eq!(contact(&mut role), Some(470_000), "this server stood still for 18 s");
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use sluice_base::LogLevel;
 use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
+use sluice_control::cluster::mode::Emptying;
 use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 
@@ -47,7 +48,7 @@ impl Engine {
             return;
         }
         if map.my_primary.is_some() {
-            mode.emptying.slots = SlotSet::EMPTY;
+            mode.emptying = Emptying::default();
             return;
         }
         let begun = mode.emptying.begun;
@@ -56,7 +57,7 @@ impl Engine {
         for slot in mode.emptying.slots.clone().iter() {
             let is_back = map.owner(slot).is_none_or(|owner| owner.is_myself);
             if is_back || comes(&slot) {
-                mode.emptying.slots.remove(slot);
+                mode.emptying.remove(slot);
             }
             if comes(&slot) || is_back && begun == Some(slot) {
                 old.push(slot);
@@ -105,8 +106,8 @@ impl Engine {
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         loop {
-            let first = self.control.cluster.as_ref().and_then(|mode| mode.emptying.slots.iter().next());
-            let Some(slot) = first else { return };
+            let next = self.control.cluster.as_ref().and_then(|mode| mode.emptying.next());
+            let Some(slot) = next else { return };
             if !self.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
@@ -114,7 +115,7 @@ impl Engine {
             let Some(mode) = &mut self.control.cluster else { return };
             mode.emptying.begun = Some(slot);
             if is_done {
-                mode.emptying.slots.remove(slot);
+                mode.emptying.remove(slot);
             }
             if process.now().mono_ns.saturating_sub(began_ns) > SLICE_NS {
                 return;

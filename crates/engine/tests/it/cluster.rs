@@ -538,6 +538,24 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
 }
 
 #[test]
+fn cb_g22_the_slot_that_was_begun_is_emptied_first_and_known_no_longer() {
+    let slot = |number: u16| HashSlot::new(number).unwrap();
+    let mut emptying = sluice_control::cluster::mode::Emptying::default();
+    emptying.slots.insert(slot(5));
+    assert_eq!(emptying.next(), Some(slot(5)));
+    emptying.begun = Some(slot(5));
+    // One that is lost later does not come in between, or two would be half empty.
+    emptying.slots.insert(slot(3));
+    assert_eq!(emptying.next(), Some(slot(5)));
+    emptying.remove(slot(3));
+    assert_eq!(emptying.begun, Some(slot(5)));
+    emptying.remove(slot(5));
+    // Lost again, with other keys: none of these is gone.
+    emptying.slots.insert(slot(5));
+    assert_eq!((emptying.begun, emptying.next()), (None, Some(slot(5))));
+}
+
+#[test]
 fn cb_g22_keys_of_a_slot_that_is_imported_are_new_ones() {
     let mut buses = joined();
     let (keys, slot) = keys_of_a_slot(500);
@@ -698,6 +716,13 @@ fn cb_k34_what_config_set_changes_is_shown_in_the_same_transaction() {
     let replies = rig.run("EXEC");
     assert_eq!(replies.matches("me.com").count(), 3, "{replies}");
     assert!(rig.run("CLUSTER SLOTS").contains("me.com"));
+}
+
+#[test]
+fn cl_g33_info_counts_two_connections_for_each_other_node() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    assert!(rig.run("INFO clients").contains("cluster_connections:4\\r"));
+    assert!(Rig::new().run("INFO clients").contains("cluster_connections:0\\r"));
 }
 
 #[test]

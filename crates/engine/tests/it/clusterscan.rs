@@ -203,7 +203,7 @@ fn cb_g20_flushslot_deletes_the_keys_of_a_slot_in_all_databases() {
 }
 
 #[test]
-fn cb_g20_flushslot_is_executed_from_the_stream_of_a_primary_and_refused_to_clients_of_a_replica() {
+fn cb_g20_flushslot_is_refused_to_clients_of_a_replica() {
     let mut saved = two_shards();
     saved.me = node(crate::cluster::ME, 7000, SavedRole::Replica(Some(saved.others[0].id)), slots(&[]));
     let mut rig = up(&saved, &[]);

@@ -337,7 +337,6 @@ fn cb_s17_s60_a_slot_that_comes_here() {
     assert_eq!(render(&rig.argv(rig.client, &[b"RESTORE", b"{foo}4", b"0", body])), MOVED_FOO);
 }
 
-/// A request that a pause holds back still has ASKING when it goes on (S-63).
 /// Scripts ask with the flags of their client (T-10), which they do not change.
 #[test]
 fn cb_t10_a_script_changes_no_flag_of_its_client() {
@@ -357,6 +356,7 @@ fn cb_t10_a_script_changes_no_flag_of_its_client() {
     assert_eq!(flags(&mut rig), "flags=r");
 }
 
+/// A request that a pause holds back still has ASKING when it goes on (S-63).
 #[test]
 fn cb_s63_asking_lasts_until_its_command_has_run() {
     let mut rig = served();

@@ -411,7 +411,9 @@ fn replies_beyond_one_turn_of_sending_come_whole_and_the_end_waits_for_them() {
     // Three times what one turn takes; then as much beside the end of the server.
     for ends in [false, true] {
         let mut readers: Vec<Client> = (0..12).map(|_| server.client()).collect();
-        readers.iter_mut().for_each(|reader| drop(reader.send("GET k\r\n")));
+        for reader in &mut readers {
+            reader.send("GET k\r\n");
+        }
         if ends {
             until("all to be executed", || {
                 let text = String::from_utf8(first.bulk("INFO commandstats")).unwrap();

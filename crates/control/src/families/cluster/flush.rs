@@ -4,7 +4,10 @@ use super::change::slot;
 use super::forms::unknown_form;
 use crate::ctx::DatasetCtx;
 use sluice_commands::{Args, CmdError, Outcome, Run};
-use sluice_keyspace::Event;
+use sluice_keyspace::{Event, Key};
+
+/// Names that are held beside the keys that they are taken from.
+const KEYS_AT_ONCE: usize = 64;
 
 /// CLUSTER FLUSHSLOT (G-20): of whomever the slot is. Large values are freed on another thread, whatever
 /// `SYNC` says: their number is that of the keys, which are removed here one by one in any case.
@@ -20,12 +23,18 @@ pub(super) fn flushslot(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::Syntax);
     }
     for number in 0..ctx.data.databases() {
-        let db = ctx.data.keyspace().db(number);
-        let names: Vec<Vec<u8>> = db.slot_iter(slot).map(|handle| db.entry(handle).key().to_vec()).collect();
         let hasher = ctx.data.keyspace().hasher();
-        let mut db = ctx.data.db(number);
-        for name in names {
-            db.remove(sluice_keyspace::Key::hashed(&name, hasher), Event::Del);
+        loop {
+            let db = ctx.data.keyspace().db(number);
+            let some = db.slot_iter(slot).take(KEYS_AT_ONCE);
+            let names: Vec<Vec<u8>> = some.map(|handle| db.entry(handle).key().to_vec()).collect();
+            if names.is_empty() {
+                break;
+            }
+            let mut db = ctx.data.db(number);
+            for name in names {
+                db.remove(Key::hashed(&name, hasher), Event::Del);
+            }
         }
     }
     ctx.reply.ok();

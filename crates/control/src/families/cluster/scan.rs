@@ -29,7 +29,9 @@ impl<'a> ScanCursor<'a> {
         let (braced, number) = split(rest, b'-')?;
         let tag = braced.strip_prefix(b"{")?.strip_suffix(b"}")?;
         let is_tag = (1..=3).contains(&tag.len()) && tag.iter().all(u8::is_ascii_alphanumeric);
-        let is_table = table == NO_TABLE || table.len() == MARK_BYTES;
+        // Without a brace, or the cursor would be found by another tag than its own.
+        let is_mark = table.len() == MARK_BYTES && table.iter().all(|byte| MARK_FROM_TO.contains(byte));
+        let is_table = table == NO_TABLE || is_mark;
         if !is_tag || !is_table || number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
             return None;
         }
@@ -53,6 +55,8 @@ fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 
 /// Bytes of a node's mark.
 const MARK_BYTES: usize = 6;
+/// The bytes of a mark.
+const MARK_FROM_TO: std::ops::RangeInclusive<u8> = b'0'..=b'0' + 63;
 
 /// The mark of a node in its cursors: 32 bits of what its seed makes of a constant, six at a time. The
 /// reference makes its own of the seed alone, so that nodes of both kinds with the same `hash-seed` do not
@@ -156,6 +160,7 @@ mod tests {
             "0-{0}-18446744073709551616",
             "-{0}-0",
             "0-{0-0",
+            "ab{cd}-{0}-0",
         ] {
             assert_eq!(ScanCursor::parse(text.as_bytes()), None, "{text}");
         }
