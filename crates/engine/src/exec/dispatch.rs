@@ -7,6 +7,7 @@ use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::persistence::loading::aof::replay::replay;
 use sluice_base::Now;
+use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
@@ -41,7 +42,7 @@ impl Engine {
         let Permit { .. } = permit;
         let handler = self.preparing.handlers[spec.id.0 as usize];
         let access = self.access(session, spec, unit.now);
-        let Engine { keyspace, effects, control, rng, .. } = self;
+        let Engine { keyspace, effects, control, .. } = self;
         let proto = session.caller.proto;
         let limits: &Limits = &control.limits;
         match handler {
@@ -69,21 +70,7 @@ impl Engine {
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
-            Handler::ReadByMap(run) => {
-                let map =
-                    control.cluster.as_ref().map(|mode| mode.map.clone()).ok_or(CmdError::NO_CLUSTER)?;
-                let may_wait = unit.standing.row().may_wait;
-                let slow = SlowReadAsk {
-                    reads: &mut control.clients.slow_reads,
-                    elements_max: limits.slow_read_elements,
-                    mode: session.caller.reply,
-                    may_wait,
-                };
-                let db = keyspace.read(session.caller.db, access, effects);
-                let reply = Reply::new(&mut session.outbox, proto);
-                let mut ctx = ReadCtx { db, limits, rng, slow, reply, may_wait, reads_any_key: false };
-                run(&mut ctx, &map, args)
-            }
+            Handler::ReadByMap(run) => read_by_map(self, run, access, unit, session, args),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
             Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
@@ -468,4 +455,32 @@ impl Engine {
 
 fn lru_clock(now: Now) -> u32 {
     now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK
+}
+
+/// Runs a command that reads data by the map of slots. Apart: what it needs would stand in the frame of every
+/// command.
+#[cold]
+#[inline(never)]
+fn read_by_map(
+    engine: &mut Engine,
+    run: fn(&mut ReadCtx<'_>, &SlotMap, Args<'_>) -> Run,
+    access: Access,
+    unit: &Unit,
+    session: &mut Session,
+    args: Args<'_>,
+) -> Run {
+    let Engine { keyspace, effects, control, rng, .. } = engine;
+    let map = control.cluster.as_ref().map(|mode| mode.map.clone()).ok_or(CmdError::NO_CLUSTER)?;
+    let limits: &Limits = &control.limits;
+    let may_wait = unit.standing.row().may_wait;
+    let slow = SlowReadAsk {
+        reads: &mut control.clients.slow_reads,
+        elements_max: limits.slow_read_elements,
+        mode: session.caller.reply,
+        may_wait,
+    };
+    let db = keyspace.read(session.caller.db, access, effects);
+    let reply = Reply::new(&mut session.outbox, session.caller.proto);
+    let mut ctx = ReadCtx { db, limits, rng, slow, reply, may_wait, reads_any_key: false };
+    run(&mut ctx, &map, args)
 }
