@@ -239,9 +239,8 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
             let of = if generator.chance(OWN_CHANCE) { node } else { generator.below(NODES) };
             tag = TAGS[of][generator.below(3)];
         }
-        // What CLUSTER changes in MULTI holds from the next iteration on, which a batch may not have reached.
         // What publishes keeps the reference from looking for the keys of an EXEC (docs/compat.md).
-        if is_queueing && (name == "cluster|setslot" || name.starts_with("pub")) {
+        if is_queueing && name.starts_with("pub") {
             continue;
         }
         match name.as_str() {
