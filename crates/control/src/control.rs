@@ -11,13 +11,14 @@ use crate::persistence::rewriting::Rewriting;
 use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
 use crate::users::UsersState;
+use crate::users::refusals::entries_max;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_base::{Epoch, Watched};
 use sluice_commands::{CommandEntries, Limits, SlowReads};
 use sluice_config::choice::AclPubsubDefault;
 use sluice_config::{Config, param};
-use sluice_numbers::commandlog::CommandLog;
+use sluice_numbers::commandlog::{CommandLog, LogKind};
 use sluice_numbers::hot_keys::HotKeyCounts;
 use sluice_numbers::latency::LatencyMonitor;
 use sluice_replication::FullSyncs;
@@ -364,10 +365,24 @@ impl Control {
         limits.hash.seed = self.limits.hash.seed;
         limits.set.seed = self.limits.set.seed;
         self.clients.hot_keys.command.configure(limits.hot_keys);
+        for kind in LogKind::ALL {
+            self.commandlog.keep_newest(kind, self.log_entries_max(kind));
+        }
+        self.clients.users.log.keep_newest(entries_max(&self.config));
         *self.limits = Arc::new(limits);
         if let Some(load) = self.persistence.load.as_ref() {
             load.set_key_delay(&self.config);
         }
+    }
+
+    /// The most entries of a command log.
+    pub fn log_entries_max(&self, kind: LogKind) -> usize {
+        let directive = match kind {
+            LogKind::Slow => param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
+            LogKind::LargeRequest => param::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+            LogKind::LargeReply => param::COMMANDLOG_LARGE_REPLY_MAX_LEN,
+        };
+        usize::try_from(self.config.int(directive)).unwrap_or(0)
     }
 
     /// The libraries of functions as a snapshot shows them. Cost: O(libraries).

@@ -14,6 +14,11 @@ pub enum LogKind {
     LargeReply,
 }
 
+impl LogKind {
+    /// All.
+    pub const ALL: [LogKind; 3] = [LogKind::Slow, LogKind::LargeRequest, LogKind::LargeReply];
+}
+
 /// A logged command.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
@@ -66,6 +71,15 @@ impl CommandLog {
         log.next_id += 1;
         log.entries.push_front(entry);
         log.entries.truncate(max_len);
+    }
+
+    /// Drops the oldest entries above `max_len`, and the room they took. O(entries dropped).
+    pub fn keep_newest(&mut self, kind: LogKind, max_len: usize) {
+        let entries = &mut self.logs[kind as usize].entries;
+        if entries.len() > max_len {
+            entries.truncate(max_len);
+            entries.shrink_to_fit();
+        }
     }
 
     /// The newest `count` entries.

@@ -38,8 +38,13 @@ impl UsersState {
     ) {
         let LoggedRefusal { refusal, context, object } = refused;
         counts.add(refusal);
-        let entries_max = usize::try_from(config.int(param::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX);
+        let entries_max = entries_max(config);
         let line = client.as_bytes();
         self.log.add(refusal, context, object, username, line, now.unix_ms(), entries_max);
     }
+}
+
+/// The most entries of the log of refusals.
+pub(crate) fn entries_max(config: &Config) -> usize {
+    usize::try_from(config.int(param::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX)
 }

@@ -5,7 +5,6 @@ use crate::exec::standing::Standing;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_commands::{Args, Renames, ReplyMode};
-use sluice_config::param;
 use sluice_numbers::commandlog;
 use sluice_numbers::commandlog::{LogEntry, LogKind};
 use sluice_numbers::redact;
@@ -40,32 +39,13 @@ impl Engine {
             return;
         }
         let limits = self.control.limits.clone();
-        let config = &self.control.config;
         let wanted = [
-            (
-                LogKind::Slow,
-                limits.slow_ns,
-                duration_ns as i64,
-                (duration_ns / 1000) as i64,
-                param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
-            ),
-            (
-                LogKind::LargeRequest,
-                limits.large_request,
-                request_bytes as i64,
-                request_bytes as i64,
-                param::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
-            ),
-            (
-                LogKind::LargeReply,
-                limits.large_reply,
-                reply_bytes as i64,
-                reply_bytes as i64,
-                param::COMMANDLOG_LARGE_REPLY_MAX_LEN,
-            ),
+            (LogKind::Slow, limits.slow_ns, duration_ns as i64, (duration_ns / 1000) as i64),
+            (LogKind::LargeRequest, limits.large_request, request_bytes as i64, request_bytes as i64),
+            (LogKind::LargeReply, limits.large_reply, reply_bytes as i64, reply_bytes as i64),
         ];
-        for (kind, threshold, measured, value, max_len) in wanted {
-            let max_len = config.int(max_len).max(0) as usize;
+        for (kind, threshold, measured, value) in wanted {
+            let max_len = self.control.log_entries_max(kind);
             if threshold < 0 || measured < threshold || max_len == 0 {
                 continue;
             }

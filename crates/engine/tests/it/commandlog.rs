@@ -54,6 +54,41 @@ fn the_log_keeps_so_many_entries() {
     rig.check("SLOWLOG LEN", ":0");
 }
 
+/// A list that has a bound, how it is filled and counted: each keeps its bound while it fills, and is within
+/// a lower one as soon as that is answered.
+#[test]
+fn a_list_with_a_bound_is_within_it_at_once() {
+    type Fill = fn(&mut Rig, usize);
+    let logged: Fill = |rig, n| drop(rig.run(&format!("SET key:{n} value")));
+    let refused: Fill = |rig, n| drop(rig.run(&format!("AUTH nobody:{n} password")));
+    let lists = [
+        ("slowlog-max-len", "SLOWLOG LEN", logged),
+        ("commandlog-slow-execution-max-len", "COMMANDLOG LEN slow", logged),
+        ("commandlog-large-request-max-len", "COMMANDLOG LEN large-request", logged),
+        ("commandlog-large-reply-max-len", "COMMANDLOG LEN large-reply", logged),
+        ("acllog-max-len", "ACL LOG 100", refused),
+    ];
+    for (directive, count, fill) in lists {
+        let mut rig = logging();
+        rig.run("CONFIG SET commandlog-request-larger-than 0 commandlog-reply-larger-than 0");
+        let entries = |rig: &mut Rig| match count {
+            "ACL LOG 100" => rig.run(count).matches("\"entry-id\"").count(),
+            _ => rig.run(count).trim_start_matches(':').parse().unwrap(),
+        };
+        rig.run(&format!("CONFIG SET {directive} 20"));
+        (0..50).for_each(|n| fill(&mut rig, n));
+        assert_eq!(entries(&mut rig), 20, "{directive}");
+        for lower in [3, 0] {
+            // Nothing is logged any more, so that no entry to come makes room.
+            rig.run(&format!(
+                "CONFIG SET commandlog-execution-slower-than -1 commandlog-request-larger-than -1 \
+                 commandlog-reply-larger-than -1 {directive} {lower}"
+            ));
+            assert_eq!(entries(&mut rig), lower, "{directive}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_slow_below_a_negative_threshold() {
     let mut rig = logging();
