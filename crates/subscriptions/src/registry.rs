@@ -14,6 +14,7 @@ use sluice_base::glob::{self, LongClasses, SHORT_BYTES_MAX};
 use sluice_base::{heap, key_slot};
 use sluice_resp::Outbox;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// What can be subscribed to.
@@ -313,13 +314,9 @@ impl PubSub {
         if let Some(&slot) = self.topics[kind as usize].by_name.get(channel) {
             targets.push(TopicRef { kind, slot });
         }
-        if kind == TopicKind::Channel {
-            let patterns = &self.topics[TopicKind::Pattern as usize];
-            let matching = patterns.by_name.iter().filter(|(name, slot)| match name.len() {
-                ..=SHORT_BYTES_MAX => glob::matches(name, channel),
-                _ => patterns.slots[**slot as usize].matches(channel),
-            });
-            targets.extend(matching.map(|(_, &slot)| TopicRef { kind: TopicKind::Pattern, slot }));
+        let patterns = &self.topics[TopicKind::Pattern as usize];
+        if kind == TopicKind::Channel && !patterns.by_name.is_empty() {
+            patterns.for_matching(channel, |slot| targets.push(TopicRef { kind: TopicKind::Pattern, slot }));
         }
     }
 
@@ -413,7 +410,44 @@ impl PubSub {
     }
 }
 
+/// So many patterns are all looked at. Of more, those that begin with another byte than the channel are
+/// passed over: the look for those that may match takes as long as so many comparisons.
+const PATTERNS_LOOKED_AT: usize = 32;
+
 impl Topics {
+    /// Names the patterns that match a channel, in the order of their names. Cost: O(log patterns), and a
+    /// comparison for each pattern that begins with the channel's first byte, or that any channel may match.
+    fn for_matching(&self, channel: &[u8], mut each: impl FnMut(u32)) {
+        let mut look_at = |name: &[u8], slot: u32| {
+            let matched = match name.len() {
+                ..=SHORT_BYTES_MAX => glob::matches(name, channel),
+                _ => self.slots[slot as usize].matches(channel),
+            };
+            if matched {
+                each(slot);
+            }
+        };
+        let Some(&first) = channel.first().filter(|_| self.by_name.len() > PATTERNS_LOOKED_AT) else {
+            for (name, &slot) in &self.by_name {
+                look_at(name, slot);
+            }
+            return;
+        };
+        let mut begins = [first, b'*', b'?', b'[', b'\\'];
+        begins.sort_unstable();
+        for (at, &begin) in begins.iter().enumerate() {
+            if at > 0 && begins[at - 1] == begin {
+                continue;
+            }
+            let from: &[u8] = &[begin];
+            let to: &[u8] = &[begin.wrapping_add(1)];
+            let end = if begin == u8::MAX { Bound::Unbounded } else { Bound::Excluded(to) };
+            for (name, &slot) in self.by_name.range::<[u8], _>((Bound::Included(from), end)) {
+                look_at(name, slot);
+            }
+        }
+    }
+
     /// The slot of a topic, made where there is none.
     fn slot_of(&mut self, kind: TopicKind, name: &[u8]) -> u32 {
         if let Some(slot) = self.by_name.get(name) {

@@ -111,3 +111,32 @@ fn ten_thousand_subscribers_come_and_go_in_any_order() {
     }
     assert_eq!((pubsub.clients(), pubsub.count(TopicKind::Channel)), (0, 0));
 }
+
+#[test]
+fn of_many_patterns_those_are_found_that_match() {
+    let mut rng = sluice_base::Rng::new(7);
+    let mut draw = |len_max: u64| -> Vec<u8> {
+        let alphabet = b"*?[\\ab\x00\xff]^-";
+        let len = rng.below(len_max + 1);
+        (0..len).map(|_| alphabet[rng.below(alphabet.len() as u64) as usize]).collect()
+    };
+    let mut pubsub = PubSub::default();
+    let mut patterns = BTreeSet::new();
+    while patterns.len() < 400 {
+        let pattern = draw(4);
+        pubsub.subscribe(TopicKind::Pattern, client(1, 1), &pattern);
+        patterns.insert(pattern);
+    }
+    let mut matched = 0;
+    for _ in 0..2_000 {
+        let channel = draw(3);
+        let mut targets = Vec::new();
+        pubsub.find_targets(TopicKind::Channel, &channel, &mut targets);
+        let found: Vec<&[u8]> = targets.iter().map(|target| pubsub.name(*target)).collect();
+        let expected: Vec<&[u8]> =
+            patterns.iter().map(Vec::as_slice).filter(|pattern| glob::matches(pattern, &channel)).collect();
+        assert_eq!(found, expected, "{channel:?}");
+        matched += found.len();
+    }
+    assert!(matched > 2_000, "{matched}");
+}
