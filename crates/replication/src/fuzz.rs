@@ -1,6 +1,9 @@
 //! Entry for fuzzers: whatever a primary may say to a replica.
 
-use crate::{Framing, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings};
+use crate::{
+    Framing, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings,
+    TransportOrder,
+};
 use std::convert::Infallible;
 
 /// Plays a primary that says `data`: the first byte says in what pieces it comes and whether the replica has
@@ -35,13 +38,13 @@ pub fn fuzz_primary(data: &[u8]) {
         for output in link.take_outputs() {
             match output {
                 // It asks with words of its own: what the primary says does not come back.
-                LinkOutput::Send(bytes) => assert!(bytes.len() < 1000),
-                LinkOutput::Log(_, line) => assert!(line.len() < 2000),
-                LinkOutput::Receive(first) => {
+                LinkOutput::Order(TransportOrder::Send(bytes)) => assert!(bytes.len() < 1000),
+                LinkOutput::Decision(LinkDecision::Log(_, line)) => assert!(line.len() < 2000),
+                LinkOutput::Order(TransportOrder::Receive(first)) => {
                     unframe(&first, 1 + usize::from(how >> 1));
                     assert_eq!(link.state(), LinkState::Transfer);
                 }
-                LinkOutput::Stream(rest) => {
+                LinkOutput::Order(TransportOrder::Stream(rest)) => {
                     assert!(rest.len() <= said.len() && link.state() == LinkState::Connected)
                 }
                 _ => {}

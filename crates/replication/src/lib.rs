@@ -19,7 +19,8 @@ pub use framing::{Extent, Framing, FramingError};
 pub use full_syncs::{Feed, FeedSource, FullSyncs, SharedSnapshot, SyncGreeting, SyncRequest};
 pub use fuzz::fuzz_primary;
 pub use link::{
-    Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
+    Credentials, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, ReplicaLink,
+    Surroundings, SyncFailure, TransportOrder,
 };
 pub use stream::{Backlog, ReplicationStream, Reserved, SpoolReceiver, Spooled, WINDOW_BYTES};
 pub use unit_commands::{Audience, Grouping, UnitCommands};

@@ -27,7 +27,8 @@ mod messages;
 mod second_channel;
 
 pub use messages::{
-    Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, Surroundings, SyncFailure,
+    Credentials, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, Surroundings,
+    SyncFailure, TransportOrder,
 };
 
 use crate::backoff::Backoff;
@@ -194,8 +195,16 @@ impl ReplicaLink {
         }
     }
 
+    fn decide(&mut self, decision: LinkDecision) {
+        self.outputs.push(decision.into());
+    }
+
+    fn order(&mut self, order: TransportOrder) {
+        self.outputs.push(order.into());
+    }
+
     fn log(&mut self, level: LogLevel, text: impl Into<String>) {
-        self.outputs.push(LinkOutput::Log(level, text.into()));
+        self.decide(LinkDecision::Log(level, text.into()));
     }
 
     /// Begins the next attempt, if its time has come.
@@ -210,12 +219,12 @@ impl ReplicaLink {
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync started");
         self.attempt += 1;
         self.state = LinkPhase::Connecting { since_ns: around.now_ns };
-        self.outputs.push(LinkOutput::Connect(self.attempt, primary));
+        self.order(TransportOrder::Connect(self.attempt, primary));
     }
 
     /// Gives the attempt up; the next one begins in so many nanoseconds.
     fn retry(&mut self, pause_ns: u64, is_again: bool, around: &Surroundings<'_>) {
-        self.outputs.push(LinkOutput::Close);
+        self.order(TransportOrder::Close);
         // What still comes of the attempt is ignored.
         self.attempt += 1;
         self.state = LinkPhase::Connect { at_ns: around.now_ns.saturating_add(pause_ns), is_again };
@@ -237,14 +246,14 @@ impl ReplicaLink {
             let mut bytes = Vec::new();
             *greeting = Some(SnapshotGreeting::begin(around, &mut bytes));
             *heard_ns = around.now_ns;
-            return self.outputs.push(LinkOutput::Send(bytes));
+            return self.order(TransportOrder::Send(bytes));
         }
         let LinkPhase::Connecting { .. } = self.state else { return };
         self.log(LogLevel::Notice, "Non blocking connect for SYNC fired the event.");
         let mut bytes = Vec::new();
         let handshake = Handshake::begin(&mut bytes);
         self.state = LinkPhase::Handshake { heard_ns: around.now_ns, handshake };
-        self.outputs.push(LinkOutput::Send(bytes));
+        self.order(TransportOrder::Send(bytes));
     }
 
     fn refused(&mut self, reason: &str, around: &Surroundings<'_>) {
@@ -275,7 +284,7 @@ impl ReplicaLink {
                 let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte));
                 if let Some(begins) = begins {
                     *stage = TransferStage::Receiving;
-                    self.outputs.push(LinkOutput::Receive(bytes[begins..].to_vec()));
+                    self.order(TransportOrder::Receive(bytes[begins..].to_vec()));
                 }
             }
             LinkPhase::Connect { .. }
@@ -291,7 +300,7 @@ impl ReplicaLink {
         while let LinkPhase::SecondChannel { greeting: Some(greeting), .. } = &mut self.state {
             match greeting.next() {
                 Greeted::More => return,
-                Greeted::Ask(bytes) => self.outputs.push(LinkOutput::Send(bytes)),
+                Greeted::Ask(bytes) => self.order(TransportOrder::Send(bytes)),
                 Greeted::Refused(reason) => {
                     self.log(LogLevel::Warning, format!("Dual channel replication: {reason}"));
                     return self.retry_after_failed_sync(around);
@@ -301,7 +310,7 @@ impl ReplicaLink {
                     let main = MainChannel::Asked(StreamRequest::begin(client, &mut bytes));
                     let (stage, said_ns) = (TransferStage::Awaited, around.now_ns);
                     self.state = LinkPhase::Transfer { stage, point, said_ns, main };
-                    self.outputs.push(LinkOutput::SendMain(bytes));
+                    self.order(TransportOrder::SendMain(bytes));
                     if !rest.is_empty() {
                         self.received(&rest, around);
                     }
@@ -326,7 +335,7 @@ impl ReplicaLink {
                         point.offset.saturating_add(1)
                     );
                     self.log(LogLevel::Notice, text);
-                    self.outputs.push(LinkOutput::SendMain(bytes));
+                    self.order(TransportOrder::SendMain(bytes));
                 }
                 StreamAnswer::Refused(answer) => {
                     let text = format!(
@@ -360,11 +369,11 @@ impl ReplicaLink {
         );
         self.log(LogLevel::Notice, text);
         let rest = if mistake::is_made(Mistake::StreamForgotten) { Vec::new() } else { rest };
-        self.outputs.push(LinkOutput::Buffer(rest));
+        self.order(TransportOrder::Buffer(rest));
         if is_loaded {
             self.log(LogLevel::Notice, "Dual channel replication: Psync established after rdb load");
             if replid.is_some() {
-                self.outputs.push(LinkOutput::Continue(replid));
+                self.decide(LinkDecision::Continue(replid));
             }
             self.finish(around);
         }
@@ -405,12 +414,12 @@ impl ReplicaLink {
                 match answer {
                     Answer::Continue { .. } | Answer::Full { .. } | Answer::DualChannel => {
                         self.hands_over = HandsOver::No;
-                        self.outputs.push(LinkOutput::HandedOver);
+                        self.decide(LinkDecision::HandedOver);
                     }
                     // The server ends the failover, and follows nobody.
                     Answer::Refused if self.has_asked() => {
                         self.hands_over = HandsOver::No;
-                        self.outputs.push(LinkOutput::NotHandedOver);
+                        self.decide(LinkDecision::NotHandedOver);
                         return;
                     }
                     Answer::Refused | Answer::More | Answer::GoOn => {}
@@ -425,12 +434,12 @@ impl ReplicaLink {
                         LogLevel::Notice,
                         "PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization.",
                     );
-                    self.outputs.push(LinkOutput::Continue(replid));
+                    self.decide(LinkDecision::Continue(replid));
                     return self.stream(rest, around);
                 }
                 Answer::DualChannel => {
                     self.state = LinkPhase::SecondChannel { heard_ns: around.now_ns, greeting: None };
-                    self.outputs.push(LinkOutput::ConnectSecond(self.attempt, self.primary.clone()));
+                    self.order(TransportOrder::ConnectSecond(self.attempt, self.primary.clone()));
                     return;
                 }
                 Answer::Full { point, rest } => {
@@ -457,8 +466,8 @@ impl ReplicaLink {
     fn stream(&mut self, rest: Vec<u8>, around: &Surroundings<'_>) {
         self.backoff.succeed();
         self.state = LinkPhase::Connected { since_ns: around.now_ns, said_ns: around.now_ns };
-        self.outputs.push(LinkOutput::Stream(rest));
-        self.outputs.push(LinkOutput::Acknowledge);
+        self.order(TransportOrder::Stream(rest));
+        self.decide(LinkDecision::Acknowledge);
     }
 
     fn saved(&mut self) {
@@ -467,7 +476,7 @@ impl ReplicaLink {
         };
         *stage = TransferStage::Committing;
         self.log(LogLevel::Notice, "Replica main thread detected RDB download completion in Bio thread");
-        self.outputs.push(LinkOutput::Commit);
+        self.decide(LinkDecision::Commit);
     }
 
     fn in_force(&mut self) {
@@ -476,7 +485,7 @@ impl ReplicaLink {
         };
         *stage = TransferStage::Loading;
         self.log(LogLevel::Notice, "Loading the RDB and finalizing primary-replica sync...");
-        self.outputs.push(LinkOutput::Load);
+        self.decide(LinkDecision::Load);
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Loading DB in memory");
     }
 
@@ -496,7 +505,7 @@ impl ReplicaLink {
         let is_lost = matches!(main, MainChannel::Lost);
         let is_answered = !matches!(main, MainChannel::Asked(_) | MainChannel::Lost);
         (*stage, *said_ns) = (TransferStage::Unanswered, around.now_ns);
-        self.outputs.push(LinkOutput::Adopt(point));
+        self.decide(LinkDecision::Adopt(point));
         if is_answered {
             self.finish(around);
         }
@@ -598,7 +607,7 @@ impl ReplicaLink {
                 } else if let MainChannel::Buffered { told_ns } = main
                     && is_due(told_ns)
                 {
-                    self.outputs.push(LinkOutput::KeepAlive);
+                    self.order(TransportOrder::KeepAlive);
                 }
             }
             LinkPhase::Transfer {
@@ -607,7 +616,7 @@ impl ReplicaLink {
                 ..
             } => {
                 if is_due(said_ns) {
-                    self.outputs.push(LinkOutput::KeepAlive);
+                    self.order(TransportOrder::KeepAlive);
                 }
             }
             LinkPhase::Connected { since_ns, said_ns } => {
@@ -615,7 +624,7 @@ impl ReplicaLink {
                     self.log(LogLevel::Warning, "PRIMARY timeout: no data nor PING received...");
                     self.ended(around);
                 } else if is_due(said_ns) {
-                    self.outputs.push(LinkOutput::Acknowledge);
+                    self.decide(LinkDecision::Acknowledge);
                 }
             }
         }

@@ -634,7 +634,7 @@ impl Server {
                 self.end_without_data();
             }
             LoadEnded::Debug => {}
-            LoadEnded::Sync(result) => self.sync_loaded(result),
+            LoadEnded::Sync(_) => self.sync_loaded(),
         }
     }
 

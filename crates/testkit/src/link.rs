@@ -1,7 +1,7 @@
 //! A replica's link without a socket: a test says what the primary answers.
 
 use crate::Rig;
-use sluice_replication::{Input, LinkOutput};
+use sluice_replication::{Input, TransportOrder};
 
 /// The link of the rig's engine to its primary. What the link wants done about connections is returned; what
 /// concerns the engine is done.
@@ -21,14 +21,14 @@ impl RigLink {
     pub fn asking(rig: &mut Rig) -> RigLink {
         let mut link = RigLink::of(rig);
         link.connect(rig);
-        let mut outputs = link.receive(rig, b"+PONG\r\n");
+        let mut orders = link.receive(rig, b"+PONG\r\n");
         for _ in 0..WORDS_MAX {
-            if outputs.iter().any(is_psync) {
+            if orders.iter().any(is_psync) {
                 return link;
             }
-            outputs = link.receive(rig, b"+OK\r\n");
+            orders = link.receive(rig, b"+OK\r\n");
         }
-        panic!("PSYNC is not sent: {outputs:?}");
+        panic!("PSYNC is not sent: {orders:?}");
     }
 
     /// The link that receives the primary's commands, behind a partial resynchronization: the engine has a
@@ -36,8 +36,8 @@ impl RigLink {
     #[track_caller]
     pub fn up(rig: &mut Rig) -> RigLink {
         let mut link = RigLink::asking(rig);
-        let outputs = link.receive(rig, b"+CONTINUE\r\n");
-        assert!(outputs.contains(&LinkOutput::Stream(Vec::new())), "{outputs:?}");
+        let orders = link.receive(rig, b"+CONTINUE\r\n");
+        assert!(orders.contains(&TransportOrder::Stream(Vec::new())), "{orders:?}");
         link
     }
 
@@ -47,8 +47,8 @@ impl RigLink {
     pub fn committed(rig: &mut Rig, replid: char) -> RigLink {
         let mut link = RigLink::asking(rig);
         let replid = replid.to_string().repeat(40);
-        let outputs = link.receive(rig, format!("+FULLRESYNC {replid} 700\r\n$5\r\nREDIS").as_bytes());
-        assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+        let orders = link.receive(rig, format!("+FULLRESYNC {replid} 700\r\n$5\r\nREDIS").as_bytes());
+        assert!(orders.iter().any(|order| matches!(order, TransportOrder::Receive(_))), "{orders:?}");
         link.step(rig, Input::Saved(link.attempt));
         link
     }
@@ -60,7 +60,7 @@ impl RigLink {
     }
 
     /// The load has ended well.
-    pub fn loaded(&mut self, rig: &mut Rig) -> Vec<LinkOutput> {
+    pub fn loaded(&mut self, rig: &mut Rig) -> Vec<TransportOrder> {
         self.step(rig, Input::Loaded(self.attempt))
     }
 
@@ -89,26 +89,26 @@ impl RigLink {
     }
 
     /// Takes a step; what the link wants done about its connections.
-    pub fn step(&mut self, rig: &mut Rig, input: Input<'_>) -> Vec<LinkOutput> {
+    pub fn step(&mut self, rig: &mut Rig, input: Input<'_>) -> Vec<TransportOrder> {
         rig.engine.step_link(input, 0, &mut rig.process);
-        let outputs: Vec<LinkOutput> =
-            std::iter::from_fn(|| rig.engine.next_link_output(&mut rig.process)).collect();
-        let asked = outputs.iter().find_map(|output| match output {
-            LinkOutput::Connect(attempt, _) => Some(*attempt),
+        let orders: Vec<TransportOrder> =
+            std::iter::from_fn(|| rig.engine.next_transport_order(&mut rig.process)).collect();
+        let asked = orders.iter().find_map(|order| match order {
+            TransportOrder::Connect(attempt, _) => Some(*attempt),
             _ => None,
         });
         rig.link_asked = asked.or(rig.link_asked);
-        outputs
+        orders
     }
 
     /// The primary answers.
-    pub fn receive(&mut self, rig: &mut Rig, answer: &[u8]) -> Vec<LinkOutput> {
+    pub fn receive(&mut self, rig: &mut Rig, answer: &[u8]) -> Vec<TransportOrder> {
         self.step(rig, Input::Received(self.attempt, answer))
     }
 }
 
-fn is_psync(output: &LinkOutput) -> bool {
-    matches!(output, LinkOutput::Send(bytes) if bytes.windows(5).any(|five| five == b"PSYNC"))
+fn is_psync(order: &TransportOrder) -> bool {
+    matches!(order, TransportOrder::Send(bytes) if bytes.windows(5).any(|five| five == b"PSYNC"))
 }
 
 /// Answers to what a link says between PING and PSYNC: fewer are needed.

@@ -16,8 +16,10 @@ use sluice_control::Control;
 use sluice_control::process::Process;
 use sluice_control::replication::role::{LinkCounts, SyncSource};
 use sluice_replication::{
-    Credentials, HistoryPoint, Input, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings, SyncFailure,
+    Credentials, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, ReplicaLink,
+    Surroundings, SyncFailure, TransportOrder,
 };
+use sluice_snapshot::NotLoaded;
 
 impl Engine {
     /// How far the link to the primary is.
@@ -44,7 +46,8 @@ impl Engine {
         self.control.replication.replica.as_ref().map(|role| &role.link)
     }
 
-    /// Takes a step of the machine of the link. What it wants done comes from [`Engine::next_link_output`].
+    /// Takes a step of the machine of the link. What it wants of its
+    /// connections comes from [`Engine::next_transport_order`].
     /// `heard_ns`: when something was heard last on a connection that others read.
     pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
         let resume = self.resume_point();
@@ -89,57 +92,79 @@ impl Engine {
         }
     }
 
-    /// What is to be done next about the link's connections, in order. What concerns the data, their history
-    /// and the clients of this server is done on the way. Behind the last output a role is taken up that has
-    /// waited for the end of a load: the outputs name the history of the data that were loaded, and begin
-    /// their stream.
-    pub fn next_link_output(&mut self, process: &mut dyn Process) -> Option<LinkOutput> {
+    /// What is to be done next about the link's connections, in order. What the link has decided about the
+    /// data, their history and the clients of this server is done on the way. After the last order a role is
+    /// taken up that has waited for the end of a load: the outputs name the history of the data that were
+    /// loaded, and begin their stream.
+    pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         loop {
-            let Some(output) = self.control.replication.link_outputs.pop_front() else {
-                self.apply_role(process);
-                if self.control.replication.link_outputs.is_empty() {
-                    return None;
+            match self.control.replication.link_outputs.pop_front() {
+                Some(LinkOutput::Decision(decision)) => self.carry_out_decision(decision, process),
+                Some(LinkOutput::Order(order)) => {
+                    if order == TransportOrder::Close {
+                        self.forget_commit();
+                    }
+                    return Some(order);
                 }
-                continue;
-            };
-            match output {
-                LinkOutput::Log(level, line) => process.log(level, &line),
-                LinkOutput::Load if self.is_loading() => {
-                    self.step_link(Input::Failed(self.link_attempt(), SyncFailure::Transfer), 0, process);
-                }
-                LinkOutput::Load => self.begin_sync_load(SyncSource::File, process),
-                LinkOutput::Adopt(point) => {
-                    self.control.replication.link_counts.snapshots += 1;
-                    self.adopt_history(point, process);
-                }
-                LinkOutput::Continue(replid) => {
-                    self.control.replication.link_counts.continued += 1;
-                    self.continue_history(replid);
-                }
-                LinkOutput::HandedOver => self.end_failover(process),
-                LinkOutput::NotHandedOver => {
-                    self.abort_failover("Failover target rejected psync request", process);
-                }
-                LinkOutput::Acknowledge => self.acknowledge(),
-                LinkOutput::Commit => {
-                    if let Some(role) = self.control.replication.replica.quietly() {
-                        role.commit_waits = true;
+                None => {
+                    self.apply_role(process);
+                    if self.control.replication.link_outputs.is_empty() {
+                        return None;
                     }
                 }
-                LinkOutput::Close => {
-                    if let Some(role) = self.control.replication.replica.quietly() {
-                        role.commit_waits = false;
-                    }
-                    return Some(LinkOutput::Close);
+            }
+        }
+    }
+
+    fn carry_out_decision(&mut self, decision: LinkDecision, process: &mut dyn Process) {
+        match decision {
+            LinkDecision::Log(level, line) => process.log(level, &line),
+            LinkDecision::Load if self.is_loading() => {
+                self.step_link(Input::Failed(self.link_attempt(), SyncFailure::Transfer), 0, process);
+            }
+            LinkDecision::Load => self.begin_sync_load(SyncSource::File, process),
+            LinkDecision::Adopt(point) => {
+                self.control.replication.link_counts.snapshots += 1;
+                self.adopt_history(point, process);
+            }
+            LinkDecision::Continue(replid) => {
+                self.control.replication.link_counts.continued += 1;
+                self.continue_history(replid);
+            }
+            LinkDecision::HandedOver => self.end_failover(process),
+            LinkDecision::NotHandedOver => {
+                self.abort_failover("Failover target rejected psync request", process);
+            }
+            LinkDecision::Acknowledge => self.acknowledge(),
+            LinkDecision::Commit => {
+                if let Some(role) = self.control.replication.replica.quietly() {
+                    role.commit_waits = true;
                 }
-                LinkOutput::Connect(..)
-                | LinkOutput::ConnectSecond(..)
-                | LinkOutput::Send(_)
-                | LinkOutput::SendMain(_)
-                | LinkOutput::Buffer(_)
-                | LinkOutput::Receive(_)
-                | LinkOutput::KeepAlive
-                | LinkOutput::Stream(_) => return Some(output),
+            }
+        }
+    }
+
+    fn forget_commit(&mut self) {
+        if let Some(role) = self.control.replication.replica.quietly() {
+            role.commit_waits = false;
+        }
+    }
+
+    /// Tells the link how the load of its snapshot has ended (D-9). What it wants of its connections is done
+    /// with the next order: the history of the data is the link's ahead of a role that has waited for the end
+    /// of the load.
+    pub(crate) fn tell_link_of_load(&mut self, result: Result<(), NotLoaded>, process: &mut dyn Process) {
+        let attempt = self.link_attempt();
+        match result {
+            Ok(()) => {
+                // This says nothing new where the snapshot was loaded from its file.
+                self.step_link(Input::Accepted(attempt), 0, process);
+                self.step_link(Input::Loaded(attempt), 0, process);
+            }
+            Err(_) => {
+                let is_of_file = self.is_file_committed();
+                let failure = if is_of_file { SyncFailure::Load } else { SyncFailure::Stream };
+                self.step_link(Input::Failed(attempt, failure), 0, process);
             }
         }
     }
@@ -152,9 +177,7 @@ impl Engine {
         {
             return false;
         }
-        if let Some(role) = self.control.replication.replica.quietly() {
-            role.commit_waits = false;
-        }
+        self.forget_commit();
         self.break_off_save(process);
         self.control.persistence.saving.scheduled = false;
         true
@@ -214,10 +237,11 @@ impl Engine {
     /// is ignored.
     pub(super) fn give_link_up(&mut self, link: &ReplicaLink) {
         let replication = &mut self.control.replication;
-        let was_closing = replication.link_outputs.drain(..).any(|output| output == LinkOutput::Close);
+        let was_closing =
+            replication.link_outputs.drain(..).any(|output| output == TransportOrder::Close.into());
         replication.link_attempts = link.attempt();
         if was_closing || link.is_under_way() {
-            replication.link_outputs.push_back(LinkOutput::Close);
+            replication.link_outputs.push_back(TransportOrder::Close.into());
         }
     }
 

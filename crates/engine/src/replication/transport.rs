@@ -11,8 +11,8 @@ use sluice_base::LogLevel;
 use sluice_config::choice::DisklessLoad;
 use sluice_control::process::Process;
 use sluice_control::replication::role::SyncSource;
-use sluice_replication::{HistoryPoint, Input, LinkOutput, Primary, SyncFailure};
-use sluice_snapshot::{NotLoaded, SnapshotSource};
+use sluice_replication::{HistoryPoint, Input, Primary, SyncFailure, TransportOrder};
+use sluice_snapshot::SnapshotSource;
 
 /// Connections to a primary, and what receives a snapshot from one. One holder has a connection at a time.
 pub trait LinkTransport {
@@ -107,34 +107,25 @@ pub trait LinkDriver: LinkTransport {
     fn carry_out(&mut self) {
         loop {
             let (engine, process) = self.engine_and_process();
-            let Some(output) = engine.next_link_output(process) else { return };
+            let Some(order) = engine.next_transport_order(process) else { return };
             let attempt = engine.link_attempt();
-            match output {
-                LinkOutput::Connect(attempt, primary) => self.begin_connection(attempt, primary),
-                LinkOutput::ConnectSecond(attempt, primary) => {
+            match order {
+                TransportOrder::Connect(attempt, primary) => self.begin_connection(attempt, primary),
+                TransportOrder::ConnectSecond(attempt, primary) => {
                     self.keep_as_main_channel();
                     self.begin_connection(attempt, primary);
                 }
-                LinkOutput::Send(bytes) => self.send_on_link(bytes),
-                LinkOutput::SendMain(bytes) => self.send_on_main_channel(bytes),
-                LinkOutput::Buffer(first) => self.buffer_stream(first),
-                LinkOutput::Receive(first) => self.leave_link(first),
-                LinkOutput::KeepAlive => self.keep_link_alive(),
-                LinkOutput::Stream(rest) => {
+                TransportOrder::Send(bytes) => self.send_on_link(bytes),
+                TransportOrder::SendMain(bytes) => self.send_on_main_channel(bytes),
+                TransportOrder::Buffer(first) => self.buffer_stream(first),
+                TransportOrder::Receive(first) => self.leave_link(first),
+                TransportOrder::KeepAlive => self.keep_link_alive(),
+                TransportOrder::Stream(rest) => {
                     if !self.stream_from_link(rest) {
                         self.send_to_link(Input::Ended(attempt));
                     }
                 }
-                LinkOutput::Close => self.close_link(),
-                // Done by the engine.
-                LinkOutput::Commit
-                | LinkOutput::Load
-                | LinkOutput::Adopt(_)
-                | LinkOutput::Continue(_)
-                | LinkOutput::HandedOver
-                | LinkOutput::NotHandedOver
-                | LinkOutput::Acknowledge
-                | LinkOutput::Log(..) => {}
+                TransportOrder::Close => self.close_link(),
             }
         }
     }
@@ -189,26 +180,6 @@ pub trait LinkDriver: LinkTransport {
         };
         engine.begin_sync_load(source, process);
         Ok(())
-    }
-
-    /// The load of a snapshot of the primary, which another thread has done (D-9), has ended.
-    fn link_loaded(&mut self, result: Result<(), NotLoaded>) {
-        let (engine, _) = self.engine_and_process();
-        let (attempt, is_of_file) = (engine.link_attempt(), engine.is_file_committed());
-        match result {
-            Ok(()) => {
-                // Told before anything is carried out: that takes up a role which has waited for the end of
-                // the load, and the history of the data is the link's. The first says nothing new where the
-                // snapshot was loaded from its file.
-                self.send_to_link(Input::Accepted(attempt));
-                self.send_to_link(Input::Loaded(attempt));
-                self.carry_out();
-            }
-            Err(_) => {
-                let failure = if is_of_file { SyncFailure::Load } else { SyncFailure::Stream };
-                self.link_input(Input::Failed(attempt, failure));
-            }
-        }
     }
 }
 

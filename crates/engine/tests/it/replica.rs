@@ -6,7 +6,7 @@ use sluice_control::persistence::saving::Ending;
 use sluice_control::process::SnapshotFiles;
 use sluice_control::replication::role::SyncSource;
 use sluice_replication::HistoryPoint;
-use sluice_replication::{Input, LinkOutput};
+use sluice_replication::{Input, TransportOrder};
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink};
 
@@ -317,7 +317,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
     let sent: usize = lines.map(|line| request(line).len()).iter().sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     assert!(rig.run("INFO replication").contains("role:slave"));
-    assert_eq!(rig.engine.next_link_output(&mut rig.process), Some(LinkOutput::Close));
+    assert_eq!(rig.engine.next_transport_order(&mut rig.process), Some(TransportOrder::Close));
     assert!(rig.run("INFO replication").contains("role:master"));
     rig.check("MGET a b", "[\"1\", \"2\"]");
 }
@@ -663,7 +663,7 @@ fn a_server_that_is_promoted_behind_a_load_has_the_history_of_what_was_loaded() 
     let replid = "f".repeat(40);
     let answer = format!("+FULLRESYNC {replid} 700\r\n$EOF:{replid}\r\n");
     let outputs = link.receive(&mut rig, answer.as_bytes());
-    assert!(outputs.iter().any(|output| matches!(output, LinkOutput::Receive(_))), "{outputs:?}");
+    assert!(outputs.iter().any(|output| matches!(output, TransportOrder::Receive(_))), "{outputs:?}");
     rig.holds_loads = true;
     let source = rig.process.snapshot_source(b"dump.rdb");
     rig.engine.begin_sync_load(SyncSource::Stream(source), &mut rig.process);

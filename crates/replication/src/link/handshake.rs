@@ -3,7 +3,7 @@
 //! The first question is sent alone, because a primary that is none answers nothing. The introductions follow
 //! all at once, and their answers are taken one by one; then the request for the data.
 
-use super::{Credentials, HistoryPoint, LinkOutput, Surroundings};
+use super::{Credentials, HistoryPoint, LinkDecision, LinkOutput, Surroundings, TransportOrder};
 use sluice_base::LogLevel;
 use sluice_resp::command::push_command;
 
@@ -88,10 +88,13 @@ impl Handshake {
             if self.input.len() <= LINE_BYTES_MAX {
                 return Answer::More;
             }
-            out.push(LinkOutput::Log(
-                LogLevel::Warning,
-                "The primary answers with a line without end".to_owned(),
-            ));
+            out.push(
+                LinkDecision::Log(
+                    LogLevel::Warning,
+                    "The primary answers with a line without end".to_owned(),
+                )
+                .into(),
+            );
             return Answer::Refused;
         };
         let rest = self.input.split_off(end + 1);
@@ -149,10 +152,13 @@ impl Handshake {
             log(out, LogLevel::Warning, "Error reply to PING from primary: '", &quoted);
             return Answer::Refused;
         }
-        out.push(LinkOutput::Log(
-            LogLevel::Notice,
-            "Primary replied to PING, replication can continue...".to_owned(),
-        ));
+        out.push(
+            LinkDecision::Log(
+                LogLevel::Notice,
+                "Primary replied to PING, replication can continue...".to_owned(),
+            )
+            .into(),
+        );
         let mut bytes = Vec::new();
         let mut asked = Vec::new();
         if let Some(Credentials { user, password }) = around.credentials {
@@ -186,7 +192,7 @@ impl Handshake {
         }
         asked.reverse();
         self.asked = asked;
-        out.push(LinkOutput::Send(bytes));
+        out.push(TransportOrder::Send(bytes).into());
         self.take_next(around, hands_over, out);
         Answer::GoOn
     }
@@ -206,7 +212,7 @@ impl Handshake {
         }
         if line == b"+DUALCHANNELSYNC" && around.dual_channel {
             let text = "Dual channel replication: PSYNC is not possible, initialize RDB channel.";
-            out.push(LinkOutput::Log(LogLevel::Notice, text.to_owned()));
+            out.push(LinkDecision::Log(LogLevel::Notice, text.to_owned()).into());
             return Answer::DualChannel;
         }
         if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
@@ -221,15 +227,15 @@ impl Handshake {
         let shown = if is_error(line) { [line, b")"].concat() } else { line.to_vec() };
         log(out, LogLevel::Notice, text, &shown);
         if line.starts_with(b"-NOAUTH") {
-            out.push(LinkOutput::Log(LogLevel::Warning, PASSWORD_WANTED.to_owned()));
+            out.push(LinkDecision::Log(LogLevel::Warning, PASSWORD_WANTED.to_owned()).into());
         }
         if !line.starts_with(b"-ERR unknown command") {
             return Answer::Refused;
         }
-        out.push(LinkOutput::Log(LogLevel::Notice, "Retrying with SYNC...".to_owned()));
+        out.push(LinkDecision::Log(LogLevel::Notice, "Retrying with SYNC...".to_owned()).into());
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SYNC"]);
-        out.push(LinkOutput::Send(bytes));
+        out.push(TransportOrder::Send(bytes).into());
         // Such a primary has no history that could be gone on in.
         let point = HistoryPoint { replid: String::new(), offset: 0 };
         Answer::Full { point, rest: std::mem::take(&mut self.input) }
@@ -242,33 +248,42 @@ impl Handshake {
             is_replid(replid.as_bytes()).then(|| HistoryPoint { replid: replid.to_owned(), offset })
         });
         let Some(point) = parsed else {
-            out.push(LinkOutput::Log(
-                LogLevel::Warning,
-                "Primary replied with wrong +FULLRESYNC syntax.".to_owned(),
-            ));
+            out.push(
+                LinkDecision::Log(
+                    LogLevel::Warning,
+                    "Primary replied with wrong +FULLRESYNC syntax.".to_owned(),
+                )
+                .into(),
+            );
             return Answer::Refused;
         };
-        out.push(LinkOutput::Log(
-            LogLevel::Notice,
-            format!("Full resync from primary: {}:{}", point.replid, point.offset),
-        ));
+        out.push(
+            LinkDecision::Log(
+                LogLevel::Notice,
+                format!("Full resync from primary: {}:{}", point.replid, point.offset),
+            )
+            .into(),
+        );
         Answer::Full { point, rest: std::mem::take(&mut self.input) }
     }
 
     fn go_on(&mut self, words: &[u8], around: &Surroundings<'_>, out: &mut Vec<LinkOutput>) -> Answer {
-        out.push(LinkOutput::Log(
-            LogLevel::Notice,
-            "Successful partial resynchronization with primary.".to_owned(),
-        ));
+        out.push(
+            LinkDecision::Log(
+                LogLevel::Notice,
+                "Successful partial resynchronization with primary.".to_owned(),
+            )
+            .into(),
+        );
         let named = words.trim_ascii();
         let known = around.resume.map(|point| point.replid.as_bytes());
         let replid =
             (is_replid(named) && Some(named) != known).then(|| String::from_utf8_lossy(named).into_owned());
         if let Some(replid) = &replid {
-            out.push(LinkOutput::Log(
-                LogLevel::Notice,
-                format!("Primary replication ID changed to {replid}"),
-            ));
+            out.push(
+                LinkDecision::Log(LogLevel::Notice, format!("Primary replication ID changed to {replid}"))
+                    .into(),
+            );
         }
         Answer::Continue { replid, rest: std::mem::take(&mut self.input) }
     }
@@ -295,17 +310,17 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
         Some(HistoryPoint { replid, offset }) => {
             let next = (offset.saturating_add(1)).to_string();
             let text = format!("Trying a partial resynchronization (request {replid}:{next}).");
-            out.push(LinkOutput::Log(LogLevel::Notice, text));
+            out.push(LinkDecision::Log(LogLevel::Notice, text).into());
             let words = [&b"PSYNC"[..], replid.as_bytes(), next.as_bytes(), b"FAILOVER"];
             command(&mut bytes, if hands_over == HandsOver::Yes { &words } else { &words[..3] });
         }
         None => {
             let text = "Partial resynchronization not possible (no cached primary)";
-            out.push(LinkOutput::Log(LogLevel::Notice, text.to_owned()));
+            out.push(LinkDecision::Log(LogLevel::Notice, text.to_owned()).into());
             command(&mut bytes, &[b"PSYNC", b"?", b"-1"]);
         }
     }
-    out.push(LinkOutput::Send(bytes));
+    out.push(TransportOrder::Send(bytes).into());
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
@@ -321,7 +336,7 @@ pub(super) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
 }
 
 fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {
-    out.push(LinkOutput::Log(level, format!("{text}{}", shown(line))));
+    out.push(LinkDecision::Log(level, format!("{text}{}", shown(line))).into());
 }
 
 /// A line as far as the log shows it.

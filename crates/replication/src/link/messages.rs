@@ -118,9 +118,51 @@ pub enum Input<'a> {
     Failed(u64, SyncFailure),
 }
 
-/// What a link wants done.
+/// What a link wants done, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkOutput {
+    /// By whoever has the data, their history and the clients.
+    Decision(LinkDecision),
+    /// By whoever has the connections.
+    Order(TransportOrder),
+}
+
+impl From<LinkDecision> for LinkOutput {
+    fn from(decision: LinkDecision) -> LinkOutput {
+        LinkOutput::Decision(decision)
+    }
+}
+
+impl From<TransportOrder> for LinkOutput {
+    fn from(order: TransportOrder) -> LinkOutput {
+        LinkOutput::Order(order)
+    }
+}
+
+/// What a link has decided about data, their history and clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkDecision {
+    /// Put the file that was saved in the place of the one before.
+    Commit,
+    /// Load it.
+    Load,
+    /// The data stand at this point of that history, which replaces all that was known.
+    Adopt(HistoryPoint),
+    /// The data go on in the history where they stand, which has this id from now on, if another.
+    Continue(Option<String>),
+    /// The replica to which the role was to be handed over has taken it.
+    HandedOver,
+    /// It has not.
+    NotHandedOver,
+    /// Tell the primary how far the data are.
+    Acknowledge,
+    /// Write a line to the log.
+    Log(LogLevel, String),
+}
+
+/// What a link orders of its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransportOrder {
     /// Make a connection for this attempt.
     Connect(u64, Primary),
     /// Keep the connection as the main channel, and make another for the snapshot: what is said of a
@@ -134,26 +176,10 @@ pub enum LinkOutput {
     Buffer(Vec<u8>),
     /// Give the connection to what receives a snapshot: these bytes of it have come already.
     Receive(Vec<u8>),
-    /// Put the file that was saved in the place of the one before.
-    Commit,
-    /// Load it.
-    Load,
     /// Let the primary know that this server lives: it loads.
     KeepAlive,
-    /// The data stand at this point of that history, which replaces all that was known.
-    Adopt(HistoryPoint),
-    /// The data go on in the history where they stand, which has this id from now on, if another.
-    Continue(Option<String>),
-    /// The replica to which the role was to be handed over has taken it.
-    HandedOver,
-    /// It has not.
-    NotHandedOver,
     /// Execute what comes on the connection: these bytes first, or what was buffered of the main channel.
     Stream(Vec<u8>),
-    /// Tell the primary how far the data are.
-    Acknowledge,
     /// Give up the connection and whatever works for it.
     Close,
-    /// Write a line to the log.
-    Log(LogLevel, String),
 }

@@ -1,4 +1,5 @@
 use super::*;
+use LinkOutput::{Decision, Order};
 
 const ID: &str = "0123456789012345678901234567890123456789";
 const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
@@ -56,7 +57,7 @@ impl Bed {
     /// What a step puts out, without what is for the log.
     fn deeds(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
         let outputs = self.step(input);
-        outputs.into_iter().filter(|output| !matches!(output, LinkOutput::Log(..))).collect()
+        outputs.into_iter().filter(|output| !matches!(output, Decision(LinkDecision::Log(..)))).collect()
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Vec<LinkOutput> {
@@ -91,7 +92,10 @@ impl Bed {
     fn receiving() -> Bed {
         let mut bed = Bed::asking(None);
         bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes());
-        assert_eq!(bed.receive(b"$100\r\nREDIS"), [LinkOutput::Receive(b"$100\r\nREDIS".to_vec())]);
+        assert_eq!(
+            bed.receive(b"$100\r\nREDIS"),
+            [Order(TransportOrder::Receive(b"$100\r\nREDIS".to_vec()))]
+        );
         bed.heard_ns = bed.now_ns;
         bed
     }
@@ -100,8 +104,8 @@ impl Bed {
     fn loading() -> Bed {
         let mut bed = Bed::receiving();
         let attempt = bed.link.attempt();
-        assert_eq!(bed.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
-        assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+        assert_eq!(bed.deeds(Input::Saved(attempt)), [Decision(LinkDecision::Commit)]);
+        assert_eq!(bed.deeds(Input::InForce(attempt)), [Decision(LinkDecision::Load)]);
         bed
     }
 
@@ -135,7 +139,7 @@ fn point(offset: u64) -> HistoryPoint {
 
 fn sent(outputs: &[LinkOutput]) -> String {
     let texts = outputs.iter().filter_map(|output| match output {
-        LinkOutput::Send(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Order(TransportOrder::Send(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     });
     let text: String = texts.collect();
@@ -148,7 +152,7 @@ mod dual_channel;
 #[test]
 fn a_replica_introduces_itself_and_asks_for_everything() {
     let mut bed = Bed::new();
-    assert_eq!(bed.deeds(Input::Tick), [LinkOutput::Connect(2, primary())]);
+    assert_eq!(bed.deeds(Input::Tick), [Order(TransportOrder::Connect(2, primary()))]);
     assert_eq!(bed.link.state(), LinkState::Connecting);
     assert_eq!(sent(&bed.deeds(Input::Opened(2))), "PING");
     let introductions = bed.receive(b"+PO");
@@ -173,7 +177,7 @@ fn password_and_address_are_told_where_there_are_any() {
          REPLCONF version 9.1.2"
     );
     let refused = bed.receive(b"-WRONGPASS no\r\n");
-    assert_eq!(refused, [LinkOutput::Close]);
+    assert_eq!(refused, [Order(TransportOrder::Close)]);
     assert_eq!(bed.link.state(), LinkState::Connect);
 }
 
@@ -197,7 +201,7 @@ fn the_log_says_which_directive_a_primary_with_a_password_needs() {
         let attempt = bed.link.attempt();
         let outputs = bed.step(Input::Received(attempt, answer));
         let lines = outputs.into_iter().filter_map(|output| match output {
-            LinkOutput::Log(_, text) => Some(text),
+            Decision(LinkDecision::Log(_, text)) => Some(text),
             _ => None,
         });
         lines.collect::<Vec<_>>()
@@ -225,13 +229,17 @@ fn a_full_synchronisation_goes_by_disk_and_ends_in_the_stream() {
     assert_eq!(bed.receive(format!("\n+FULLRESYNC {ID} 17\r\n").as_bytes()), []);
     assert_eq!(bed.link.state(), LinkState::Transfer);
     assert_eq!(bed.receive(b"\n\n"), [], "the primary makes the snapshot");
-    assert_eq!(bed.receive(b"\n$5\r\n"), [LinkOutput::Receive(b"$5\r\n".to_vec())]);
+    assert_eq!(bed.receive(b"\n$5\r\n"), [Order(TransportOrder::Receive(b"$5\r\n".to_vec()))]);
     let attempt = bed.link.attempt();
-    assert_eq!(bed.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
-    assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+    assert_eq!(bed.deeds(Input::Saved(attempt)), [Decision(LinkDecision::Commit)]);
+    assert_eq!(bed.deeds(Input::InForce(attempt)), [Decision(LinkDecision::Load)]);
     assert_eq!(
         bed.deeds(Input::Loaded(attempt)),
-        [LinkOutput::Adopt(point(17)), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge]
+        [
+            Decision(LinkDecision::Adopt(point(17))),
+            Order(TransportOrder::Stream(Vec::new())),
+            Decision(LinkDecision::Acknowledge)
+        ]
     );
     assert_eq!(bed.link.state(), LinkState::Connected);
 }
@@ -240,7 +248,7 @@ fn a_full_synchronisation_goes_by_disk_and_ends_in_the_stream() {
 fn bytes_of_the_snapshot_that_came_with_the_answer_are_not_lost() {
     let mut bed = Bed::asking(None);
     let outputs = bed.receive(format!("+FULLRESYNC {ID} 17\r\n$5\r\nVAL").as_bytes());
-    assert_eq!(outputs, [LinkOutput::Receive(b"$5\r\nVAL".to_vec())]);
+    assert_eq!(outputs, [Order(TransportOrder::Receive(b"$5\r\nVAL".to_vec()))]);
 }
 
 #[test]
@@ -251,30 +259,36 @@ fn a_partial_resynchronisation_goes_on_with_what_came_behind_the_answer() {
     let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
     assert_eq!(sent(&asked), format!("PSYNC {ID} 42"));
     let outputs = bed.receive(b"+CONTINUE\r\n*1\r\n");
-    let expected =
-        [LinkOutput::Continue(None), LinkOutput::Stream(b"*1\r\n".to_vec()), LinkOutput::Acknowledge];
+    let expected = [
+        Decision(LinkDecision::Continue(None)),
+        Order(TransportOrder::Stream(b"*1\r\n".to_vec())),
+        Decision(LinkDecision::Acknowledge),
+    ];
     assert_eq!(outputs, expected);
     let mut bed = Bed::asking(Some(point(41)));
     let outputs = bed.receive(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
-    assert_eq!(outputs[0], LinkOutput::Continue(Some(OTHER_ID.to_owned())));
+    assert_eq!(outputs[0], Decision(LinkDecision::Continue(Some(OTHER_ID.to_owned()))));
 }
 
 #[test]
 fn a_continuation_that_nobody_asked_for_is_refused() {
     let mut bed = Bed::asking(None);
-    assert_eq!(bed.receive(b"+CONTINUE\r\n"), [LinkOutput::Close]);
+    assert_eq!(bed.receive(b"+CONTINUE\r\n"), [Order(TransportOrder::Close)]);
 }
 
 #[test]
 fn nonsense_for_an_answer_ends_the_attempt() {
     for answer in ["+FULLRESYNC x 1\r\n", "+FULLRESYNC\r\n", "-ERR no\r\n", "hello\r\n", "-LOADING x\r\n"] {
         let mut bed = Bed::asking(None);
-        assert_eq!(bed.receive(answer.as_bytes()), [LinkOutput::Close], "{answer}");
+        assert_eq!(bed.receive(answer.as_bytes()), [Order(TransportOrder::Close)], "{answer}");
     }
     let mut bed = Bed::asking(None);
-    assert_eq!(bed.receive(format!("+FULLRESYNC {ID} {}\r\n", u64::MAX).as_bytes()), [LinkOutput::Close]);
+    assert_eq!(
+        bed.receive(format!("+FULLRESYNC {ID} {}\r\n", u64::MAX).as_bytes()),
+        [Order(TransportOrder::Close)]
+    );
     let mut bed = Bed::asking(None);
-    assert_eq!(bed.receive(&[b'x'; 20_000]), [LinkOutput::Close]);
+    assert_eq!(bed.receive(&[b'x'; 20_000]), [Order(TransportOrder::Close)]);
 }
 
 #[test]
@@ -290,7 +304,7 @@ fn d1_what_comes_of_an_attempt_before_is_ignored() {
     let old = bed.link.attempt();
     let other = Primary { port: 6380, ..primary() };
     bed.link = ReplicaLink::new(other.clone(), 3, old);
-    assert_eq!(bed.deeds(Input::Tick), [LinkOutput::Connect(old + 2, other)]);
+    assert_eq!(bed.deeds(Input::Tick), [Order(TransportOrder::Connect(old + 2, other))]);
     for input in
         [Input::Saved(old), Input::InForce(old), Input::Failed(old, SyncFailure::Transfer), Input::Ended(old)]
     {
@@ -306,10 +320,10 @@ fn d3_a_link_says_from_when_on_it_must_not_be_given_up() {
     assert!(!bed.link.is_committed() && bed.link.is_under_way());
     bed.deeds(Input::Saved(attempt));
     assert!(bed.link.is_committed());
-    assert_eq!(bed.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+    assert_eq!(bed.deeds(Input::InForce(attempt)), [Decision(LinkDecision::Load)]);
     assert!(bed.link.is_committed());
     let outputs = bed.deeds(Input::Loaded(attempt));
-    assert_eq!(outputs[0], LinkOutput::Adopt(point(17)));
+    assert_eq!(outputs[0], Decision(LinkDecision::Adopt(point(17))));
     assert!(!bed.link.is_committed());
 }
 
@@ -319,7 +333,7 @@ fn no_attempt_begins_while_data_are_loaded() {
     bed.may_connect = false;
     assert_eq!((bed.after(10 * SECOND), bed.link.is_under_way()), (vec![], false));
     bed.may_connect = true;
-    assert!(matches!(bed.deeds(Input::Tick)[..], [LinkOutput::Connect(..)]));
+    assert!(matches!(bed.deeds(Input::Tick)[..], [Order(TransportOrder::Connect(..))]));
 }
 
 #[test]
@@ -337,8 +351,8 @@ fn d7_a_silent_primary_is_given_up_in_every_state() {
         let before = bed.link.attempt();
         bed.now_ns += TIMEOUT;
         let still = bed.deeds(Input::Tick);
-        assert!(!still.contains(&LinkOutput::Close), "{name}: {still:?}");
-        assert!(bed.after(1).contains(&LinkOutput::Close), "{name}");
+        assert!(!still.contains(&Order(TransportOrder::Close)), "{name}: {still:?}");
+        assert!(bed.after(1).contains(&Order(TransportOrder::Close)), "{name}");
         assert_ne!(bed.link.attempt(), before, "{name}");
     }
 }
@@ -357,7 +371,7 @@ fn d7_a_primary_that_sends_is_not_silent() {
 fn a_load_has_no_bound_and_tells_the_primary_each_second_that_it_lives() {
     let mut bed = Bed::loading();
     for _ in 0..200 {
-        assert_eq!(bed.after(SECOND), [LinkOutput::KeepAlive]);
+        assert_eq!(bed.after(SECOND), [Order(TransportOrder::KeepAlive)]);
     }
     assert_eq!(bed.after(SECOND / 2), []);
 }
@@ -366,8 +380,8 @@ fn a_load_has_no_bound_and_tells_the_primary_each_second_that_it_lives() {
 fn offsets_are_acknowledged_each_second() {
     let mut bed = Bed::connected();
     assert_eq!(bed.after(SECOND / 2), []);
-    assert_eq!(bed.after(SECOND / 2), [LinkOutput::Acknowledge]);
-    assert_eq!(bed.after(SECOND), [LinkOutput::Acknowledge]);
+    assert_eq!(bed.after(SECOND / 2), [Decision(LinkDecision::Acknowledge)]);
+    assert_eq!(bed.after(SECOND), [Decision(LinkDecision::Acknowledge)]);
 }
 
 /// CLIENT KILL at the primary, and then at the replica: FAILOVER TO the replica must not find it away.
@@ -379,7 +393,11 @@ fn a_lost_link_is_made_again_at_once_though_it_was_lost_before() {
     for loss in 0..3 {
         let attempt = bed.link.attempt();
         let outputs = bed.deeds(Input::Ended(attempt));
-        assert_eq!(outputs, [LinkOutput::Close, LinkOutput::Connect(attempt + 2, primary())], "{loss}");
+        assert_eq!(
+            outputs,
+            [Order(TransportOrder::Close), Order(TransportOrder::Connect(attempt + 2, primary()))],
+            "{loss}"
+        );
         bed.go_on();
     }
 }
@@ -391,10 +409,10 @@ fn a_link_that_is_lost_as_soon_as_it_is_up_is_made_later() {
     let mut paused = 0;
     for _ in 0..20 {
         let attempt = bed.link.attempt();
-        if bed.deeds(Input::Ended(attempt)) == [LinkOutput::Close] {
+        if bed.deeds(Input::Ended(attempt)) == [Order(TransportOrder::Close)] {
             paused += 1;
             assert_eq!(bed.after(SECOND / 4), []);
-            assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
+            assert!(matches!(bed.after(SECOND)[..], [Order(TransportOrder::Connect(..))]));
         }
         bed.go_on();
     }
@@ -408,7 +426,7 @@ fn failed_synchronisations_are_tried_again_later_and_later() {
     for _ in 0..9 {
         bed.receive(format!("+FULLRESYNC {ID} 17\r\n$5\r\n").as_bytes());
         let attempt = bed.link.attempt();
-        assert_eq!(bed.deeds(Input::Failed(attempt, SyncFailure::Transfer)), [LinkOutput::Close]);
+        assert_eq!(bed.deeds(Input::Failed(attempt, SyncFailure::Transfer)), [Order(TransportOrder::Close)]);
         let failed_ns = bed.now_ns;
         let mut connect = Vec::new();
         while connect.is_empty() {
@@ -431,8 +449,8 @@ fn a_primary_that_cannot_be_reached_is_tried_within_a_second() {
     bed.deeds(Input::Tick);
     for _ in 0..20 {
         let attempt = bed.link.attempt();
-        assert_eq!(bed.deeds(Input::Refused(attempt, "Connection refused")), [LinkOutput::Close]);
-        assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
+        assert_eq!(bed.deeds(Input::Refused(attempt, "Connection refused")), [Order(TransportOrder::Close)]);
+        assert!(matches!(bed.after(SECOND)[..], [Order(TransportOrder::Connect(..))]));
     }
 }
 
@@ -464,7 +482,7 @@ fn any_order_of_inputs_is_survived() {
             bed.may_connect = rng.below(4) > 0;
             let was_committed = bed.link.is_committed();
             let outputs = bed.step(input.clone());
-            let gives_up = outputs.contains(&LinkOutput::Close);
+            let gives_up = outputs.contains(&Order(TransportOrder::Close));
             let may_give_up = matches!(input, Input::Loaded(_) | Input::Failed(..));
             assert!(!was_committed || !gives_up || may_give_up, "D-3: {input:?} {outputs:?}");
         }
@@ -488,10 +506,10 @@ fn handing_over() -> (Bed, Vec<LinkOutput>) {
 fn the_request_for_the_data_hands_the_role_over() {
     let (mut bed, asked) = handing_over();
     let words = format!("*4\r\n$5\r\nPSYNC\r\n$40\r\n{ID}\r\n$2\r\n18\r\n$8\r\nFAILOVER\r\n");
-    assert_eq!(asked, [LinkOutput::Send(words.into_bytes())]);
+    assert_eq!(asked, [Order(TransportOrder::Send(words.into_bytes()))]);
     let outputs = bed.receive(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
-    let renamed = LinkOutput::Continue(Some(OTHER_ID.to_owned()));
-    assert_eq!(outputs[..2], [LinkOutput::HandedOver, renamed]);
+    let renamed = Decision(LinkDecision::Continue(Some(OTHER_ID.to_owned())));
+    assert_eq!(outputs[..2], [Decision(LinkDecision::HandedOver), renamed]);
     assert_eq!(bed.link.state(), LinkState::Connected);
 }
 
@@ -501,7 +519,7 @@ fn a_refusal_to_take_over_is_told_once_and_nothing_is_tried_again() {
         let (mut bed, _) = handing_over();
         assert_eq!(
             bed.receive(format!("{refusal}\r\n").as_bytes()),
-            [LinkOutput::NotHandedOver],
+            [Decision(LinkDecision::NotHandedOver)],
             "{refusal}"
         );
         assert_eq!(bed.after(SECOND), []);
@@ -516,13 +534,19 @@ fn a_target_that_cannot_be_reached_is_asked_to_take_over_when_it_can() {
     bed.deeds(Input::Tick);
     let attempt = bed.link.attempt();
     bed.deeds(Input::Refused(attempt, "Connection refused"));
-    assert!(matches!(bed.after(SECOND)[..], [LinkOutput::Connect(..)]));
+    assert!(matches!(bed.after(SECOND)[..], [Order(TransportOrder::Connect(..))]));
     let attempt = bed.link.attempt();
     bed.deeds(Input::Opened(attempt));
     bed.receive(b"+PONG\r\n");
     let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
-    assert!(matches!(&asked[..], [LinkOutput::Send(bytes)] if bytes.ends_with(b"FAILOVER\r\n")), "{asked:?}");
-    assert_eq!(bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes()), [LinkOutput::HandedOver]);
+    assert!(
+        matches!(&asked[..], [Order(TransportOrder::Send(bytes))] if bytes.ends_with(b"FAILOVER\r\n")),
+        "{asked:?}"
+    );
+    assert_eq!(
+        bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes()),
+        [Decision(LinkDecision::HandedOver)]
+    );
     // The next attempt is a replica's.
     let attempt = bed.link.attempt();
     bed.deeds(Input::Ended(attempt));
@@ -532,7 +556,7 @@ fn a_target_that_cannot_be_reached_is_asked_to_take_over_when_it_can() {
     bed.receive(b"+PONG\r\n");
     let asked = bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
     assert!(
-        matches!(&asked[..], [LinkOutput::Send(bytes)] if !bytes.ends_with(b"FAILOVER\r\n")),
+        matches!(&asked[..], [Order(TransportOrder::Send(bytes))] if !bytes.ends_with(b"FAILOVER\r\n")),
         "{asked:?}"
     );
 }

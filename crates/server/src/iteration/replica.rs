@@ -29,7 +29,7 @@ use sluice_persist::rdb::{ReadOptions, Unknown};
 use sluice_replication::LinkState;
 use sluice_replication::{Input, Primary, SyncFailure};
 use sluice_resp::{AuthState, Outbox};
-use sluice_snapshot::{NotLoaded, SnapshotSource};
+use sluice_snapshot::SnapshotSource;
 use sluice_tls::Buffers;
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -255,11 +255,11 @@ impl Server {
     }
 
     /// The load of a snapshot of the primary has ended.
-    pub(super) fn sync_loaded(&mut self, result: Result<(), NotLoaded>) {
+    pub(super) fn sync_loaded(&mut self) {
         self.hear_memory_sync();
         self.merge_download();
         self.host.incoming.sync = None;
-        self.link_loaded(result);
+        self.carry_out();
     }
 
     pub(super) fn session_of_transport(&mut self, transport: &Transport) -> SessionKey {

@@ -177,7 +177,7 @@ impl SimNode {
         // While a unit stands open, the engine does not take it up.
         self.has_loaded = ended.is_none();
         match ended {
-            Some(LoadEnded::Sync(result)) => self.link_loaded(result, net),
+            Some(LoadEnded::Sync(_)) => self.take_up_load(net),
             Some(LoadEnded::Start(_) | LoadEnded::Debug) | None => {}
         }
     }

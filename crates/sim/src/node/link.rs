@@ -11,7 +11,7 @@ use sluice_control::process::Process;
 use sluice_engine::{Engine, LinkDriver, LinkTransport};
 use sluice_replication::Input;
 use sluice_replication::{LinkState, Primary};
-use sluice_snapshot::{NotLoaded, SnapshotSource};
+use sluice_snapshot::SnapshotSource;
 
 /// A node and the network that its connections are of.
 struct Wired<'a> {
@@ -44,8 +44,9 @@ impl SimNode {
         self.wired(net).link_left(attempt);
     }
 
-    pub(super) fn link_loaded(&mut self, result: Result<(), NotLoaded>, net: &mut Net) {
-        self.wired(net).link_loaded(result);
+    /// The load of a snapshot of the primary has ended, of which the link knows.
+    pub(super) fn take_up_load(&mut self, net: &mut Net) {
+        self.wired(net).carry_out();
     }
 
     /// A connection that the link has wanted is there, or is refused.

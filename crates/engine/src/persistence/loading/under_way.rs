@@ -74,6 +74,9 @@ impl Engine {
         let load = self.control.persistence.load.take()?;
         let ended = self.end_load(*load, outcome, process);
         self.serve_waiting(process);
+        if let LoadEnded::Sync(result) = ended {
+            self.tell_link_of_load(result, process);
+        }
         Some(ended)
     }
 

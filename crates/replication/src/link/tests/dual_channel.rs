@@ -1,6 +1,7 @@
 //! The snapshot on a connection of its own.
 
 use super::*;
+use LinkOutput::{Decision, Order};
 
 const CLIENT: &str = "23";
 
@@ -12,7 +13,10 @@ impl Bed {
         bed.receive(b"+PONG\r\n");
         bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
         let attempt = bed.link.attempt();
-        assert_eq!(bed.receive(b"+DUALCHANNELSYNC\r\n"), [LinkOutput::ConnectSecond(attempt, primary())]);
+        assert_eq!(
+            bed.receive(b"+DUALCHANNELSYNC\r\n"),
+            [Order(TransportOrder::ConnectSecond(attempt, primary()))]
+        );
         assert_eq!(bed.link.state(), LinkState::Handshake);
         bed
     }
@@ -22,9 +26,9 @@ impl Bed {
         let mut bed = Bed::introduced();
         let attempt = bed.link.attempt();
         bed.deeds(Input::Opened(attempt));
-        assert_eq!(bed.receive(b"+OK\r\n"), [LinkOutput::Send(b"SYNC\r\n".to_vec())]);
+        assert_eq!(bed.receive(b"+OK\r\n"), [Order(TransportOrder::Send(b"SYNC\r\n".to_vec()))]);
         let outputs = bed.receive(format!("\n\n$ENDOFF:17 {ID} 0 {CLIENT}\r\n").as_bytes());
-        let [LinkOutput::SendMain(bytes)] = &outputs[..] else { panic!("{outputs:?}") };
+        let [Order(TransportOrder::SendMain(bytes))] = &outputs[..] else { panic!("{outputs:?}") };
         assert_eq!(words(bytes), "REPLCONF set-rdb-client-id 23");
         assert_eq!(bed.link.point(), Some(&point(17)));
         bed
@@ -42,20 +46,20 @@ impl Bed {
 
     fn accept_main(&mut self) -> Vec<LinkOutput> {
         let outputs = self.main(b"+OK\r\n");
-        let [LinkOutput::SendMain(bytes)] = &outputs[..] else { panic!("{outputs:?}") };
+        let [Order(TransportOrder::SendMain(bytes))] = &outputs[..] else { panic!("{outputs:?}") };
         assert_eq!(words(bytes), format!("PSYNC {ID} 18"));
         self.main(format!("+CONTINUE {ID}\r\n*1\r\n").as_bytes())
     }
 
     fn receive_snapshot(&mut self) {
-        assert_eq!(self.receive(b"\n$5\r\nR"), [LinkOutput::Receive(b"$5\r\nR".to_vec())]);
+        assert_eq!(self.receive(b"\n$5\r\nR"), [Order(TransportOrder::Receive(b"$5\r\nR".to_vec()))]);
         self.heard_ns = self.now_ns;
     }
 
     fn commit(&mut self) {
         let attempt = self.link.attempt();
-        assert_eq!(self.deeds(Input::Saved(attempt)), [LinkOutput::Commit]);
-        assert_eq!(self.deeds(Input::InForce(attempt)), [LinkOutput::Load]);
+        assert_eq!(self.deeds(Input::Saved(attempt)), [Decision(LinkDecision::Commit)]);
+        assert_eq!(self.deeds(Input::InForce(attempt)), [Decision(LinkDecision::Load)]);
     }
 
     fn load(&mut self) -> Vec<LinkOutput> {
@@ -65,12 +69,12 @@ impl Bed {
 }
 
 fn words(bytes: &[u8]) -> String {
-    sent(&[LinkOutput::Send(bytes.to_vec())])
+    sent(&[Order(TransportOrder::Send(bytes.to_vec()))])
 }
 
 /// The attempt is given up, and the next one is due after a pause.
 fn is_given_up(bed: &Bed, outputs: &[LinkOutput]) -> bool {
-    outputs == [LinkOutput::Close] && bed.link.state() == LinkState::Connect
+    outputs == [Order(TransportOrder::Close)] && bed.link.state() == LinkState::Connect
 }
 
 #[test]
@@ -82,7 +86,11 @@ fn it_is_asked_for_only_where_it_is_enabled() {
         assert_eq!(sent(&outputs).contains("capa dual-channel"), dual_channel);
         bed.receive(b"+OK\r\n+OK\r\n+OK\r\n");
         let outputs = bed.receive(b"+DUALCHANNELSYNC\r\n");
-        assert_eq!(matches!(outputs[..], [LinkOutput::ConnectSecond(..)]), dual_channel, "{outputs:?}");
+        assert_eq!(
+            matches!(outputs[..], [Order(TransportOrder::ConnectSecond(..))]),
+            dual_channel,
+            "{outputs:?}"
+        );
     }
 }
 
@@ -97,16 +105,20 @@ fn the_second_connection_introduces_itself() {
         "REPLCONF capa eof rdb-only 1 rdb-channel 1 ip-address 5.5.5.5 listening-port 7000 version 9.1.2";
     assert_eq!(sent(&outputs), format!("AUTH secret {introduction}"));
     assert_eq!(bed.receive(b"+OK\r\n"), []);
-    assert_eq!(bed.receive(b"+OK\r\n"), [LinkOutput::Send(b"SYNC\r\n".to_vec())]);
+    assert_eq!(bed.receive(b"+OK\r\n"), [Order(TransportOrder::Send(b"SYNC\r\n".to_vec()))]);
 }
 
 #[test]
 fn the_stream_is_buffered_while_the_snapshot_comes_and_executed_behind_it() {
     let mut bed = Bed::positioned();
-    assert_eq!(bed.accept_main(), [LinkOutput::Buffer(b"*1\r\n".to_vec())]);
+    assert_eq!(bed.accept_main(), [Order(TransportOrder::Buffer(b"*1\r\n".to_vec()))]);
     bed.receive_snapshot();
     bed.commit();
-    let expected = [LinkOutput::Adopt(point(17)), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge];
+    let expected = [
+        Decision(LinkDecision::Adopt(point(17))),
+        Order(TransportOrder::Stream(Vec::new())),
+        Decision(LinkDecision::Acknowledge),
+    ];
     assert_eq!(bed.load(), expected);
     assert_eq!(bed.link.state(), LinkState::Connected);
 }
@@ -116,10 +128,13 @@ fn the_snapshot_may_be_loaded_before_the_primary_has_answered() {
     let mut bed = Bed::positioned();
     bed.receive_snapshot();
     bed.commit();
-    assert_eq!(bed.load(), [LinkOutput::Adopt(point(17))]);
+    assert_eq!(bed.load(), [Decision(LinkDecision::Adopt(point(17)))]);
     assert_eq!(bed.link.state(), LinkState::Transfer);
-    let expected =
-        [LinkOutput::Buffer(b"*1\r\n".to_vec()), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge];
+    let expected = [
+        Order(TransportOrder::Buffer(b"*1\r\n".to_vec())),
+        Order(TransportOrder::Stream(Vec::new())),
+        Decision(LinkDecision::Acknowledge),
+    ];
     assert_eq!(bed.accept_main(), expected);
     assert_eq!(bed.link.state(), LinkState::Connected);
 }
@@ -147,14 +162,14 @@ fn an_id_that_has_changed_is_adopted() {
     bed.receive_snapshot();
     bed.commit();
     let renamed = HistoryPoint { replid: OTHER_ID.to_owned(), offset: 17 };
-    assert_eq!(bed.load()[0], LinkOutput::Adopt(renamed));
+    assert_eq!(bed.load()[0], Decision(LinkDecision::Adopt(renamed)));
     let mut late = Bed::positioned();
     late.receive_snapshot();
     late.commit();
-    assert_eq!(late.load(), [LinkOutput::Adopt(point(17))]);
+    assert_eq!(late.load(), [Decision(LinkDecision::Adopt(point(17)))]);
     late.main(b"+OK\r\n");
     let outputs = late.main(format!("+CONTINUE {OTHER_ID}\r\n").as_bytes());
-    assert_eq!(outputs[1], LinkOutput::Continue(Some(OTHER_ID.to_owned())));
+    assert_eq!(outputs[1], Decision(LinkDecision::Continue(Some(OTHER_ID.to_owned()))));
 }
 
 #[test]
@@ -179,7 +194,7 @@ fn what_the_primary_refuses_ends_the_attempt() {
     {
         let mut bed = Bed::positioned();
         let outputs = bed.main(answers.as_bytes());
-        assert_eq!(outputs.last(), Some(&LinkOutput::Close), "{answers}");
+        assert_eq!(outputs.last(), Some(&Order(TransportOrder::Close)), "{answers}");
         assert_eq!(bed.link.state(), LinkState::Connect, "{answers}");
     }
     let mut bed = Bed::introduced();
@@ -226,13 +241,17 @@ fn a_main_channel_that_ends_behind_the_commit_costs_no_snapshot() {
     bed.receive_snapshot();
     bed.commit();
     assert_eq!(bed.end_main(), []);
-    let expected = [LinkOutput::Adopt(point(17)), LinkOutput::Stream(Vec::new()), LinkOutput::Acknowledge];
+    let expected = [
+        Decision(LinkDecision::Adopt(point(17))),
+        Order(TransportOrder::Stream(Vec::new())),
+        Decision(LinkDecision::Acknowledge),
+    ];
     assert_eq!(bed.load(), expected, "what was buffered is executed, and the end is met behind it");
     let mut unanswered = Bed::positioned();
     unanswered.receive_snapshot();
     unanswered.commit();
     assert_eq!(unanswered.end_main(), []);
-    assert_eq!(unanswered.load(), [LinkOutput::Adopt(point(17)), LinkOutput::Close]);
+    assert_eq!(unanswered.load(), [Decision(LinkDecision::Adopt(point(17))), Order(TransportOrder::Close)]);
     assert_eq!(unanswered.link.state(), LinkState::Connect);
 }
 
@@ -242,9 +261,9 @@ fn the_primary_is_told_each_second_that_this_server_lives() {
     bed.accept_main();
     bed.receive_snapshot();
     assert_eq!(bed.after(SECOND / 2), []);
-    assert_eq!(bed.after(SECOND / 2), [LinkOutput::KeepAlive]);
+    assert_eq!(bed.after(SECOND / 2), [Order(TransportOrder::KeepAlive)]);
     bed.commit();
-    assert_eq!(bed.after(SECOND), [LinkOutput::KeepAlive]);
+    assert_eq!(bed.after(SECOND), [Order(TransportOrder::KeepAlive)]);
 }
 
 #[test]
