@@ -23,7 +23,7 @@ use sluice_command::Spec;
 use sluice_commands::{Limits, ReplyMode};
 use sluice_replication::Feed;
 use sluice_replication::SpoolReceiver;
-use sluice_resp::{AuthState, Outbox, Protocol};
+use sluice_resp::{AuthState, Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::Subscribed;
 use std::sync::Arc;
 
@@ -496,6 +496,17 @@ pub struct Session {
 }
 
 impl Session {
+    /// Has a command write its reply while it may look at the whole session. What others, or the command
+    /// itself, push to the session meanwhile comes after the reply.
+    pub fn with_reply<R>(&mut self, run: impl FnOnce(&mut Session, Reply<'_>) -> R) -> R {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let reply = Reply::new(&mut outbox, self.caller.proto);
+        let result = run(self, reply);
+        outbox.append(&mut self.outbox);
+        self.outbox = outbox;
+        result
+    }
+
     /// A client that has come just now.
     pub fn new(
         key: SessionKey,

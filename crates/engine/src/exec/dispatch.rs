@@ -20,7 +20,7 @@ use sluice_control::replication::acks::counted_replicas;
 use sluice_control::users::rights;
 use sluice_control::{ClientRelations, Control, ReplicationState};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
-use sluice_resp::{Outbox, Reply};
+use sluice_resp::Reply;
 use sluice_session::Session;
 use sluice_session::line::LineSources;
 
@@ -159,25 +159,25 @@ impl Engine {
         let Some(mode) = cluster.as_deref_mut() else {
             return Err(CmdError::NO_CLUSTER);
         };
-        let mut outbox = std::mem::take(&mut session.outbox);
-        let mut ctx = ClusterCtx {
-            now: unit.now,
-            session,
-            mode,
-            config,
-            offset,
-            is_replica: replication.replica.is_some(),
-            replicas,
-            effects,
-            keyspace,
-            reply: Reply::new(&mut outbox, session.caller.proto),
-            may_wait: unit.standing.row().may_wait,
-        };
-        let result = run(&mut ctx, args);
+        let result = session.with_reply(|session, reply| {
+            let mut ctx = ClusterCtx {
+                now: unit.now,
+                session,
+                mode,
+                config,
+                offset,
+                is_replica: replication.replica.is_some(),
+                replicas,
+                effects,
+                keyspace,
+                reply,
+                may_wait: unit.standing.row().may_wait,
+            };
+            run(&mut ctx, args)
+        });
         if mode.machine.has_outputs() {
             clients.blocking.node_has_decided();
         }
-        session.outbox = outbox;
         result
     }
 
@@ -198,25 +198,25 @@ impl Engine {
             ..
         } = control;
         let sources = LineSources { watching, tracking };
-        let mut outbox = std::mem::take(&mut session.outbox);
-        let reply = Reply::new(&mut outbox, session.caller.proto);
         let (now, may_wait) = (unit.now, unit.standing.row().may_wait);
-        let mut ctx = UsersCtx {
-            now,
-            session,
-            users,
-            sources,
-            config,
-            limits,
-            renames,
-            stats,
-            process,
-            actions,
-            reply,
-            may_wait,
-        };
-        let result = run(&mut ctx, args);
-        self.after_server(session, outbox);
+        let result = session.with_reply(|session, reply| {
+            let mut ctx = UsersCtx {
+                now,
+                session,
+                users,
+                sources,
+                config,
+                limits,
+                renames,
+                stats,
+                process,
+                actions,
+                reply,
+                may_wait,
+            };
+            run(&mut ctx, args)
+        });
+        self.after_server(session);
         result
     }
 
@@ -281,14 +281,13 @@ impl Engine {
         let job = self.job_state();
         let scripts = self.script_facts();
         let Engine { keyspace, control, sessions, stats, .. } = self;
-        let mut outbox = std::mem::take(&mut session.outbox);
-        let reply = Reply::new(&mut outbox, session.caller.proto);
-        let (now, process) = (unit.now, Observed::new(process));
-        let mut ctx =
-            ReportCtx { now, session, sessions, control, stats, keyspace, job, scripts, process, reply };
-        let result = run(&mut ctx, args);
-        session.outbox = outbox;
-        result
+        let now = unit.now;
+        session.with_reply(|session, reply| {
+            let process = Observed::new(process);
+            let mut ctx =
+                ReportCtx { now, session, sessions, control, stats, keyspace, job, scripts, process, reply };
+            run(&mut ctx, args)
+        })
     }
 
     fn for_server(
@@ -300,22 +299,23 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Run {
         let Engine { keyspace, control, sessions, stats, actions, .. } = self;
-        let mut outbox = std::mem::take(&mut session.outbox);
-        let reply = Reply::new(&mut outbox, session.caller.proto);
-        let mut ctx = ServerCtx {
-            now: unit.now,
-            session,
-            sessions,
-            control,
-            stats,
-            keyspace,
-            process,
-            actions,
-            reply,
-            may_wait: unit.standing.row().may_wait,
-        };
-        let result = run(&mut ctx, args);
-        self.after_server(session, outbox);
+        let may_wait = unit.standing.row().may_wait;
+        let result = session.with_reply(|session, reply| {
+            let mut ctx = ServerCtx {
+                now: unit.now,
+                session,
+                sessions,
+                control,
+                stats,
+                keyspace,
+                process,
+                actions,
+                reply,
+                may_wait,
+            };
+            run(&mut ctx, args)
+        });
+        self.after_server(session);
         self.begin_wanted_save(process);
         self.apply_aof_requests(process);
         // A role that waited for a load is taken up behind the link's step: the link's session, which ends
@@ -341,14 +341,14 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Run {
         let Engine { keyspace, effects, control, actions, .. } = self;
-        let mut outbox = std::mem::take(&mut session.outbox);
-        let reply = Reply::new(&mut outbox, session.caller.proto);
         let data = keyspace.dataset(access, effects);
         let now = access.now;
         let may_wait = unit.standing.row().may_wait;
-        let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, may_wait, replay };
-        let result = run(&mut ctx, args);
-        self.after_server(session, outbox);
+        let result = session.with_reply(|session, reply| {
+            let mut ctx = DebugCtx { now, data, session, control, process, actions, reply, may_wait, replay };
+            run(&mut ctx, args)
+        });
+        self.after_server(session);
         // A load breaks a save off.
         self.begin_wanted_save(process);
         result
@@ -371,12 +371,9 @@ impl Engine {
         }
     }
 
-    /// A server command may have changed what its session may do, and others may have pushed to that.
+    /// A server command may have changed what its session may do.
     #[cold]
-    fn after_server(&mut self, session: &mut Session, mut outbox: Outbox) {
-        // What others pushed to this session meanwhile comes after its reply.
-        outbox.append(&mut session.outbox);
-        session.outbox = outbox;
+    fn after_server(&mut self, session: &mut Session) {
         self.apply_users(Some(session));
         session.mask = self.gate.session_mask(session);
     }

@@ -4,6 +4,7 @@
 //! between two iterations: see `exec/open_unit.rs`.
 
 mod call;
+mod frame;
 
 use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;

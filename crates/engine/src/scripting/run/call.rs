@@ -4,6 +4,7 @@
 //! session whose output is the script's; (2) whatever it may not do it is told before it runs, in the order
 //! and the words of the reference; (3) it waits for nothing.
 
+use super::frame::{CallFrame, FrameSettings};
 use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::cluster::slot_costs::note_call;
 use crate::engine::Engine;
@@ -13,7 +14,7 @@ use crate::exec::unit::Unit;
 use sluice_acl::Context;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
-use sluice_commands::{Args, ReplyMode};
+use sluice_commands::Args;
 use sluice_control::process::Process;
 use sluice_control::unknown::unknown_subcommand;
 use sluice_lua::{Fault, Heap, Value};
@@ -143,22 +144,16 @@ impl Engine {
                     note_call(unit, run.rights.slot, spec, args);
                 }
                 run.has_written |= spec.flags.has(Flags::WRITE);
-                let own = std::mem::replace(&mut session.outbox, std::mem::take(&mut run.buffers.reply));
-                let (proto, mode) = (session.caller.proto, session.caller.reply);
-                session.caller.proto = if run.settings.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
-                session.caller.reply = ReplyMode::On;
-                let standing = std::mem::replace(&mut unit.standing, Standing::Script);
-                unit.audience = audience(run.settings.receivers);
-                // Messages to the client itself are no part of the reply.
-                unit.client_proto = Some(proto);
-                // A script that waits for a time would wait for ever. Keys expire by `Unit::now` still.
-                unit.told_now = self.control.scripts.is_busy.then(|| process.recent());
+                let settings = FrameSettings {
+                    proto: if run.settings.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 },
+                    audience: audience(run.settings.receivers),
+                    // A script that waits for a time would wait for ever.
+                    told_now: self.control.scripts.is_busy.then(|| process.recent()),
+                };
+                let reply = std::mem::take(&mut run.buffers.reply);
+                let frame = CallFrame::enter(&settings, reply, session, unit);
                 self.run_called(unit, permit, session, spec, args, request, now, process);
-                unit.audience = Some(Audience::All);
-                (unit.client_proto, unit.told_now) = (None, None);
-                unit.standing = standing;
-                (session.caller.proto, session.caller.reply) = (proto, mode);
-                run.buffers.reply = std::mem::replace(&mut session.outbox, own);
+                run.buffers.reply = frame.leave(session, unit);
                 if let Some(debugger) = run.debugger.as_deref_mut() {
                     debugger.show_reply(&run.buffers.reply);
                 }
