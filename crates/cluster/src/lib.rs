@@ -172,7 +172,11 @@ impl Cluster {
 
     /// One event. Outputs follow from [`Cluster::next_output`].
     pub fn step(&mut self, now: Now, input: &ClusterInput<'_>) {
-        self.machine.time = step_time(now);
+        // A unit that has stood open publishes at its own time, which the bus has passed.
+        let time = step_time(now);
+        if time.now >= self.machine.time.now {
+            self.machine.time = time;
+        }
         self.handle(input);
         self.settle();
         #[cfg(test)]

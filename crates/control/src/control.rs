@@ -8,6 +8,7 @@ use crate::persistence::aof::AofStream;
 use crate::persistence::ending::PendingEnd;
 use crate::persistence::loading::LoadUnderWay;
 use crate::persistence::rewriting::Rewriting;
+use crate::persistence::saving::{JobAsk, Saving};
 use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
 use crate::users::UsersState;
@@ -122,8 +123,10 @@ pub struct PersistenceState {
     pub aof: AofStream,
     /// Rewriting it.
     pub rewriting: Rewriting,
+    /// What commands have asked of the jobs that write in the background.
+    pub asked: Vec<JobAsk>,
     /// What saving in the background remembers.
-    pub saving: Watched<crate::persistence::saving::Saving>,
+    pub saving: Watched<Saving>,
     /// Something is written in the background.
     pub is_writing: bool,
     /// Changes since the last save; a save may set it back to 0.
@@ -300,6 +303,7 @@ impl PersistenceState {
         PersistenceState {
             aof: AofStream::new(epoch.clone()),
             rewriting: Rewriting::default(),
+            asked: Vec::new(),
             saving: Watched::new(Default::default(), epoch),
             is_writing: false,
             dirty: 0,

@@ -108,6 +108,8 @@ pub struct PubSubCtx<'a> {
     pub pubsub: &'a mut PubSub,
     /// Keys that clients keep copies of.
     pub tracking: &'a mut Tracking,
+    /// That a message is published.
+    pub effects: &'a mut Effects,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }

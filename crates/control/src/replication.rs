@@ -2,6 +2,7 @@
 
 pub mod acks;
 pub mod failover;
+mod link;
 pub mod local_expiry;
 pub mod role;
 pub mod waitaof;

@@ -20,7 +20,7 @@ use sluice_control::process::Process;
 use sluice_control::replication::role::ReplicaRole;
 use sluice_control::upkeep::evict::Eviction;
 use sluice_control::upkeep::expire::ActiveExpiry;
-use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout};
+use sluice_keyspace::{Classes, Effects, KeyHasher, Keyspace, Layout, MessageListeners};
 use sluice_numbers::progress::ProgressClock;
 use sluice_numbers::stats::Stats;
 use sluice_replication::UnitCommands;
@@ -237,6 +237,11 @@ impl Engine {
             self.control.cluster.is_some() && self.control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED);
         self.effects.propagating =
             self.control.replication.stream.generates() || self.control.persistence.aof.is_on();
+        self.effects.message_listeners = match self.control.cluster.is_some() {
+            true => MessageListeners::Nodes,
+            false if self.effects.propagating => MessageListeners::Replicas,
+            false => MessageListeners::None,
+        };
         self.refresh_listening();
         self.evict_soon();
     }

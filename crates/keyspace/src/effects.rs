@@ -94,6 +94,8 @@ pub struct Effects {
     pub removal_listening: bool,
     /// Someone wants the propagation stream: replicas or the AOF.
     pub propagating: bool,
+    /// Receivers of published messages beside the clients of this server.
+    pub message_listeners: MessageListeners,
     /// Values above this many bytes are left as garbage; [`LAZY_FREE_BYTES`] at first.
     pub lazyfree_threshold: LazyFreeThreshold,
     recorded: bool,
@@ -112,6 +114,8 @@ pub struct Effects {
     /// Fields deleted since their time has passed, for INFO.
     fields_deleted: u64,
     propagation: Propagation,
+    /// The command has published its message, which nobody has sent yet.
+    pub published: bool,
     hits: u64,
     misses: u64,
     garbage: Vec<Value>,
@@ -145,6 +149,18 @@ impl Default for LazyFreeThreshold {
     fn default() -> LazyFreeThreshold {
         LazyFreeThreshold(LAZY_FREE_BYTES)
     }
+}
+
+/// Receivers of published messages beside the clients of this server.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub enum MessageListeners {
+    /// Nobody.
+    #[default]
+    None,
+    /// Replicas, by the replication stream.
+    Replicas,
+    /// The nodes of a cluster, replicas among them, by its bus.
+    Nodes,
 }
 
 /// How a command that changed something appears in the propagation stream.
@@ -210,6 +226,18 @@ impl Effects {
     pub fn force_to_replicas(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::ToReplicas;
+    }
+
+    /// The command publishes a message, which so many subscriptions of this server receive. It changes no
+    /// data, and reaches replicas whether a client of this server receives it or not.
+    #[inline]
+    pub fn publish(&mut self, receivers: usize) {
+        match self.message_listeners {
+            MessageListeners::None if receivers == 0 => return,
+            MessageListeners::None | MessageListeners::Replicas => self.force_to_replicas(),
+            MessageListeners::Nodes => self.do_not_propagate(),
+        }
+        self.published = true;
     }
 
     /// The command counts as more changes than its keys.

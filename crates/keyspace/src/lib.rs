@@ -32,7 +32,7 @@ pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyAccessLog, KeyRef,
-    LAZY_FREE_BYTES, LazyFreeThreshold, MetKey, ModifiedKey, Propagation,
+    LAZY_FREE_BYTES, LazyFreeThreshold, MessageListeners, MetKey, ModifiedKey, Propagation,
 };
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};

@@ -108,9 +108,7 @@ impl MetChannels {
 /// What is published and not done with.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// The running command is a PUBLISH or SPUBLISH.
-    pub published: bool,
-    /// The topics whose subscribers receive its message.
+    /// The topics whose subscribers receive the message of the running command.
     pub targets: Vec<TopicRef>,
     /// Messages for the client that runs a command: they come behind its reply.
     pub own: Outbox,
@@ -305,7 +303,6 @@ impl PubSub {
         self.find_targets(kind, channel, &mut targets);
         let receivers = targets.iter().map(|topic| self.subscribers(*topic).len()).sum();
         self.outgoing.targets = targets;
-        self.outgoing.published = true;
         receivers
     }
 

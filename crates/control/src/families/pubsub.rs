@@ -103,6 +103,7 @@ fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, index: usize, n
 
 fn publish(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run {
     let receivers = ctx.pubsub.publish(kind, args.at(1));
+    ctx.effects.publish(receivers);
     ctx.reply.int(receivers as i64);
     Ok(Outcome::Done)
 }

@@ -21,8 +21,6 @@ use crate::process::Process;
 /// What rewriting remembers between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Rewriting {
-    /// A rewrite shall begin as soon as the running command is done.
-    pub wanted: bool,
     /// A rewrite shall begin when nothing else is written in the background.
     pub scheduled: bool,
     /// When the one under way began, seconds since the epoch. It ends when the base is in force, and not when

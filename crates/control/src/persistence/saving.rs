@@ -29,15 +29,23 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     }
 }
 
+/// What commands ask of the jobs that write in the background. It is done, in order, after the command, or
+/// after the unit that stands open.
+#[derive(Clone, Debug)]
+pub enum JobAsk {
+    /// A save begins.
+    Save(Why),
+    /// What is written as an RDB file, for the disk or for replicas, is broken off.
+    BreakSavesOff,
+    /// A rewrite of the append-only file begins.
+    Rewrite,
+}
+
 /// What saving in the background remembers between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Saving {
-    /// Why a save shall begin as soon as the running command is done.
-    pub wanted: Option<Why>,
     /// A save shall begin when nothing else is written in the background.
     pub scheduled: bool,
-    /// What is written as an RDB file in the background, for the disk or for replicas, was asked to end.
-    pub cancelled: bool,
     /// The save that is under way.
     pub under_way: Option<UnderWay>,
     /// The last one that ended failed.

@@ -5,6 +5,7 @@
 //! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
 //! and costs no indirect call.
 
+use crate::cluster::messages::tell_other_nodes;
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
@@ -269,13 +270,18 @@ impl Engine {
         effects.reset_propagation();
     }
 
-    /// Sends the message of a PUBLISH or SPUBLISH.
+    /// Sends the message of a PUBLISH or SPUBLISH: to the other nodes of a cluster, and to subscribers here.
     #[inline]
     fn send_message(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         if let Some(args) = command.args
-            && !self.control.clients.pubsub.outgoing.targets.is_empty()
+            && std::mem::take(&mut self.effects.published)
         {
-            self.send_published(args, command.now, command.proto);
+            if let Some(mode) = self.control.cluster.as_deref_mut() {
+                tell_other_nodes(mode, *args, command.now);
+            }
+            if !self.control.clients.pubsub.outgoing.targets.is_empty() {
+                self.send_published(args, command.now, command.proto);
+            }
         }
     }
 

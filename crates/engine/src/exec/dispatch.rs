@@ -1,6 +1,5 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
-use crate::cluster::messages::tell_other_nodes;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
 use crate::exec::standing::Standing;
@@ -60,7 +59,7 @@ impl Engine {
             Handler::Session(run) => self.for_session(run, unit.standing, session, args),
             Handler::Transaction(run) => self.for_transaction(run, session, access, args),
             Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
-            Handler::PubSub(run) => self.for_pubsub(run, session, args, process),
+            Handler::PubSub(run) => self.for_pubsub(run, session, args),
             Handler::Report(run) => self.for_report(run, unit, session, args, process),
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
@@ -243,7 +242,6 @@ impl Engine {
         run: fn(&mut PubSubCtx<'_>, Args<'_>) -> Run,
         session: &mut Session,
         args: Args<'_>,
-        process: &mut dyn Process,
     ) -> Run {
         let Engine { effects, control, gate, .. } = self;
         let Session { key, caller, outbox, .. } = session;
@@ -251,19 +249,7 @@ impl Engine {
         let reply = Reply::new(outbox, caller.proto);
         let ClientRelations { pubsub, tracking, .. } = &mut control.clients;
         let key = *key;
-        let result = run(&mut PubSubCtx { key, caller, pubsub, tracking, reply }, args);
-        // The replicas get a message whether a client of this server receives the message or not. It is no
-        // change of the data.
-        let published = std::mem::take(&mut control.clients.pubsub.outgoing.published);
-        if let Some(mode) = control.cluster.as_deref_mut().filter(|_| published) {
-            // Replicas are nodes, and hear of the message by the bus.
-            tell_other_nodes(mode, args, process.recent());
-            if !control.clients.pubsub.outgoing.targets.is_empty() {
-                effects.do_not_propagate();
-            }
-        } else if published && (effects.propagating || !control.clients.pubsub.outgoing.targets.is_empty()) {
-            effects.force_to_replicas();
-        }
+        let result = run(&mut PubSubCtx { key, caller, pubsub, tracking, effects, reply }, args);
         if session.caller.subscribed != before {
             session.mask = gate.session_mask(session);
         }
@@ -316,8 +302,8 @@ impl Engine {
             run(&mut ctx, args)
         });
         self.after_server(session);
-        self.begin_wanted_save(process);
-        self.apply_aof_requests(process);
+        self.follow_appendonly(process);
+        self.carry_out_asks(process);
         // A role that waited for a load is taken up behind the link's step: the link's session, which ends
         // with its role, executes here.
         if !session.caller.is_primary() {
@@ -350,7 +336,7 @@ impl Engine {
         });
         self.after_server(session);
         // A load breaks a save off.
-        self.begin_wanted_save(process);
+        self.carry_out_asks(process);
         result
     }
 

@@ -59,8 +59,8 @@ const FAILURES_FREE: u32 = 3;
 const REST_MIN_MAX: i64 = 60;
 
 impl Engine {
-    /// Does what the last command has asked of the append-only file: between two units.
-    pub(crate) fn apply_aof_requests(&mut self, process: &mut dyn Process) {
+    /// Turns the append-only file off where the configuration wants none any more: between two units.
+    pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
         if !self.control.between_units(BetweenUnits::Rewrite) {
             return;
         }
@@ -68,12 +68,14 @@ impl Engine {
         if self.control.persistence.aof.is_on() && !wants_aof {
             self.turn_aof_off(process);
         }
-        if std::mem::take(&mut self.control.persistence.rewriting.wanted) {
-            match self.control.works_in_background() {
-                true => self.control.persistence.rewriting.scheduled = true,
-                false => {
-                    self.begin_rewrite(process);
-                }
+    }
+
+    /// Begins a rewrite, or schedules one while something else is written in the background.
+    pub(crate) fn rewrite_when_free(&mut self, process: &mut dyn Process) {
+        match self.control.works_in_background() {
+            true => self.control.persistence.rewriting.scheduled = true,
+            false => {
+                self.begin_rewrite(process);
             }
         }
     }

@@ -6,25 +6,28 @@ use sluice_base::Now;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::persistence::background::JobState;
 use sluice_control::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
-use sluice_control::persistence::saving::{Ending, UnderWay, Why};
+use sluice_control::persistence::saving::{Ending, JobAsk, UnderWay, Why};
 use sluice_control::process::{Process, SaveError};
 
 /// After a failure the next save is tried so many seconds later.
 const RETRY_S: i64 = 5;
 
 impl Engine {
-    /// Begins the save that the last command has asked for: between two units.
-    #[inline]
-    pub(crate) fn begin_wanted_save(&mut self, process: &mut dyn Process) {
-        if !self.control.between_units(BetweenUnits::Save) {
+    /// Does what commands have asked of the jobs that write in the background. While a unit stands open the
+    /// asks stay.
+    pub(crate) fn carry_out_asks(&mut self, process: &mut dyn Process) {
+        if self.control.persistence.asked.is_empty() || !self.control.between_units(BetweenUnits::Save) {
             return;
         }
-        if let Some(why) = self.control.persistence.saving.quietly().wanted.take() {
-            self.begin_save(why, process);
-        }
-        if std::mem::take(&mut self.control.persistence.saving.quietly().cancelled) {
-            self.break_off_save(process);
-            self.break_off_full_sync(process);
+        for ask in std::mem::take(&mut self.control.persistence.asked) {
+            match ask {
+                JobAsk::Save(why) => self.begin_save(why, process),
+                JobAsk::BreakSavesOff => {
+                    self.break_off_save(process);
+                    self.break_off_full_sync(process);
+                }
+                JobAsk::Rewrite => self.rewrite_when_free(process),
+            }
         }
     }
 
@@ -167,7 +170,7 @@ impl Engine {
     /// not end, as it would lose data; the log says why.
     pub fn prepare_end(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
         let may_end = prepare_end(ending, force, &self.keyspace, &mut self.control, process);
-        self.begin_wanted_save(process);
+        self.carry_out_asks(process);
         may_end
     }
 

@@ -24,12 +24,12 @@ use sluice_snapshot::NotLoaded;
 impl Engine {
     /// How far the link to the primary is.
     pub fn link_state(&self) -> LinkState {
-        self.link().map_or(LinkState::None, ReplicaLink::state)
+        self.control.replication.link().map_or(LinkState::None, ReplicaLink::state)
     }
 
     /// The number of the link's attempt under way; 0 without a primary.
     pub fn link_attempt(&self) -> u64 {
-        self.link().map_or(0, ReplicaLink::attempt)
+        self.control.replication.link().map_or(0, ReplicaLink::attempt)
     }
 
     /// What has come of the links so far.
@@ -42,12 +42,8 @@ impl Engine {
         self.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
     }
 
-    fn link(&self) -> Option<&ReplicaLink> {
-        self.control.replication.replica.as_ref().map(|role| &role.link)
-    }
-
-    /// Takes a step of the machine of the link. What it wants of its
-    /// connections comes from [`Engine::next_transport_order`].
+    /// Takes a step of the machine of the link. Orders about
+    /// connections come from [`Engine::next_transport_order`].
     /// `heard_ns`: when something was heard last on a connection that others read.
     pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
         let resume = self.resume_point();
@@ -102,7 +98,7 @@ impl Engine {
                 Some(LinkOutput::Decision(decision)) => self.carry_out_decision(decision, process),
                 Some(LinkOutput::Order(order)) => {
                     if order == TransportOrder::Close {
-                        self.forget_commit();
+                        self.control.replication.forget_commit();
                     }
                     return Some(order);
                 }
@@ -144,12 +140,6 @@ impl Engine {
         }
     }
 
-    fn forget_commit(&mut self) {
-        if let Some(role) = self.control.replication.replica.quietly() {
-            role.commit_waits = false;
-        }
-    }
-
     /// Tells the link how the load of its snapshot has ended (D-9). What it wants of its connections is done
     /// with the next order: the history of the data is the link's ahead of a role that has waited for the end
     /// of the load.
@@ -162,7 +152,7 @@ impl Engine {
                 self.step_link(Input::Loaded(attempt), 0, process);
             }
             Err(_) => {
-                let is_of_file = self.is_file_committed();
+                let is_of_file = self.control.replication.is_file_committed();
                 let failure = if is_of_file { SyncFailure::Load } else { SyncFailure::Stream };
                 self.step_link(Input::Failed(attempt, failure), 0, process);
             }
@@ -177,25 +167,10 @@ impl Engine {
         {
             return false;
         }
-        self.forget_commit();
+        self.control.replication.forget_commit();
         self.break_off_save(process);
         self.control.persistence.saving.scheduled = false;
         true
-    }
-
-    /// Whether time is to be told to the link; notes when next.
-    pub(crate) fn takes_link_tick(&mut self, now_ns: u64) -> bool {
-        let Some(role) = self.control.replication.replica.quietly() else { return false };
-        let is_due = now_ns >= role.next_tick_ns;
-        if is_due {
-            role.next_tick_ns = now_ns + TICK_NS;
-        }
-        is_due
-    }
-
-    /// Whether a file that was received is put in force or loaded.
-    pub(crate) fn is_file_committed(&self) -> bool {
-        self.link().is_some_and(ReplicaLink::is_committed)
     }
 
     /// How a snapshot is loaded from the connection, where it is.
@@ -214,15 +189,10 @@ impl Engine {
         self.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
     }
 
-    /// The point of the primary's history that the snapshot stands at which is received.
-    pub(crate) fn awaited_point(&self) -> Option<&HistoryPoint> {
-        self.link()?.point()
-    }
-
     /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
-        match self.link() {
-            Some(_) if self.is_file_committed() => None,
+        match self.control.replication.link() {
+            Some(_) if self.control.replication.is_file_committed() => None,
             Some(_) => self.resume_point(),
             None => self
                 .control
@@ -230,18 +200,6 @@ impl Engine {
                 .stream
                 .point()
                 .map(|point| HistoryPoint { replid: point.replid.to_owned(), offset: point.offset }),
-        }
-    }
-
-    /// Gives up the link of a role that ends. What works for the link is closed, and what still comes of it
-    /// is ignored.
-    pub(super) fn give_link_up(&mut self, link: &ReplicaLink) {
-        let replication = &mut self.control.replication;
-        let was_closing =
-            replication.link_outputs.drain(..).any(|output| output == TransportOrder::Close.into());
-        replication.link_attempts = link.attempt();
-        if was_closing || link.is_under_way() {
-            replication.link_outputs.push_back(TransportOrder::Close.into());
         }
     }
 
@@ -256,6 +214,3 @@ impl Engine {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// Time between two ticks of the link.
-const TICK_NS: u64 = 100_000_000;

@@ -79,7 +79,7 @@ impl Engine {
         let (host, port) = (primary.host.clone(), primary.port);
         let old = self.control.replication.replica.take();
         if let Some(old) = &old {
-            self.give_link_up(&old.link);
+            self.control.replication.give_link_up(&old.link);
         }
         let mut role = ReplicaRole::new(self.new_link(primary));
         match old {
@@ -107,7 +107,7 @@ impl Engine {
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
         let Some(role) = self.control.replication.replica.take() else { return };
-        self.give_link_up(&role.link);
+        self.control.replication.give_link_up(&role.link);
         // Never an error: the words are those of the directive.
         let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);

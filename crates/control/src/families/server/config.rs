@@ -2,6 +2,7 @@
 
 use crate::Control;
 use crate::ctx::{ReportCtx, ServerCtx};
+use crate::persistence::saving::JobAsk;
 use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::choice::AclPubsubDefault;
@@ -165,7 +166,7 @@ fn want_aof(ctx: &mut ServerCtx<'_>) {
         return;
     }
     if ctx.may_wait && !ctx.control.works_in_background() {
-        ctx.control.persistence.rewriting.wanted = true;
+        ctx.control.persistence.asked.push(JobAsk::Rewrite);
         return;
     }
     let text = match ctx.may_wait {

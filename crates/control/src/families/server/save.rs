@@ -2,7 +2,7 @@
 
 use crate::ctx::ServerCtx;
 use crate::persistence::saving;
-use crate::persistence::saving::Why;
+use crate::persistence::saving::{JobAsk, Why};
 use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
@@ -43,7 +43,7 @@ pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.process.log(LogLevel::Notice, "Background saving scheduled due to user request");
         ctx.reply.simple(b"Background saving scheduled");
     } else {
-        ctx.control.persistence.saving.wanted = Some(Why::Command);
+        ctx.control.persistence.asked.push(JobAsk::Save(Why::Command));
         ctx.reply.simple(b"Background saving started");
     }
     Ok(Outcome::Done)
@@ -53,7 +53,7 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
     let is_under_way = ctx.control.rdb_began_s().is_some();
     let saving = &mut ctx.control.persistence.saving;
     if is_under_way {
-        saving.cancelled = true;
+        ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
         ctx.process.log(LogLevel::Notice, "Background saving will be aborted due to user request");
         ctx.reply.simple(b"Background saving cancelled");
     } else if std::mem::take(&mut saving.scheduled) {
@@ -84,7 +84,7 @@ pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         rewriting.failures = 0;
         ctx.reply.simple(b"Background append only file rewriting scheduled");
     } else {
-        rewriting.wanted = true;
+        ctx.control.persistence.asked.push(JobAsk::Rewrite);
         ctx.reply.simple(b"Background append only file rewriting started");
     }
     Ok(Outcome::Done)

@@ -3,7 +3,7 @@
 use crate::Control;
 #[cfg(doc)]
 use crate::action::Action;
-use crate::persistence::saving::{Ending, key_delay_us};
+use crate::persistence::saving::{Ending, JobAsk, key_delay_us};
 use crate::process::{Process, SaveError, SnapshotSink};
 use sluice_base::Bytes;
 use sluice_base::LogLevel;
@@ -212,7 +212,7 @@ pub fn prepare_end(
     }
     if control.persistence.saving.under_way.is_some() {
         process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
-        control.persistence.saving.cancelled = true;
+        control.persistence.asked.push(JobAsk::BreakSavesOff);
     }
     true
 }

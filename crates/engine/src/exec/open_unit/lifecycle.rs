@@ -278,8 +278,8 @@ impl Engine {
         self.apply_user_load(process);
         self.apply_role(process);
         self.apply_failover(process);
-        self.begin_wanted_save(process);
-        self.apply_aof_requests(process);
+        self.follow_appendonly(process);
+        self.carry_out_asks(process);
         self.end_paused_migrations(process);
         // The requests that were held, in their order.
         self.control.clients.blocking.release_postponed();

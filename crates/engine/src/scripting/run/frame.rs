@@ -18,18 +18,18 @@ pub(super) struct CallFrame {
     standing: Standing,
 }
 
-/// How a called command answers, and whom it tells.
+/// The form in which a called command answers, and the receivers of its writes.
 pub(super) struct FrameSettings {
     /// The protocol of the reply.
     pub(super) proto: Protocol,
-    /// Who is told of what the command writes; nobody: none.
+    /// The receivers of what the command writes; none: nobody.
     pub(super) audience: Option<Audience>,
     /// The time that the command is told where it is not the unit's. Keys expire by the unit's still.
     pub(super) told_now: Option<Now>,
 }
 
 impl CallFrame {
-    /// Makes session and unit the call's. Its reply is written behind what `reply` holds.
+    /// Makes session and unit the call's. The command writes its reply into `reply`.
     pub(super) fn enter(
         settings: &FrameSettings,
         reply: Outbox,

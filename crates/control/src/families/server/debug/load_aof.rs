@@ -3,6 +3,7 @@
 use crate::action::Action;
 use crate::ctx::DebugCtx;
 use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
+use crate::persistence::saving::JobAsk;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_snapshot::Duplicates;
 
@@ -20,7 +21,9 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     let position = ctx.control.persistence.aof.position();
     let files = ctx.process.aof_files(&ctx.control.config, pending, position);
     // What a save captures from here on would be the old data.
-    ctx.control.persistence.saving.cancelled |= ctx.control.persistence.saving.under_way.is_some();
+    if ctx.control.persistence.saving.under_way.is_some() {
+        ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
+    }
     let purpose = LoadPurpose::Debug(ctx.session.key);
     let plan = LoadPlan::new(purpose, OldData::Freed, Duplicates::Refused);
     let job =

@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::ctx::DebugCtx;
 use crate::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, NOT_RELOADED, OldData};
 use crate::persistence::saving;
+use crate::persistence::saving::JobAsk;
 use crate::process::Process;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
@@ -32,7 +33,9 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             .map_err(|_| CmdError::text("ERR"))?;
     }
     // Not before: where nothing was saved, nothing is loaded either.
-    ctx.control.persistence.saving.cancelled |= ctx.control.persistence.saving.under_way.is_some();
+    if ctx.control.persistence.saving.under_way.is_some() {
+        ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
+    }
     let name = ctx.control.config.bytes(param::DBFILENAME).to_vec();
     let source = ctx.process.snapshot_source(&name);
     let empty = ctx.data.empty_twin();
