@@ -13,6 +13,7 @@
 
 pub mod action;
 pub mod between_units;
+mod client_reply;
 pub mod cluster;
 mod control;
 pub mod ctx;
@@ -22,9 +23,11 @@ pub mod persistence;
 pub mod process;
 pub mod replication;
 pub mod routes;
+mod scripting;
 pub mod unknown;
 pub mod upkeep;
 pub mod users;
+mod waiting;
 
 pub use control::{
     ClientRelations, Control, DebugSwitches, PartlyLoaded, Pause, PersistenceState, ReplicationState,

@@ -5,5 +5,6 @@ pub mod aof;
 pub mod background;
 pub mod ending;
 pub mod loading;
+mod rewrite_ended;
 pub mod rewriting;
 pub mod saving;

@@ -421,7 +421,7 @@ impl Engine {
             self.forget_waits(&mut session, process);
         }
         if session.caller.is_primary() {
-            self.forget_link_session(key);
+            self.control.replication.forget_link_session(key);
         }
         if session.caller.replica.is_some() {
             self.detach_replica(key, &session);
@@ -517,7 +517,7 @@ impl Engine {
             return self.deliver_stream(process);
         }
         self.serve_full_syncs(process);
-        self.ask_replicas();
+        self.control.ask_replicas();
         self.deliver_stream(process);
         self.advance_end(process);
         self.advance_failover(process);

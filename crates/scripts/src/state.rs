@@ -4,6 +4,7 @@ use crate::cache::ScriptCache;
 use crate::functions::Functions;
 use crate::library::MachineLimits;
 use crate::machine::{MachineKind, ScriptMachine};
+use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
@@ -272,6 +273,30 @@ impl ScriptWatch {
             ));
         }
         None
+    }
+
+    /// FUNCTION STATS shows the command of a run that stands still.
+    pub fn note_running_command(&mut self, args: sluice_commands::Args<'_>) {
+        if let Some(running) = self.running.as_deref_mut().filter(|run| run.command.is_empty()) {
+            running.command = args.iter_from(0).map(Vec::from).collect();
+        }
+    }
+
+    /// The run that stood still has ended.
+    pub fn end_watch(&mut self) {
+        self.running = None;
+        if *self.is_busy {
+            *self.is_busy = false;
+        }
+    }
+
+    /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead
+    /// of going on.
+    pub fn drop_unneeded_script(&mut self, has_written: bool) {
+        let is_unneeded = !has_written || mistake::is_made(Mistake::RunDropped);
+        if let Some(running) = self.running.as_deref_mut().filter(|_| is_unneeded) {
+            running.ending.get_or_insert(EarlyEnd::Unneeded);
+        }
     }
 
     /// No script runs, under this epoch.

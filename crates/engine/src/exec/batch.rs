@@ -159,7 +159,9 @@ impl Engine {
             let next = self.process_request(&mut session, item, args, request, &mut now, process);
             match next {
                 Next::Wait(on) => self.park_request(&mut session, request, *item, *on),
-                Next::Done if session.caller.is_primary() => self.note_applied(&mut session, &request),
+                Next::Done if session.caller.is_primary() => {
+                    self.control.note_applied(&mut session, &request)
+                }
                 Next::Done => {}
             }
             if self.control.clients.blocking.is_due() {
@@ -192,7 +194,7 @@ impl Engine {
     /// Keeps a request that must wait.
     #[cold]
     fn park_request(&mut self, session: &mut Session, request: Request<'_>, item: Prepared, on: WaitFor) {
-        self.park(session, OwnedRequests::of(&request), item, on);
+        self.control.park(session, OwnedRequests::of(&request), item, on);
     }
 
     /// Serves the clients that wait, between two requests of a session. The session is put back into its slot

@@ -302,7 +302,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         if session.caller.reply != ReplyMode::On && ended.unit.standing.row().ends_reply {
-            self.apply_reply_mode(session, ended.mark, process);
+            self.control.apply_reply_mode(session, ended.mark, process);
         }
     }
 

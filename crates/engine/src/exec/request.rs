@@ -8,15 +8,16 @@ use crate::exec::unit::Unit;
 use sluice_acl::{Context, Denial};
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_command::specs::{connection, transactions};
+use sluice_command::specs::transactions;
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
 use sluice_control::process::Process;
+use sluice_control::replication::applied;
 use sluice_control::unknown::{unknown_command, unknown_subcommand};
 use sluice_control::upkeep::evict::Headroom;
 use sluice_control::users::rights;
-use sluice_resp::{Mark, Reply, Request};
-use sluice_session::{AskingState, Closing, Session};
+use sluice_resp::{Reply, Request};
+use sluice_session::{AskingState, Session};
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -211,7 +212,7 @@ impl Engine {
         if let CmdError::BadData(line) = error {
             process.log(LogLevel::Warning, line);
         }
-        self.note_divergence(session, ended.spec, error, process);
+        self.control.note_divergence(session, ended.spec, error, process);
         self.reply_error(session, error);
         self.end_command(CommandEnding::Failed, ended, session, now, process);
         Next::Done
@@ -396,11 +397,11 @@ impl Engine {
         };
         if session.caller.is_primary() {
             match named {
-                Named::Command(spec) if carries_others(spec) => {
-                    self.note_divergence(session, spec, &CmdError::Arity(spec.full_name), process);
+                Named::Command(spec) if applied::carries_others(spec) => {
+                    self.control.note_divergence(session, spec, &CmdError::Arity(spec.full_name), process);
                 }
                 Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => {
-                    self.note_dropped(args, process);
+                    self.control.replication.note_dropped(args, process);
                 }
             }
         }
@@ -431,7 +432,7 @@ impl Engine {
         }
         self.stats.commands[spec.id.0 as usize].rejected += 1;
         session.caller.last_command = Some(spec);
-        self.note_divergence(session, spec, error, process);
+        self.control.note_divergence(session, spec, error, process);
         if spec.id == transactions::EXEC.id {
             let error = self.reject_exec(session, error);
             return self.answer_error(session, &error, request, process);
@@ -477,36 +478,7 @@ impl Engine {
         self.control.end_caching(session);
         let mark = session.outbox.mark();
         self.reply_error(session, error);
-        self.apply_reply_mode(session, mark, process);
-    }
-
-    /// Does with the reply since `mark` what CLIENT REPLY, or being a replica, demands.
-    #[cold]
-    pub(crate) fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
-        match session.caller.reply {
-            ReplyMode::On | ReplyMode::SkipNext | ReplyMode::Attaching => {}
-            ReplyMode::Off => session.outbox.rewind(mark),
-            ReplyMode::Skipping => {
-                session.outbox.rewind(mark);
-                session.caller.reply = ReplyMode::On;
-            }
-            ReplyMode::Forbidden if session.outbox.len_since(mark) == 0 => {}
-            ReplyMode::Forbidden => {
-                session.outbox.rewind(mark);
-                session.caller.closing = Closing::Now;
-                self.control.clients.to_close.push(session.key);
-                let command = session.caller.last_command.map_or("<unknown>", |spec| spec.full_name);
-                let mut text =
-                    format!("Replica generated a reply to command '{command}', disconnecting it: ");
-                session.push_line(
-                    process.recent().unix_s(),
-                    self.control.clients.line_sources(),
-                    None,
-                    &mut text,
-                );
-                process.log(LogLevel::Warning, &text);
-            }
-        }
+        self.control.apply_reply_mode(session, mark, process);
     }
 
     /// Writes an error reply and counts it.
@@ -521,39 +493,4 @@ impl Engine {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }
     }
-
-    /// Logs for the operator that a command of the primary has failed: from now on the data may differ from
-    /// the primary's. Where what follows in the stream depends on the command, the link is cut.
-    #[cold]
-    pub(crate) fn note_divergence(
-        &mut self,
-        session: &mut Session,
-        spec: &Spec,
-        error: &CmdError,
-        process: &mut dyn Process,
-    ) {
-        if !session.caller.is_primary() {
-            return;
-        }
-        let text = error.wire();
-        let text = &text[..text.len().min(ERROR_SHOWN_BYTES)];
-        let command = spec.full_name;
-        let line = format!(
-            "== CRITICAL == This replica is sending an error to its primary: '{}' after processing the command '{command}'",
-            text.escape_ascii()
-        );
-        process.log(LogLevel::Warning, &line);
-        if carries_others(spec) || matches!(error, CmdError::DbIndex) {
-            self.cut_link(session, command, process);
-        }
-    }
 }
-
-/// Whether what follows a command in a primary's stream means something else where the command has failed.
-fn carries_others(spec: &Spec) -> bool {
-    [connection::SELECT.id, transactions::MULTI.id, transactions::EXEC.id, transactions::DISCARD.id]
-        .contains(&spec.id)
-}
-
-/// Bytes of an error that the log shows.
-const ERROR_SHOWN_BYTES: usize = 4096;

@@ -63,7 +63,7 @@ impl Engine {
                 Some(db) => transaction.select(db),
                 // Nothing of the transaction has been executed, and nothing is.
                 None if session.caller.is_primary() => {
-                    return self.cut_link(session, spec.full_name, process);
+                    return self.control.cut_link(session, spec.full_name, process);
                 }
                 None => {}
             }
@@ -77,7 +77,7 @@ impl Engine {
         }
         let mark = session.outbox.mark();
         Reply::new(&mut session.outbox, session.caller.proto).simple(b"QUEUED");
-        self.apply_reply_mode(session, mark, process);
+        self.control.apply_reply_mode(session, mark, process);
     }
 
     /// Ends a client whose queue is larger than `client-query-buffer-limit`, as one with so large a request.
@@ -281,7 +281,7 @@ impl Engine {
             }
             Err(error) => {
                 session.outbox.rewind(ended.mark);
-                self.note_divergence(session, ended.spec, &error, process);
+                self.control.note_divergence(session, ended.spec, &error, process);
                 self.reply_error(session, &error);
                 self.end_command(CommandEnding::Failed, ended, session, now, process);
             }

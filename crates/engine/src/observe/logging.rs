@@ -34,7 +34,7 @@ impl Engine {
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
         let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;
         let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-        self.note_latency(event, now, executing_ns);
+        self.control.note_latency(event, now, executing_ns);
         if spec.flags.has(Flags::SKIP_COMMANDLOG) {
             return;
         }

@@ -130,7 +130,7 @@ impl Engine {
     /// Notes for the latency monitor how long something took that the process did.
     pub fn report_latency(&mut self, event: &'static str, nanos: u64, process: &mut dyn Process) {
         let now = process.recent();
-        self.note_latency(event, now, nanos);
+        self.control.note_latency(event, now, nanos);
     }
 
     /// Gives the data away as the base of an append-only file, piece by piece. Errors: those of `give`.

@@ -6,7 +6,6 @@ use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::persistence::background::JobState;
 use sluice_control::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
 use sluice_numbers::facts::AofFacts;
 
@@ -24,9 +23,6 @@ enum RewriteReason {
 
 /// A file that has grown by less is not rewritten for want of space: the next rewrite would follow at once.
 const SPACE_GROWTH_PERCENT: u64 = 10;
-
-/// Time between two lines of the log about a disk that is too small, seconds.
-const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
 
 /// What a file of this size asks for. A rewrite is expected to need what the last one left. `percent`, `min`:
 /// `auto-aof-rewrite-percentage`, which is not 0, and `auto-aof-rewrite-min-size`.
@@ -51,12 +47,6 @@ fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
         _ => RewriteReason::Nothing,
     }
 }
-
-/// So many failures in a row are tried again at once by growth, and with growing pauses from then on.
-const FAILURES_FREE: u32 = 3;
-
-/// The longest pause, minutes.
-const REST_MIN_MAX: i64 = 60;
 
 impl Engine {
     /// Turns the append-only file off where the configuration wants none any more: between two units.
@@ -114,7 +104,7 @@ impl Engine {
         });
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);
-            self.rewrite_failed(now, process);
+            self.control.rewrite_failed(now, process);
             return false;
         }
         self.control.persistence.rewriting.began_s = Some(now.unix_s());
@@ -144,7 +134,7 @@ impl Engine {
         let now = process.now();
         if let Err(SaveError(line)) = self.switch_for_rewrite(process) {
             process.log(LogLevel::Warning, &line);
-            self.rewrite_failed(now, process);
+            self.control.rewrite_failed(now, process);
             return false;
         }
         let name = self.control.config.bytes(param::DBFILENAME).to_vec();
@@ -204,28 +194,6 @@ impl Engine {
         Ok(())
     }
 
-    /// The base is written, or is not.
-    pub(crate) fn rewrite_written(
-        &mut self,
-        state: JobState,
-        outcome: Result<(), SaveError>,
-        process: &mut dyn Process,
-    ) {
-        self.control.persistence.rewriting.last_copied_bytes = state.changed.1;
-        match outcome {
-            Ok(()) => {
-                process.log(LogLevel::Notice, "Background AOF rewrite terminated with success");
-                process.end_aof_rewrite(true);
-            }
-            Err(SaveError(line)) => {
-                process.log(LogLevel::Warning, &line);
-                process.log(LogLevel::Warning, "Background AOF rewrite terminated with error");
-                process.end_aof_rewrite(false);
-                self.rewrite_failed(process.recent(), process);
-            }
-        }
-    }
-
     /// The process has put the new base in force, or could not.
     pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
         if self.control.persistence.rewriting.began_s.is_none() {
@@ -246,9 +214,9 @@ impl Engine {
                 self.control.clients.blocking.replica_acknowledged();
                 self.serve_waiting(process);
             }
-            false => self.rewrite_failed(now, process),
+            false => self.control.rewrite_failed(now, process),
         }
-        self.leave_aof_if_off(process);
+        self.control.leave_aof_if_off(process);
     }
 
     /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written
@@ -257,37 +225,7 @@ impl Engine {
         if self.control.persistence.rewriting.began_s.is_some() && self.has_job() {
             self.drop_job();
             process.end_aof_rewrite(false);
-            self.rewrite_failed(process.recent(), process);
-        }
-    }
-
-    fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
-        // It may not even have begun: then nothing is appended yet.
-        let waits_for_base = self.control.wants_aof() && !process.has_aof_base();
-        let rewriting = &mut self.control.persistence.rewriting;
-        if let Some(began_s) = rewriting.began_s.take() {
-            rewriting.last_s = Some(now.unix_s() - began_s);
-        }
-        rewriting.failed = true;
-        rewriting.failures += 1;
-        if rewriting.failures >= FAILURES_FREE {
-            let doublings = (rewriting.failures - FAILURES_FREE).min(6);
-            let minutes = (1_i64 << doublings).min(REST_MIN_MAX);
-            rewriting.rests_until_s = now.unix_s() + minutes * 60;
-            let text = format!(
-                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
-            );
-            process.log(LogLevel::Warning, &text);
-        }
-        // An append-only file that was turned on has to become one.
-        rewriting.scheduled |= waits_for_base;
-        self.leave_aof_if_off(process);
-    }
-
-    /// A rewrite without an append-only file behind it leaves nothing open.
-    fn leave_aof_if_off(&mut self, process: &mut dyn Process) {
-        if !self.control.persistence.aof.is_on() {
-            process.close_aof(&self.control.config, Vec::new(), self.aof_position());
+            self.control.rewrite_failed(process.recent(), process);
         }
     }
 
@@ -391,18 +329,7 @@ impl Engine {
                 process.log(LogLevel::Notice, &text);
                 self.begin_rewrite(process);
             }
-            RewriteReason::TooSmall(free) => self.log_disk_too_small(free, now, process),
-        }
-    }
-
-    fn log_disk_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
-        let rewriting = &mut self.control.persistence.rewriting;
-        if now.unix_s() >= rewriting.too_small_said_until_s {
-            rewriting.too_small_said_until_s = now.unix_s() + TOO_SMALL_SAID_EVERY_S;
-            let text = format!(
-                "The AOF grows and its disk has no room for a rewrite: {free} bytes are free, fewer than the last rewrite left"
-            );
-            process.log(LogLevel::Warning, &text);
+            RewriteReason::TooSmall(free) => self.control.log_disk_too_small(free, now, process),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         if self.control.persistence.rewriting.began_s.is_some() {
-            return self.rewrite_written(state, outcome, process);
+            return self.control.rewrite_written(state, outcome, process);
         }
         if self.control.replication.full_syncs.began_s.take().is_some() {
             return self.full_sync_written(state, outcome, process);

@@ -46,7 +46,7 @@ impl Engine {
     /// connections come from [`Engine::next_transport_order`].
     /// `heard_ns`: when something was heard last on a connection that others read.
     pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
-        let resume = self.resume_point();
+        let resume = self.control.replication.resume_point();
         let may_connect = !self.is_loading();
         let skips_checksum = self.skips_checksum();
         let node_id = self.control.cluster.as_ref().map(|mode| mode.id().to_string());
@@ -193,7 +193,7 @@ impl Engine {
     pub fn history_point(&self) -> Option<HistoryPoint> {
         match self.control.replication.link() {
             Some(_) if self.control.replication.is_file_committed() => None,
-            Some(_) => self.resume_point(),
+            Some(_) => self.control.replication.resume_point(),
             None => self
                 .control
                 .replication

@@ -9,10 +9,9 @@
 use crate::engine::Engine;
 use crate::session::output_limit::exceeds;
 use sluice_base::LogLevel;
+use sluice_base::Now;
 use sluice_base::SessionKey;
-use sluice_base::{Now, hex};
 use sluice_config::param;
-use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::replication::acks::online_replicas;
 use sluice_control::{Control, ReplicationState};
@@ -162,28 +161,6 @@ impl Engine {
         self.log_output_limit(session, process);
     }
 
-    /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it:
-    /// what is written from now on is in none, so that the next replica needs everything.
-    pub(crate) fn end_idle_history(&mut self, now: Now, process: &mut dyn Process) {
-        if !self.control.between_units(BetweenUnits::History) {
-            return;
-        }
-        let stream = &mut self.control.replication.stream;
-        if !stream.generates()
-            || !stream.replicas.is_empty()
-            || !self.control.replication.full_syncs.wanted.is_empty()
-        {
-            return;
-        }
-        let ttl_s = self.control.config.int(param::REPL_BACKLOG_TTL);
-        let since_s = *stream.idle_since_s.get_or_insert(now.unix_s());
-        if ttl_s > 0 && now.unix_s() - since_s > ttl_s {
-            stream.end_history(hex(&process.entropy()));
-            let text = format!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
-            process.log(LogLevel::Notice, &text);
-        }
-    }
-
     /// Counts the replicas that `min-replicas-to-write` can rely on.
     pub(crate) fn count_good_replicas(&mut self, now: Now) {
         let control = &mut self.control;
@@ -194,18 +171,6 @@ impl Engine {
         if good != *self.control.replication.good_replicas {
             *self.control.replication.good_replicas = good;
         }
-    }
-
-    /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which
-    /// more is kept than the output limit allows.
-    pub(crate) fn forget_reserved(&mut self, now: Now) {
-        let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.control;
-        let (end, hard) = (stream.offset, limits.output[1].hard as u64);
-        let allowed = if hard > 0 { limits.backlog_bytes.saturating_add(hard) } else { u64::MAX };
-        stream.reserved.retain(|reserved| {
-            reserved.gone_s.is_none_or(|gone_s| now.unix_s() - gone_s < RESERVED_S)
-                && end - reserved.offset <= allowed
-        });
     }
 
     /// A replica has gone.
@@ -257,7 +222,5 @@ impl Engine {
     }
 }
 
-/// Seconds for which a position is kept for a replica whose snapshot's client has gone.
-const RESERVED_S: i64 = 60;
 /// Bytes beyond the backlog's size from which on what waits behind a snapshot goes to disk.
 const SPOOLED_FROM_BYTES: u64 = 1 << 20;

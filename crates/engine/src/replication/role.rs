@@ -6,15 +6,13 @@ use sluice_base::SessionKey;
 use sluice_base::hex;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::{Flags, Named};
-use sluice_commands::{Args, CmdError, ReplyMode, WaitFor};
+use sluice_commands::{CmdError, ReplyMode, WaitFor};
 use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use sluice_control::process::Process;
 use sluice_control::replication::role::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
 use sluice_replication::{HistoryPoint, Primary};
-use sluice_resp::Request;
-use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_snapshot::Duplicates;
@@ -25,20 +23,14 @@ impl Engine {
         self.control.replication.replica.as_deref().map(ReplicaRole::primary)
     }
 
+    /// As [`ReplicationState::resume_point`](sluice_control::ReplicationState::resume_point).
+    pub fn resume_point(&self) -> Option<HistoryPoint> {
+        self.control.replication.resume_point()
+    }
+
     /// Bytes at which the output of a replica is too much, if there is a limit.
     pub fn replica_output_limit(&self) -> Option<usize> {
         Some(self.control.limits.output[1].hard).filter(|hard| *hard > 0)
-    }
-
-    /// Where the data stand, if they can be brought up to date from there.
-    pub fn resume_point(&self) -> Option<HistoryPoint> {
-        let stream = &self.control.replication.stream;
-        self.control
-            .replication
-            .replica
-            .as_ref()
-            .filter(|role| role.can_resume)
-            .map(|_| HistoryPoint { replid: stream.replid.clone(), offset: stream.offset })
     }
 
     /// Takes up the role that a client has asked for: between two units.
@@ -211,7 +203,8 @@ impl Engine {
             SyncSource::Stream(source) => (source, OldData::Freed, false),
             SyncSource::Exchanged(source, replid) => {
                 // Data of another history are no answer to anybody.
-                let is_same = self.resume_point().is_some_and(|point| point.replid == replid);
+                let is_same =
+                    self.control.replication.resume_point().is_some_and(|point| point.replid == replid);
                 (source, OldData::Kept, is_same)
             }
         };
@@ -298,80 +291,10 @@ impl Engine {
         if db >= databases
             && let Some(mut session) = self.sessions.take(key)
         {
-            self.cut_link(&mut session, "select", process);
+            self.control.cut_link(&mut session, "select", process);
             self.sessions.put_back(session);
         }
         key
-    }
-
-    /// Ends the link behind a command of the primary that has failed here and that what follows depends on.
-    /// What was counted before stands: the next attempt asks for what follows that. Half of a transaction
-    /// stands nowhere in the history, and the next attempt asks for everything.
-    #[cold]
-    pub(crate) fn cut_link(&mut self, session: &mut Session, command: &str, process: &mut dyn Process) {
-        let is_half_done = session.caller.flags.in_exec;
-        if let Some(role) = self.control.replication.replica.quietly().as_mut() {
-            role.is_cut = true;
-            role.can_resume &= !is_half_done;
-        }
-        session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(session.key);
-        let databases = self.control.limits.databases;
-        let line = format!(
-            "== CRITICAL == What the primary sends behind '{command}' depends on that command, which has failed here: the \
-             link is cut and tried again. This server has {databases} databases; if the primary has more, set the \
-             directive databases of this server to the primary's and start it again"
-        );
-        process.log(LogLevel::Warning, &line);
-    }
-
-    /// The session of the link has ended.
-    pub(crate) fn forget_link_session(&mut self, key: SessionKey) {
-        if let Some(role) = self.control.replication.replica.quietly().as_mut()
-            && role.session == Some(key)
-        {
-            role.session = None;
-            role.uncounted = Vec::new();
-            role.asks_ack = false;
-        }
-    }
-
-    /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
-    pub(crate) fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
-        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
-        if role.session != Some(session.key) || role.is_cut {
-            return;
-        }
-        if std::mem::take(&mut role.asks_ack) {
-            self.push_ack(session);
-        }
-        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
-        request.push_wire(&mut role.uncounted);
-        if session.transaction.is_some() && !mistake::is_made(Mistake::TransactionByParts) {
-            return;
-        }
-        role.db = session.caller.db;
-        self.control.replication.stream.relay(&role.uncounted);
-        self.control.replication.stream.relay_selects(role.db);
-        role.uncounted.clear();
-        if role.uncounted.capacity() > UNCOUNTED_KEPT_BYTES {
-            role.uncounted = Vec::new();
-        }
-    }
-
-    /// A command of the primary is not known here: the operator is told, once for each name.
-    #[cold]
-    pub(crate) fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
-        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
-        let name = &args.at(0)[..args.at(0).len().min(DROPPED_BYTES_MAX)];
-        if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
-            let name = name.escape_ascii();
-            let text = format!(
-                "== CRITICAL == The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
-                 the primary's from now on"
-            );
-            process.log(LogLevel::Warning, &text);
-        }
     }
 
     /// Tells the primary how far the data are.
@@ -381,37 +304,10 @@ impl Engine {
         };
         let Some(mut session) = self.sessions.take(key) else { return };
         if session.caller.closing == Closing::No {
-            self.push_ack(&mut session);
+            self.control.push_ack(&mut session);
             session.note_output(&mut self.control.clients.ready);
         }
         self.sessions.put_back(session);
-    }
-
-    fn push_ack(&mut self, session: &mut Session) {
-        let Some(role) = self.control.replication.replica.quietly().as_mut() else { return };
-        let (aof, offset) = (&self.control.persistence.aof, self.control.replication.stream.offset);
-        let text = offset.to_string();
-        let mut bytes = Vec::new();
-        if aof.is_on() {
-            let durable = &mut role.durable;
-            // Without its base the first increment holds nothing that could be loaded.
-            let has_base =
-                !self.control.persistence.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
-            if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
-                durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
-            }
-            if has_base && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
-                durable.offset = offset;
-            } else if durable.awaited.is_none() {
-                durable.awaited = Some((aof.position(), offset));
-            }
-            let durable = durable.offset.to_string();
-            let words = [&b"REPLCONF"[..], b"ACK", text.as_bytes(), b"FACK", durable.as_bytes()];
-            push_command(&mut bytes, words.into_iter());
-        } else {
-            push_command(&mut bytes, [&b"REPLCONF"[..], b"ACK", text.as_bytes()].into_iter());
-        }
-        session.outbox.push(&bytes);
     }
 }
 
@@ -422,11 +318,3 @@ const SELF_CACHED: &str = "Before turning into a replica, using my own primary p
 const ROLE_CHANGED: CmdError = CmdError::text(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
-
-/// Names of dropped commands that are remembered, and bytes of each.
-const DROPPED_NAMES_MAX: usize = 32;
-
-const DROPPED_BYTES_MAX: usize = 64;
-
-/// A buffer for a transaction of the primary is not kept beyond this size.
-const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;

@@ -6,20 +6,18 @@ use crate::exec::unit::Unit;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_config::Config;
-use sluice_config::choice::RdbVersionCheck;
 use sluice_config::param;
 use sluice_control::action::Action;
 use sluice_control::ctx::ScriptCommand;
 use sluice_control::process::Process;
 use sluice_lua::{Fault, Pinned};
-use sluice_persist::rdb::{FunctionsError, ReadOptions, Unknown, dump_functions, restore_functions};
+use sluice_persist::rdb::dump_functions;
 use sluice_resp::Reply;
 use sluice_scripts::functions::Functions;
 use sluice_scripts::library::{Library, LibraryLoad, MachineLimits, library_head};
 use sluice_scripts::machine::ScriptMachine;
 use sluice_scripts::restore::{RestorePolicy, RestoreRun, without_code};
 use sluice_scripts::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
-use sluice_scripts::shebang::ScriptFlags;
 use sluice_scripts::state::{ScriptGarbage, machine_limits};
 use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
@@ -65,17 +63,8 @@ impl Engine {
         let mut run = self.new_run(machine, what, name, rights, session, *now);
         run.rights.slot = self.slot_of_run(flags, rights, args);
         let ended = self.begin_run(run, unit, session, now, process);
-        self.note_running_command(args);
+        self.control.scripts.note_running_command(args);
         ended
-    }
-
-    /// FUNCTION STATS shows the command of a run that stands still.
-    fn note_running_command(&mut self, args: Args<'_>) {
-        if let Some(running) =
-            self.control.scripts.running.as_deref_mut().filter(|run| run.command.is_empty())
-        {
-            running.command = args.iter_from(0).map(Vec::from).collect();
-        }
     }
 
     /// FUNCTION LOAD: begins to run the library's program. [`Engine::finish_function_load`] has the rest.
@@ -157,96 +146,6 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
-    fn function_list(&mut self, session: &mut Session, args: Args<'_>) -> Run {
-        let (mut pattern, mut with_code, mut index) = (None, false, 2);
-        while index < args.len() {
-            if !with_code && args.is(index, "WITHCODE") {
-                with_code = true;
-            } else if pattern.is_none() && args.is(index, "LIBRARYNAME") {
-                index += 1;
-                let Some(given) = args.get(index) else {
-                    return Err(CmdError::text("ERR library name argument was not given"));
-                };
-                pattern = Some(given);
-            } else {
-                let argument = until_zero(args.at(index));
-                return Err(CmdError::owned([b"ERR Unknown argument ", argument].concat()));
-            }
-            index += 1;
-        }
-        let functions = &self.control.functions;
-        let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
-        reply.array(functions.matching(pattern).count());
-        for library in functions.matching(pattern) {
-            reply.map(if with_code { 4 } else { 3 });
-            reply.bulk(b"library_name");
-            reply.bulk(&library.name);
-            reply.bulk(b"engine");
-            reply.bulk(b"LUA");
-            reply.bulk(b"functions");
-            reply.array(library.functions.len());
-            for function in &library.functions {
-                reply.map(3);
-                reply.bulk(b"name");
-                reply.bulk(&function.name);
-                reply.bulk(b"description");
-                match &function.description {
-                    Some(text) => reply.bulk(until_zero(text)),
-                    None => reply.null(),
-                }
-                reply.bulk(b"flags");
-                let flags = || ScriptFlags::NAMED.iter().filter(|(_, flag)| function.flags.has(*flag));
-                reply.set(flags().count());
-                flags().for_each(|(name, _)| reply.simple(name.as_bytes()));
-            }
-            if with_code {
-                reply.bulk(b"library_code");
-                reply.bulk(&library.code);
-            }
-        }
-        Ok(Outcome::Done)
-    }
-
-    fn function_stats(&mut self, session: &mut Session, now: Now) -> Run {
-        let running = self.control.scripts.running.as_deref();
-        if let Some(running) = running.filter(|running| running.is_eval) {
-            return Err(running.busy_error());
-        }
-        let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
-        reply.map(2);
-        reply.bulk(b"running_script");
-        match running {
-            None => reply.null(),
-            Some(running) => {
-                reply.map(3);
-                reply.bulk(b"name");
-                reply.bulk(&running.name);
-                reply.bulk(b"command");
-                reply.array(running.command.len());
-                running.command.iter().for_each(|argument| reply.bulk(argument));
-                reply.bulk(b"duration_ms");
-                reply.int((now.mono_ns.saturating_sub(running.began_ns) / 1_000_000) as i64);
-            }
-        }
-        reply.bulk(b"engines");
-        reply.map(1);
-        reply.bulk(b"LUA");
-        reply.map(2);
-        reply.bulk(b"libraries_count");
-        reply.int(self.control.functions.libraries() as i64);
-        reply.bulk(b"functions_count");
-        reply.int(self.control.functions.count() as i64);
-        Ok(Outcome::Done)
-    }
-
-    fn function_dump(&mut self, session: &mut Session) -> Run {
-        let compression = self.control.config.bool(param::RDBCOMPRESSION);
-        let codes = self.control.functions.codes().map(|code| &**code);
-        let payload = dump_functions(codes, compression);
-        Reply::new(&mut session.outbox, session.caller.proto).bulk(&payload);
-        Ok(Outcome::Done)
-    }
-
     /// FUNCTION RESTORE: the program of one library runs after the other, in slices as that of FUNCTION
     /// LOAD. All together have the time of one, if a client sends them.
     fn function_restore(
@@ -272,7 +171,7 @@ impl Engine {
             }
         };
         let is_obeyed = session.caller.is_decided();
-        let codes = self.codes_of_payload(args.at(2), is_obeyed)?;
+        let codes = self.control.codes_of_payload(args.at(2), is_obeyed)?;
         let limits = limits_of_library(&self.control.config, &session.caller);
         let mut restore =
             Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
@@ -309,49 +208,8 @@ impl Engine {
         run.library = Some(Box::new(load));
         run.restore = restore;
         let ended = self.begin_run(run, unit, session, now, process);
-        self.note_running_command(args);
+        self.control.scripts.note_running_command(args);
         ended
-    }
-
-    /// Limits of a script's machine, by who has accepted the script.
-    pub(crate) fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
-        let limits = machine_limits(&self.control.config);
-        if is_obeyed { limits.of_accepted() } else { limits }
-    }
-
-    /// The code of the libraries in a payload of FUNCTION DUMP, up to the first error.
-    fn codes_of_payload(
-        &self,
-        payload: &[u8],
-        is_obeyed: bool,
-    ) -> Result<Vec<Result<Arc<[u8]>, CmdError>>, CmdError> {
-        let is_relaxed = self.control.config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
-            == RdbVersionCheck::Relaxed;
-        let options = ReadOptions {
-            // A payload that was taken elsewhere is taken here, whatever `rdb-version-check` says.
-            unknown: if is_relaxed || is_obeyed { Unknown::Skip } else { Unknown::Refuse },
-            checksum: !self.control.debug.skip_checksum,
-            ..ReadOptions::default()
-        };
-        let records = restore_functions(payload, options)
-            .map_err(|_| CmdError::text("ERR DUMP payload version or checksum are wrong"))?;
-        let mut codes = Vec::new();
-        for record in records {
-            let code = record.map(|code| (&*code).into()).map_err(|error| {
-                CmdError::text(match error {
-                    FunctionsError::Footer => "ERR DUMP payload version or checksum are wrong",
-                    FunctionsError::Old => "ERR Pre-GA function format not supported",
-                    FunctionsError::NotFunction => "ERR given type is not a function",
-                    FunctionsError::Bad => "ERR Failed loading library payload",
-                })
-            });
-            let is_last = code.is_err();
-            codes.push(code);
-            if is_last {
-                break;
-            }
-        }
-        Ok(codes)
     }
 
     /// The program of one of the libraries of FUNCTION RESTORE has ended: the next begins. What the command
@@ -462,13 +320,13 @@ impl Engine {
             ScriptCommand::Fcall => self.fcall(false, unit, session, args, clock, process),
             ScriptCommand::FcallRo => self.fcall(true, unit, session, args, clock, process),
             ScriptCommand::FunctionDelete => self.function_delete(session, args),
-            ScriptCommand::FunctionDump => self.function_dump(session),
+            ScriptCommand::FunctionDump => self.control.function_dump(session),
             ScriptCommand::FunctionFlush => self.function_flush(session, args),
-            ScriptCommand::FunctionKill => self.kill_script(false, session),
-            ScriptCommand::FunctionList => self.function_list(session, args),
+            ScriptCommand::FunctionKill => self.control.kill_script(false, session),
+            ScriptCommand::FunctionList => self.control.function_list(session, args),
             ScriptCommand::FunctionLoad => self.function_load(unit, session, args, clock, process),
             ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, clock, process),
-            ScriptCommand::FunctionStats => self.function_stats(session, *clock),
+            ScriptCommand::FunctionStats => self.control.function_stats(session, *clock),
             ScriptCommand::Eval
             | ScriptCommand::EvalRo
             | ScriptCommand::EvalSha

@@ -11,7 +11,6 @@ use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
 use sluice_base::Now;
-use sluice_base::mistake::{self, Mistake};
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_control::action::Action;
@@ -386,7 +385,7 @@ impl Engine {
         self.scripting.running_bytes = 0;
         self.control.functions.note_lent(0);
         if self.control.scripts.running.is_some() {
-            self.end_watch();
+            self.control.scripts.end_watch();
         }
     }
 
@@ -394,14 +393,6 @@ impl Engine {
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
         if rights.is_obeyed {
             machine.set_limit(machine_limits(&self.control.config).bytes);
-        }
-    }
-
-    #[cold]
-    fn end_watch(&mut self) {
-        self.control.scripts.running = None;
-        if *self.control.scripts.is_busy {
-            *self.control.scripts.is_busy = false;
         }
     }
 
@@ -435,15 +426,6 @@ impl Engine {
         }
     }
 
-    /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead
-    /// of going on.
-    pub(crate) fn drop_unneeded_script(&mut self, run: &ScriptRun) {
-        let is_unneeded = !run.has_written || mistake::is_made(Mistake::RunDropped);
-        if let Some(running) = self.control.scripts.running.as_deref_mut().filter(|_| is_unneeded) {
-            running.ending.get_or_insert(EarlyEnd::Unneeded);
-        }
-    }
-
     /// The script of a text, compiled if it is not known. `is_kept`: SCRIPT LOAD asks.
     ///
     /// # Errors
@@ -461,7 +443,7 @@ impl Engine {
             }
             return Ok(slot);
         }
-        let added = self.add_script(text, hash, is_kept, self.limits_of_load(is_obeyed));
+        let added = self.add_script(text, hash, is_kept, self.control.limits_of_load(is_obeyed));
         if is_obeyed && let Some(machine) = self.scripting.machine.as_mut() {
             machine.set_limit(machine_limits(&self.control.config).bytes);
         }
@@ -543,7 +525,7 @@ impl Engine {
         }
         if !is_compatible && writes {
             if !is_obeyed {
-                self.may_write_by_script()?;
+                self.control.may_write_by_script()?;
             }
             if is_read_only {
                 return Err(CmdError::text(
@@ -567,29 +549,6 @@ impl Engine {
             may_stand_still: !is_replayed && !control.persistence.saved_for_end,
             slot: RunSlot::Any,
         })
-    }
-
-    /// Whether a script that says that it writes may run for a client.
-    fn may_write_by_script(&self) -> Result<(), CmdError> {
-        let control = &self.control;
-        if control.replication.replica.is_some()
-            && control.config.bool(sluice_config::param::REPLICA_READ_ONLY)
-        {
-            return Err(CmdError::text("READONLY Can not run script with write flag on readonly replica"));
-        }
-        if control.refuses_writes() {
-            return Err(CmdError::text(
-                "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Writable \
-                 scripts are blocked. Use 'no-writes' flag for read only scripts.",
-            ));
-        }
-        if let Some(reason) = control.persistence.aof.report().fault.as_ref() {
-            return Err(CmdError::owned(format!(
-                "MISCONF Valkey is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
-                 scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {reason}"
-            )));
-        }
-        Ok(())
     }
 
     /// MONITOR shows a script's command ahead of the commands that the script calls.

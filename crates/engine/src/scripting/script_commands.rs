@@ -12,7 +12,7 @@ use sluice_control::process::Process;
 use sluice_control::unknown::wrong_form;
 use sluice_resp::Reply;
 use sluice_scripts::run::{EvalKind, NO_SCRIPT};
-use sluice_scripts::state::{EarlyEnd, machine_limits};
+use sluice_scripts::state::machine_limits;
 use sluice_session::{ScriptDebugging, Session};
 
 /// The error of SCRIPT DEBUG YES, and of a script of which the client believes that its changes are dropped.
@@ -96,7 +96,7 @@ impl Engine {
             ScriptCommand::EvalShaRo => self.eval(EvalKind::Sha, true, unit, session, args, clock, process),
             ScriptCommand::ScriptExists => self.script_exists(session, args),
             ScriptCommand::ScriptFlush => self.script_flush(session, args),
-            ScriptCommand::ScriptKill => self.kill_script(true, session),
+            ScriptCommand::ScriptKill => self.control.kill_script(true, session),
             ScriptCommand::ScriptLoad => self.script_load(session, args),
             ScriptCommand::ScriptShow => self.script_show(session, args),
             ScriptCommand::ScriptDebug => script_debug(session, args),
@@ -167,30 +167,6 @@ impl Engine {
             true => self.actions.push(Action::FreeScripts(Box::new(garbage))),
             false => drop(garbage),
         }
-        Reply::new(&mut session.outbox, session.caller.proto).ok();
-        Ok(Outcome::Done)
-    }
-
-    /// SCRIPT KILL, and FUNCTION KILL: the run that stands still ends instead of going on.
-    pub(crate) fn kill_script(&mut self, is_eval: bool, session: &mut Session) -> Run {
-        let Some(running) = self.control.scripts.running.as_deref_mut() else {
-            return Err(CmdError::text("NOTBUSY No scripts in execution right now."));
-        };
-        if running.is_obeyed {
-            return Err(CmdError::text(
-                "UNKILLABLE The busy script was sent by a master instance in the context of replication and cannot be killed.",
-            ));
-        }
-        if running.has_written {
-            return Err(CmdError::text(
-                "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
-                 script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
-            ));
-        }
-        if is_eval != running.is_eval {
-            return Err(running.busy_error());
-        }
-        running.ending = Some(EarlyEnd::Killed);
         Reply::new(&mut session.outbox, session.caller.proto).ok();
         Ok(Outcome::Done)
     }

@@ -29,7 +29,7 @@ impl Engine {
         };
         let now = process.now();
         self.upkeep.compaction.next_ns = now.mono_ns.saturating_add(wait_ns);
-        self.note_latency("active-defrag-cycle", start, now.mono_ns.saturating_sub(start.mono_ns));
+        self.control.note_latency("active-defrag-cycle", start, now.mono_ns.saturating_sub(start.mono_ns));
         wait_ns.div_ceil(1_000_000)
     }
 

@@ -48,15 +48,6 @@ impl Engine {
         compaction_ms.min(next_deadline_ms).min(period as u64)
     }
 
-    /// Notes a spike for the latency monitor when it is long enough.
-    pub(crate) fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
-        let threshold = self.control.limits.latency_threshold_ms;
-        let ms = duration_ns / 1_000_000;
-        if threshold > 0 && ms >= threshold {
-            self.control.latency.add(event, now.unix_s(), ms);
-        }
-    }
-
     fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         if self.control.clients.pause.until_ms != 0 && !self.control.clients.pause.active(now) {
             self.control.end_pause();
@@ -112,8 +103,8 @@ impl Engine {
     fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         self.watch_full_syncs(now, process);
         self.limit_replicas(process);
-        self.end_idle_history(now, process);
-        self.forget_reserved(now);
+        self.control.end_idle_history(now, process);
+        self.control.forget_reserved(now);
         self.control.replication.count_good_replicas = true;
         self.watch_job(now, process);
         self.stats.output_peaks.enter_second(now.unix_s());
@@ -123,33 +114,13 @@ impl Engine {
         let last_ns = *self.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         // The replica that a failover waits for shall find the end of the stream.
         if self.control.replication.failover.is_none()
-            && !self.is_handing_over()
+            && !self.control.is_handing_over()
             && !self.control.replication.stream.replicas.is_empty()
             && now.mono_ns.saturating_sub(last_ns) >= period_ns
         {
             self.upkeep.cron.last_ping_ns = Some(now.mono_ns);
             // In small letters, as the reference writes it.
             self.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
-        }
-    }
-
-    /// Whether a replica of this node of a cluster waits for the end of the stream, to take over.
-    fn is_handing_over(&self) -> bool {
-        self.control.cluster.as_ref().is_some_and(|mode| mode.machine.is_handing_over())
-    }
-
-    /// Asks the replicas how far they are, for the clients of WAIT; once an iteration however many there are.
-    pub(crate) fn ask_replicas(&mut self) {
-        if self.is_handing_over() || !std::mem::take(&mut self.control.replication.ask_replicas) {
-            return;
-        }
-        let stream = &mut self.control.replication.stream;
-        if stream.has_begun() {
-            stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
-        } else {
-            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the
-            // byte.
-            stream.offset += 1;
         }
     }
 

@@ -77,13 +77,6 @@ impl Engine {
         self.actions.iter().map(bytes).sum()
     }
 
-    /// Whether keys may be evicted (3).
-    fn may_evict(&self, now: Now) -> bool {
-        let control = &self.control;
-        let is_primarys = control.replication.replica.is_some() && control.limits.eviction.is_left_to_primary;
-        !control.is_write_paused(now) && control.persistence.load.is_none() && !is_primarys
-    }
-
     /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where
     /// there is a limit; `proto` is that of the client whose command is about to run.
     #[cold]
@@ -94,7 +87,7 @@ impl Engine {
             return Headroom::Enough;
         }
         self.notice();
-        if limit == 0 || self.counted_memory(process) <= limit || !self.may_evict(now) {
+        if limit == 0 || self.counted_memory(process) <= limit || !self.control.may_evict(now) {
             return self.note_room(Headroom::Enough, now);
         }
         if let Some(room) = self.clear_remains(now, process) {
@@ -132,7 +125,7 @@ impl Engine {
         };
         self.commit_unasked_before(now, proto);
         let end = process.now();
-        self.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
+        self.control.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
         self.note_room(room, end)
     }
 

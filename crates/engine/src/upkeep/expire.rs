@@ -37,7 +37,7 @@ impl Engine {
             return;
         }
         self.notice();
-        if self.is_expiry_held(process.now()) {
+        if self.control.is_expiry_held(process.now()) {
             self.upkeep.expiry.is_running = false;
             return;
         }
@@ -74,7 +74,7 @@ impl Engine {
             return false;
         }
         // What the cycle has left is for the one that begins when nothing holds expiry any more.
-        if self.is_expiry_held(start) || self.has_primary() {
+        if self.control.is_expiry_held(start) || self.has_primary() {
             self.upkeep.expiry.is_running = false;
             return false;
         }
@@ -88,23 +88,13 @@ impl Engine {
         let spent_ns = end_ns.saturating_sub(start.mono_ns);
         self.stats.expiry.ns += spent_ns;
         self.stats.cron_ns += spent_ns;
-        self.note_latency("expire-cycle", start, spent_ns);
+        self.control.note_latency("expire-cycle", start, spent_ns);
         self.plan_slice(end_ns, spent_ns, effort);
         if self.upkeep.expiry.walk.is_over() {
             self.upkeep.expiry.is_running = false;
             self.note_stale_share();
         }
         true
-    }
-
-    /// Whether expiry waits (2).
-    fn is_expiry_held(&self, now: Now) -> bool {
-        let control = &self.control;
-        !control.debug.active_expire
-            || control.debug.cron_paused
-            || control.limits.import_mode
-            || control.is_write_paused(now)
-            || control.persistence.pending_end.is_some()
     }
 
     /// Whether deletions come from a primary.

@@ -7,13 +7,13 @@ use crate::exec::unit::Unit;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_command::Named;
-use sluice_commands::{Args, BlockOn, CmdError, Hashing, Prepared, WaitFor};
+use sluice_commands::{Args, BlockOn, CmdError, Hashing, WaitFor};
 use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_control::replication::waitaof::{AOF_IS_OFF, reply_waitaof};
 use sluice_keyspace::Key;
-use sluice_resp::{Mark, OwnedRequests, Reply};
+use sluice_resp::{Mark, Reply};
 use sluice_session::blocking::{ReadyWork, Unblock, Waiting};
 use sluice_session::{Closing, Session};
 
@@ -29,37 +29,6 @@ pub(crate) struct ProducedTimes {
 }
 
 impl Engine {
-    /// Keeps a request that must wait, in the session.
-    #[cold]
-    pub(crate) fn park(
-        &mut self,
-        session: &mut Session,
-        mut request: OwnedRequests,
-        prepared: Prepared,
-        mut on: WaitFor,
-    ) {
-        for (index, bytes) in std::mem::take(&mut self.control.clients.blocking.replaced_args) {
-            request.replace_arg(0, index, &bytes);
-        }
-        if let WaitFor::ReplicasFirst { offset, .. } = &mut on {
-            *offset = self.control.replication.stream.offset;
-        }
-        let order = self.control.clients.blocking.next_order();
-        let waiting = Box::new(Waiting { request, prepared: prepared.alone(), on, order, unblock: None });
-        self.control.clients.blocking.add(session.key, &waiting);
-        session.waiting = Some(waiting);
-        if matches!(on, WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. }) {
-            self.control.replication.ask_replicas = true;
-        }
-    }
-
-    /// Takes a session's request back.
-    pub(crate) fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
-        let waiting = session.waiting.take()?;
-        self.control.clients.blocking.remove(session.key, &waiting);
-        Some(waiting)
-    }
-
     /// Serves the clients whose wait is over: keys first, in the order in which they became ready. To be
     /// called between units.
     #[inline]
@@ -129,7 +98,7 @@ impl Engine {
     /// Runs a waiting client's command again.
     pub(crate) fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.sessions.take(client) else { return };
-        let Some(waiting) = self.unpark(&mut session) else { return self.sessions.put_back(session) };
+        let Some(waiting) = self.control.unpark(&mut session) else { return self.sessions.put_back(session) };
         // A client that is being closed does nothing more.
         if session.caller.closing != Closing::No {
             return self.sessions.put_back(session);
@@ -147,7 +116,7 @@ impl Engine {
             (session.is_rerun, session.was_postponed) = (false, false);
             self.note_slow_read_waited(on, &next, began);
             if next == Next::Done && session.caller.is_primary() {
-                self.note_applied(&mut session, &request);
+                self.control.note_applied(&mut session, &request);
             }
             next
         };
@@ -162,7 +131,7 @@ impl Engine {
                     (WaitFor::SlowRead { .. }, first @ WaitFor::SlowRead { .. }) => first,
                     (again, _) => again,
                 };
-                self.park(&mut session, request, prepared, on);
+                self.control.park(&mut session, request, prepared, on);
             }
         }
         self.sessions.put_back(session);
@@ -347,7 +316,7 @@ impl Engine {
         session: &mut Session,
         process: &mut dyn Process,
     ) {
-        let Some(waiting) = self.unpark(session) else { return };
+        let Some(waiting) = self.control.unpark(session) else { return };
         let Named::Command(spec) = waiting.prepared.named else { return };
         let request = waiting.request.at(0);
         let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
@@ -372,7 +341,7 @@ impl Engine {
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session, process: &mut dyn Process) {
         self.end_lost_read(session, process);
-        if let Some(waiting) = self.unpark(session)
+        if let Some(waiting) = self.control.unpark(session)
             && let Some(open) = self.units.open.as_mut().filter(|_| waiting.on == WaitFor::Unit)
         {
             open.request = Some(waiting);

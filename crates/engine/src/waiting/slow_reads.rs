@@ -14,6 +14,17 @@ use sluice_session::slow_reads::{PieceRoom, Producing};
 use sluice_session::{Closing, Session};
 
 impl Engine {
+    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it
+    /// still finds none.
+    pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
+        let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
+        if let WaitFor::SlowRead { since_ns } = on
+            && !still_waits
+        {
+            self.control.note_latency("slow-read-wait", now, now.mono_ns.saturating_sub(since_ns));
+        }
+    }
+
     /// So many slow reads can be produced at a time.
     pub fn set_slow_read_threads(&mut self, threads: usize) {
         self.control.clients.slow_reads.threads = threads;
@@ -46,17 +57,6 @@ impl Engine {
         let _ = self.effects.take_lookups();
         session.caller.traffic.net_in =
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
-    }
-
-    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it
-    /// still finds none.
-    pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
-        let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
-        if let WaitFor::SlowRead { since_ns } = on
-            && !still_waits
-        {
-            self.note_latency("slow-read-wait", now, now.mono_ns.saturating_sub(since_ns));
-        }
     }
 
     /// A slow read has taken its roots, and has happened.
@@ -160,7 +160,7 @@ impl Engine {
         let Some(mut session) = self.sessions.take(key) else { return };
         if let Some(mut producing) = session.take_producing() {
             let now = process.recent();
-            self.note_latency("slow-read", now, producing.produced_ns(now));
+            self.control.note_latency("slow-read", now, producing.produced_ns(now));
             let Producing { mut unsent, reply_bytes, executing_ns, .. } = producing;
             unsent.append(&mut session.outbox);
             session.outbox = unsent;

@@ -169,7 +169,7 @@ impl Engine {
             }
             (None, Some(run)) => {
                 if !is_connected {
-                    self.drop_unneeded_script(&run);
+                    self.control.scripts.drop_unneeded_script(run.has_written);
                 }
                 ended = self.resume_open_script(*run, &mut unit, &mut session, &mut now, process);
                 if mistake::is_made(Mistake::RunDropped) && !is_connected {
@@ -190,7 +190,7 @@ impl Engine {
             };
         }
         *self.control.clients.unit_stands_open = false;
-        match self.unpark(&mut session).or(request) {
+        match self.control.unpark(&mut session).or(request) {
             Some(waiting) => self.end_open_command(unit, &waiting, ended, &mut session, &mut now, process),
             None => {
                 debug_assert!(false, "a unit keeps the request of a client that has gone");
@@ -269,7 +269,7 @@ impl Engine {
             self.finish_delivery(session, process);
         }
         if session.caller.is_primary() {
-            self.note_applied(session, &request);
+            self.control.note_applied(session, &request);
         }
     }
 

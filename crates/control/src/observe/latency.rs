@@ -1,0 +1,14 @@
+//! What the latency monitor is told.
+
+use crate::Control;
+
+impl Control {
+    /// Notes a spike for the latency monitor when it is long enough.
+    pub fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
+        let threshold = self.limits.latency_threshold_ms;
+        let ms = duration_ns / 1_000_000;
+        if threshold > 0 && ms >= threshold {
+            self.latency.add(event, now.unix_s(), ms);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! How a rewrite of the append-only file ends, well or not.
+
+use crate::Control;
+use crate::persistence::background::JobState;
+use crate::process::{Process, SaveError};
+use sluice_base::{LogLevel, Now};
+
+impl Control {
+    /// The base is written, or is not.
+    pub fn rewrite_written(
+        &mut self,
+        state: JobState,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        self.persistence.rewriting.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                process.log(LogLevel::Notice, "Background AOF rewrite terminated with success");
+                process.end_aof_rewrite(true);
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background AOF rewrite terminated with error");
+                process.end_aof_rewrite(false);
+                self.rewrite_failed(process.recent(), process);
+            }
+        }
+    }
+
+    /// A rewrite has failed: growth begins the next one after a pause.
+    pub fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
+        // It may not even have begun: then nothing is appended yet.
+        let waits_for_base = self.wants_aof() && !process.has_aof_base();
+        let rewriting = &mut self.persistence.rewriting;
+        if let Some(began_s) = rewriting.began_s.take() {
+            rewriting.last_s = Some(now.unix_s() - began_s);
+        }
+        rewriting.failed = true;
+        rewriting.failures += 1;
+        if rewriting.failures >= FAILURES_FREE {
+            let doublings = (rewriting.failures - FAILURES_FREE).min(6);
+            let minutes = (1_i64 << doublings).min(REST_MIN_MAX);
+            rewriting.rests_until_s = now.unix_s() + minutes * 60;
+            let text = format!(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+        // An append-only file that was turned on has to become one.
+        rewriting.scheduled |= waits_for_base;
+        self.leave_aof_if_off(process);
+    }
+
+    /// A rewrite without an append-only file behind it leaves nothing open.
+    pub fn leave_aof_if_off(&mut self, process: &mut dyn Process) {
+        if !self.persistence.aof.is_on() {
+            process.close_aof(&self.config, Vec::new(), self.persistence.aof.position());
+        }
+    }
+
+    /// Tells the operator, once an hour, that a rewrite has no room on the disk.
+    pub fn log_disk_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
+        let rewriting = &mut self.persistence.rewriting;
+        if now.unix_s() >= rewriting.too_small_said_until_s {
+            rewriting.too_small_said_until_s = now.unix_s() + TOO_SMALL_SAID_EVERY_S;
+            let text = format!(
+                "The AOF grows and its disk has no room for a rewrite: {free} bytes are free, fewer than the last rewrite left"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+}
+
+/// Time between two lines of the log about a disk that is too small, seconds.
+const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
+
+/// So many failures in a row are tried again at once by growth, and with growing pauses from then on.
+const FAILURES_FREE: u32 = 3;
+
+/// The longest pause, minutes.
+const REST_MIN_MAX: i64 = 60;

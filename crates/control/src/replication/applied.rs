@@ -1,0 +1,167 @@
+//! What follows of a command of the primary that this replica has executed, or could not.
+
+use crate::process::Process;
+use crate::{Control, ReplicationState};
+use sluice_base::LogLevel;
+use sluice_base::SessionKey;
+use sluice_base::mistake::{self, Mistake};
+use sluice_command::Spec;
+use sluice_command::specs::{connection, transactions};
+use sluice_commands::{Args, CmdError};
+use sluice_replication::HistoryPoint;
+use sluice_resp::Request;
+use sluice_resp::command::push_command;
+use sluice_session::{Closing, Session};
+
+impl ReplicationState {
+    /// The session of the link has ended.
+    pub fn forget_link_session(&mut self, key: SessionKey) {
+        if let Some(role) = self.replica.quietly().as_mut()
+            && role.session == Some(key)
+        {
+            role.session = None;
+            role.uncounted = Vec::new();
+            role.asks_ack = false;
+        }
+    }
+
+    /// A command of the primary is not known here: the operator is told, once for each name.
+    #[cold]
+    pub fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
+        let Some(role) = self.replica.quietly().as_mut() else { return };
+        let name = &args.at(0)[..args.at(0).len().min(DROPPED_BYTES_MAX)];
+        if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
+            let name = name.escape_ascii();
+            let text = format!(
+                "== CRITICAL == The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
+                 the primary's from now on"
+            );
+            process.log(LogLevel::Warning, &text);
+        }
+    }
+
+    /// Where the data stand, if they can be brought up to date from there.
+    pub fn resume_point(&self) -> Option<HistoryPoint> {
+        let stream = &self.stream;
+        self.replica
+            .as_ref()
+            .filter(|role| role.can_resume)
+            .map(|_| HistoryPoint { replid: stream.replid.clone(), offset: stream.offset })
+    }
+}
+
+impl Control {
+    /// Logs for the operator that a command of the primary has failed: from now on the data may differ from
+    /// the primary's. Where what follows in the stream depends on the command, the link is cut.
+    #[cold]
+    pub fn note_divergence(
+        &mut self,
+        session: &mut Session,
+        spec: &Spec,
+        error: &CmdError,
+        process: &mut dyn Process,
+    ) {
+        if !session.caller.is_primary() {
+            return;
+        }
+        let text = error.wire();
+        let text = &text[..text.len().min(ERROR_SHOWN_BYTES)];
+        let command = spec.full_name;
+        let line = format!(
+            "== CRITICAL == This replica is sending an error to its primary: '{}' after processing the command '{command}'",
+            text.escape_ascii()
+        );
+        process.log(LogLevel::Warning, &line);
+        if carries_others(spec) || matches!(error, CmdError::DbIndex) {
+            self.cut_link(session, command, process);
+        }
+    }
+
+    /// Ends the link behind a command of the primary that has failed here and that what follows depends on.
+    /// What was counted before stands: the next attempt asks for what follows that. Half of a transaction
+    /// stands nowhere in the history, and the next attempt asks for everything.
+    #[cold]
+    pub fn cut_link(&mut self, session: &mut Session, command: &str, process: &mut dyn Process) {
+        let is_half_done = session.caller.flags.in_exec;
+        if let Some(role) = self.replication.replica.quietly().as_mut() {
+            role.is_cut = true;
+            role.can_resume &= !is_half_done;
+        }
+        session.caller.closing = Closing::Now;
+        self.clients.to_close.push(session.key);
+        let databases = self.limits.databases;
+        let line = format!(
+            "== CRITICAL == What the primary sends behind '{command}' depends on that command, which has failed here: the \
+             link is cut and tried again. This server has {databases} databases; if the primary has more, set the \
+             directive databases of this server to the primary's and start it again"
+        );
+        process.log(LogLevel::Warning, &line);
+    }
+
+    /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
+    pub fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
+        let Some(role) = self.replication.replica.quietly().as_mut() else { return };
+        if role.session != Some(session.key) || role.is_cut {
+            return;
+        }
+        if std::mem::take(&mut role.asks_ack) {
+            self.push_ack(session);
+        }
+        let Some(role) = self.replication.replica.quietly().as_mut() else { return };
+        request.push_wire(&mut role.uncounted);
+        if session.transaction.is_some() && !mistake::is_made(Mistake::TransactionByParts) {
+            return;
+        }
+        role.db = session.caller.db;
+        self.replication.stream.relay(&role.uncounted);
+        self.replication.stream.relay_selects(role.db);
+        role.uncounted.clear();
+        if role.uncounted.capacity() > UNCOUNTED_KEPT_BYTES {
+            role.uncounted = Vec::new();
+        }
+    }
+
+    /// Writes REPLCONF ACK into the output of the link: how far the data are, and how far what is on disk.
+    pub fn push_ack(&mut self, session: &mut Session) {
+        let Some(role) = self.replication.replica.quietly().as_mut() else { return };
+        let (aof, offset) = (&self.persistence.aof, self.replication.stream.offset);
+        let text = offset.to_string();
+        let mut bytes = Vec::new();
+        if aof.is_on() {
+            let durable = &mut role.durable;
+            // Without its base the first increment holds nothing that could be loaded.
+            let has_base = !self.persistence.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
+            if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
+                durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
+            }
+            if has_base && aof.is_durable(aof.position()) || mistake::is_made(Mistake::UnsyncedAck) {
+                durable.offset = offset;
+            } else if durable.awaited.is_none() {
+                durable.awaited = Some((aof.position(), offset));
+            }
+            let durable = durable.offset.to_string();
+            let words = [&b"REPLCONF"[..], b"ACK", text.as_bytes(), b"FACK", durable.as_bytes()];
+            push_command(&mut bytes, words.into_iter());
+        } else {
+            push_command(&mut bytes, [&b"REPLCONF"[..], b"ACK", text.as_bytes()].into_iter());
+        }
+        session.outbox.push(&bytes);
+    }
+}
+
+/// Whether what follows a command in a primary's stream means something else where the command has failed.
+pub fn carries_others(spec: &Spec) -> bool {
+    [connection::SELECT.id, transactions::MULTI.id, transactions::EXEC.id, transactions::DISCARD.id]
+        .contains(&spec.id)
+}
+
+/// Bytes of an error that the log shows.
+const ERROR_SHOWN_BYTES: usize = 4096;
+
+/// A buffer for a transaction of the primary is not kept beyond this size.
+const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;
+
+const DROPPED_BYTES_MAX: usize = 64;
+
+/// Names of dropped commands that are remembered, and bytes of each.
+const DROPPED_NAMES_MAX: usize = 32;
