@@ -5,3 +5,5 @@
 
 mod bench;
 mod common;
+mod digest;
+mod server;
