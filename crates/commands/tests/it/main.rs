@@ -7,3 +7,4 @@ mod bench;
 mod common;
 mod digest;
 mod server;
+mod string;
