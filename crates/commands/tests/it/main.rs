@@ -6,5 +6,6 @@
 mod bench;
 mod common;
 mod digest;
+mod list;
 mod server;
 mod string;

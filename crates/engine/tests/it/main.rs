@@ -31,7 +31,6 @@ mod hot_keys;
 mod hyperloglog;
 mod info;
 mod latency;
-mod list;
 mod load_aof;
 mod loading;
 mod memory;
