@@ -8,4 +8,5 @@ mod common;
 mod digest;
 mod list;
 mod server;
+mod set;
 mod string;
