@@ -6,6 +6,8 @@
 mod bench;
 mod common;
 mod digest;
+mod expire;
+mod hash;
 mod list;
 mod server;
 mod set;

@@ -25,7 +25,6 @@ mod foreign_files;
 mod functions;
 mod generic;
 mod geo;
-mod hash;
 mod hostile;
 mod hot_keys;
 mod hyperloglog;
