@@ -12,3 +12,4 @@ mod list;
 mod server;
 mod set;
 mod string;
+mod zset;

@@ -59,4 +59,3 @@ mod tracking;
 mod tracking_prefixes;
 mod transactions;
 mod users;
-mod zset;
