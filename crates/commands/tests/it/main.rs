@@ -11,5 +11,6 @@ mod hash;
 mod list;
 mod server;
 mod set;
+mod stream;
 mod string;
 mod zset;

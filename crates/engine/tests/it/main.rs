@@ -52,7 +52,6 @@ mod server;
 mod set;
 mod slot_stats;
 mod slow_reads;
-mod stream;
 mod stream_blocking;
 mod string;
 mod tracking;
