@@ -4,10 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;
+mod bitmap;
 mod common;
 mod digest;
 mod expire;
+mod geo;
 mod hash;
+mod hyperloglog;
 mod list;
 mod server;
 mod set;

@@ -24,7 +24,6 @@ mod failover;
 mod foreign_files;
 mod functions;
 mod generic;
-mod geo;
 mod hostile;
 mod hot_keys;
 mod hyperloglog;
