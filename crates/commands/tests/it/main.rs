@@ -16,6 +16,7 @@ mod hyperloglog;
 mod list;
 mod server;
 mod set;
+mod slow_reads;
 mod stream;
 mod string;
 mod zset;
