@@ -9,21 +9,16 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
-mod content;
-mod foreign_rdb;
 mod fuzz;
 mod link;
 mod open_metrics;
 mod process;
-mod render;
 
-pub use content::content;
-pub use foreign_rdb::{FOREIGN_RDB_FILES, ForeignRdb, foreign_rdb};
 pub use fuzz::{fuzz_cluster_words, fuzz_replica, fuzz_restored};
 pub use link::RigLink;
 pub use open_metrics::{MetricSamples, check_open_metrics};
 pub use process::{FakeProcess, Snapshots};
-pub use render::render;
+pub use sluice_testbase::{FOREIGN_RDB_FILES, ForeignRdb, content, foreign_rdb, render};
 
 use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now};

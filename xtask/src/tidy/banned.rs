@@ -11,7 +11,8 @@ struct Ban {
 }
 
 /// Automation and test support: not part of the product.
-const DEVELOPMENT: &[&str] = &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testkit/", "crates/sim/"];
+const DEVELOPMENT: &[&str] =
+    &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testbase/", "crates/testkit/", "crates/sim/"];
 
 /// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
 const IMPURE: &[&str] =

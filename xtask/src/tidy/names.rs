@@ -79,7 +79,8 @@ fn is_shared(locations: &[(&str, usize)]) -> bool {
 
 /// Whether a file belongs to what ships: a crate's own sources, without those of crates that serve tests.
 pub(super) fn is_product(path: &str) -> bool {
-    let is_of_tests = ["crates/testkit/", "crates/sim/"].iter().any(|folder| path.starts_with(folder));
+    let is_of_tests =
+        ["crates/testbase/", "crates/testkit/", "crates/sim/"].iter().any(|folder| path.starts_with(folder));
     path.starts_with("crates/") && path.contains("/src/") && !is_of_tests
 }
 

@@ -31,36 +31,6 @@ fn digest_value_is_the_references() {
     ]);
 }
 
-/// The digest of a string is that of its bytes: another key with the same, written in one piece, has the
-/// same.
-#[test]
-fn digest_value_does_not_see_how_a_large_string_is_kept() {
-    let mut rig = Rig::new();
-    let text = "digest".repeat(40_000);
-    rig.run(&format!("SET whole {text}"));
-    rig.run(&format!("SETRANGE pages 100000 {}", &text[100_000..]));
-    rig.run(&format!("SETRANGE pages 0 {}", &text[..100_000]));
-    let digest = |rig: &mut Rig, key: &str| rig.run(&format!("DEBUG DIGEST-VALUE {key}"));
-    assert_eq!(digest(&mut rig, "pages"), digest(&mut rig, "whole"));
-    assert!(rig.run("DEBUG OBJECT pages").contains(" encoding:raw serializedlength:240005 "));
-    rig.run("APPEND pages x");
-    assert_ne!(digest(&mut rig, "pages"), digest(&mut rig, "whole"));
-}
-
-#[test]
-fn digests_of_sorted_sets_hold_the_shortest_digits_of_scores() {
-    check(&[
-        ("ZADD z 7e16 a", ":1"),
-        ("DEBUG DIGEST-VALUE z", "[+07ffe1cf51a956190520afd1fcf4918898fa95d5]"),
-        ("ZADD z 1e15 a", ":0"),
-        ("DEBUG DIGEST-VALUE z", "[+907f70c1c08fa0cc4323da52d5068a9dcaeb2539]"),
-        ("ZADD z 0.1 a", ":0"),
-        ("DEBUG DIGEST-VALUE z", "[+6605f56364a85f2c14bc54c5b4318ac4616eb60a]"),
-        ("ZADD z inf a", ":0"),
-        ("DEBUG DIGEST-VALUE z", "[+693af63fc2885cc02fbc107a856fc4b9687305ed]"),
-    ]);
-}
-
 #[test]
 fn digest_is_the_references() {
     check(&[

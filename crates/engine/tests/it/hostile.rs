@@ -234,32 +234,6 @@ fn no_argument_ends_the_process_and_each_call_is_answered() {
     assert!(calls.refused * 100 / calls.made < 90, "{} of {}", calls.refused, calls.made);
 }
 
-/// The limit on a string, one byte below and above; nothing is allocated for what is refused.
-#[test]
-fn strings_end_at_the_limit() {
-    let mut rig = Rig::new();
-    let error = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    for (line, wanted) in [
-        ("SETRANGE s 536870911 x", ":536870912"),
-        ("SETRANGE s 536870912 x", error),
-        ("APPEND s x", error),
-        ("SETRANGE s 9223372036854775807 x", error),
-        ("SETRANGE s -1 x", "-ERR offset is out of range"),
-        ("SETBIT s 4294967295 1", ":0"),
-        ("SETBIT s 4294967296 1", "-ERR bit offset is not an integer or out of range"),
-        ("BITFIELD s SET u8 4294967288 255", "[:121]"),
-        ("STRLEN s", ":536870912"),
-        ("BITCOUNT s", ":8"),
-        ("GETRANGE s -1 -1", "\"\\xff\""),
-        // The offset is what is limited: the field may end in one byte more, as in the reference.
-        ("BITFIELD s SET u8 4294967289 255", "[:254]"),
-        ("STRLEN s", ":536870913"),
-        ("BITFIELD s SET u8 4294967296 255", "-ERR bit offset is not an integer or out of range"),
-    ] {
-        rig.check(line, wanted);
-    }
-}
-
 /// Commands without what comes behind, and the beginning of the reply that each one has with a million
 /// arguments: every number from 0 to 499,999, twice in a row.
 type Rows = [(&'static [&'static str], &'static [u8])];

@@ -195,23 +195,6 @@ fn a_file_that_is_no_good_says_why_and_one_whose_header_is_not_leaves_the_data_a
 }
 
 #[test]
-fn keys_that_have_expired_stay_out() {
-    let mut rig = Rig::new();
-    let now_ms = rig.process.now.unix_us / 1000;
-    let mut out = writer();
-    out.db(0, 3, 2);
-    out.string(b"gone", Text::Bytes(b"x"), Some(now_ms - 1000), Usage::Unsaid);
-    out.string(b"dies", Text::Bytes(b"x"), Some(now_ms + 100_000), Usage::Unsaid);
-    out.string(b"stays", Text::Bytes(b"x"), None, Usage::Unsaid);
-    put(&rig, &out.finish());
-    rig.check("DEBUG RELOAD NOSAVE", "+OK");
-    rig.check("DBSIZE", ":2");
-    assert_eq!(info(&mut rig, "rdb_last_load_keys_expired"), "1");
-    assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "2");
-    assert!(log(&mut rig).contains("keys loaded: 2, keys expired: 1,"));
-}
-
-#[test]
 fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_and_said() {
     let mut rig = Rig::new();
     let mut out = writer();
@@ -935,59 +918,6 @@ fn a_save_under_way_goes_on_when_the_one_that_would_replace_it_fails() {
 /// A file of database 3 with one value, of this type, under the key `the key`.
 fn of_value(kind: u8, value: &[u8]) -> Vec<u8> {
     [b"REDIS0011\xfe\x03", &[kind][..], b"\x07the key", value, b"\xff\0\0\0\0\0\0\0\0"].concat()
-}
-
-#[test]
-fn a_value_that_is_refused_is_named_by_key_type_and_database() {
-    let cases: [(u8, &[u8], &str); 9] = [
-        (0, b"\xc3\x04\x05\x00v\x20\x00", "string"),
-        (10, b"\x03abc", "list"),
-        (18, b"\x01\x07\x01a", "list"),
-        (2, b"\x02\x01a\x01a", "set"),
-        (11, b"\x03abc", "set"),
-        (5, b"\x02\x01m\0\0\0\0\0\0\0\0\x01m\0\0\0\0\0\0\xf0\x3f", "zset"),
-        (4, b"\x02\x01f\x01v\x01f\x01w", "hash"),
-        (16, b"\x03abc", "hash"),
-        (15, b"\x01\x03abc\x03abc", "stream"),
-    ];
-    for (kind, value, name) in cases {
-        let mut rig = Rig::new();
-        put(&rig, &of_value(kind, value));
-        rig.check("DEBUG RELOAD NOSAVE", "-ERR Error trying to load the RDB dump, check server logs.");
-        let said = log(&mut rig);
-        let wanted = format!("that of key 'the key' in database 3, of type {name};");
-        assert!(said.contains(&wanted), "type {kind}: {said}");
-    }
-}
-
-#[test]
-fn a_stream_that_contradicts_its_entries_is_put_right() {
-    // One entry, 1-1; then the length, the last id, no group.
-    const NODE: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\x1d\0\0\0\x0a\0\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\
-        \x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff";
-    let cases: [(&[u8], &[u8], &str, &str); 4] = [
-        (NODE, b"\x05\x01\x01\x00", ":1", "stream of 1 entries that says to have 5"),
-        (NODE, b"\x00\x01\x01\x00", ":1", "stream of 1 entries that says to have 0"),
-        (NODE, b"\x01\x00\x01\x00", ":1", "stream whose last id is less than that of an entry"),
-        (b"\x00", b"\x05\x01\x01\x00", ":0", "stream of 0 entries that says to have 5"),
-    ];
-    for (nodes, totals, len, words) in cases {
-        let mut rig = Rig::new();
-        put(&rig, &of_value(15, &[nodes, totals].concat()));
-        rig.check("DEBUG RELOAD NOSAVE", "+OK");
-        let said = log(&mut rig);
-        assert!(said.contains(&format!("Key 'the key' in database 3, put right: {words}")), "{said}");
-        rig.check("SELECT 3", "+OK");
-        rig.check("XLEN \"the key\"", len);
-        rig.check(
-            "XADD \"the key\" 1-1 f v",
-            "-ERR The ID specified in XADD is equal or smaller than the target stream top item",
-        );
-        rig.check("XADD \"the key\" 1-2 f v", "\"1-2\"");
-        // What is written after that is in order.
-        rig.check("DEBUG RELOAD", "+OK");
-        assert!(!log(&mut rig).contains("put right"));
-    }
 }
 
 #[test]

@@ -1,15 +1,6 @@
 //! Behaviour of the sorted set commands. The replies are what 9.1.2 answers.
 
-use sluice_testkit::{Rig, check};
-
-/// Checks a script in the third version of the protocol.
-fn check_resp3(script: &[(&str, &str)]) {
-    let mut rig = Rig::new();
-    rig.run("HELLO 3");
-    for (line, expected) in script {
-        rig.check(line, expected);
-    }
-}
+use crate::common::{Bench, check, check_resp3};
 
 #[test]
 fn adding_and_scores() {
@@ -711,27 +702,27 @@ fn copies_dumps_and_digests() {
 
 #[test]
 fn a_large_set_answers_as_a_small_one_does() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for n in 0..3000 {
-        rig.run(&format!("ZADD z {} member:{n:05}", n / 3));
+        bench.run(&format!("ZADD z {} member:{n:05}", n / 3));
     }
     let three = |n: usize| format!("[\"member:{:05}\", \"member:{:05}\", \"member:{:05}\"]", n, n + 1, n + 2);
     for score in [0, 1, 500, 998, 999] {
-        rig.check(&format!("ZRANGEBYSCORE z {score} {score}"), &three(3 * score));
-        rig.check(&format!("ZCOUNT z {score} {score}"), ":3");
-        rig.check(&format!("ZCOUNT z ({score} +inf"), &format!(":{}", 3 * (999 - score)));
+        bench.check(&format!("ZRANGEBYSCORE z {score} {score}"), &three(3 * score));
+        bench.check(&format!("ZCOUNT z {score} {score}"), ":3");
+        bench.check(&format!("ZCOUNT z ({score} +inf"), &format!(":{}", 3 * (999 - score)));
     }
-    rig.check("ZRANK z member:01234", ":1234");
-    rig.check("ZREVRANK z member:01234", ":1765");
-    rig.check("ZREMRANGEBYRANK z 100 2799", ":2700");
-    rig.check("ZCARD z", ":300");
-    rig.check("ZRANGE z 99 100", "[\"member:00099\", \"member:02800\"]");
-    rig.check("ZPOPMIN z", "[\"member:00000\", \"0\"]");
-    rig.check("ZPOPMAX z", "[\"member:02999\", \"999\"]");
+    bench.check("ZRANK z member:01234", ":1234");
+    bench.check("ZREVRANK z member:01234", ":1765");
+    bench.check("ZREMRANGEBYRANK z 100 2799", ":2700");
+    bench.check("ZCARD z", ":300");
+    bench.check("ZRANGE z 99 100", "[\"member:00099\", \"member:02800\"]");
+    bench.check("ZPOPMIN z", "[\"member:00000\", \"0\"]");
+    bench.check("ZPOPMAX z", "[\"member:02999\", \"999\"]");
     let mut cursor = "0".to_owned();
     let mut seen = std::collections::BTreeSet::new();
     loop {
-        let reply = rig.run(&format!("ZSCAN z {cursor} COUNT 20 NOSCORES"));
+        let reply = bench.run(&format!("ZSCAN z {cursor} COUNT 20 NOSCORES"));
         let words: Vec<&str> = reply.split('"').skip(1).step_by(2).collect();
         cursor = words[0].to_owned();
         seen.extend(words[1..].iter().map(|word| (*word).to_owned()));
@@ -744,23 +735,23 @@ fn a_large_set_answers_as_a_small_one_does() {
 
 #[test]
 fn random_members_differ_where_the_count_is_positive() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for n in 0..40 {
-        rig.run(&format!("ZADD z {n} m{n}"));
+        bench.run(&format!("ZADD z {n} m{n}"));
     }
     let members =
         |reply: &str| -> Vec<String> { reply.split('"').skip(1).step_by(2).map(str::to_owned).collect() };
     let mut met = std::collections::BTreeSet::new();
     for count in [1, 5, 20, 21, 39] {
         for _ in 0..20 {
-            let drawn = members(&rig.run(&format!("ZRANDMEMBER z {count}")));
+            let drawn = members(&bench.run(&format!("ZRANDMEMBER z {count}")));
             let distinct: std::collections::BTreeSet<&String> = drawn.iter().collect();
             assert_eq!((drawn.len(), distinct.len()), (count, count));
             met.extend(drawn);
         }
     }
     assert_eq!(met.len(), 40, "every member is drawn some time");
-    assert_eq!(members(&rig.run("ZRANDMEMBER z -100")).len(), 100);
+    assert_eq!(members(&bench.run("ZRANDMEMBER z -100")).len(), 100);
 }
 
 #[test]
@@ -803,9 +794,9 @@ fn a_product_of_zero_and_infinity_counts_as_zero() {
 #[test]
 fn zscan_writes_scores_as_the_encoding_does() {
     let long = "x".repeat(65);
-    let mut rig = sluice_testkit::Rig::new();
-    rig.check("ZADD short 54.623 x", ":1");
-    rig.check("ZSCAN short 0", r#"["0", ["x", "54.623"]]"#);
-    rig.check(&format!("ZADD long 54.623 {long}"), ":1");
-    rig.check("ZSCAN long 0", &format!(r#"["0", ["{long}", "54.622999999999998"]]"#));
+    let mut bench = Bench::new();
+    bench.check("ZADD short 54.623 x", ":1");
+    bench.check("ZSCAN short 0", r#"["0", ["x", "54.623"]]"#);
+    bench.check(&format!("ZADD long 54.623 {long}"), ":1");
+    bench.check("ZSCAN long 0", &format!(r#"["0", ["{long}", "54.622999999999998"]]"#));
 }

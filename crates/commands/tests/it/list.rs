@@ -1,6 +1,6 @@
 //! Behaviour of the list commands. The replies are what 9.1.2 answers.
 
-use sluice_testkit::{Rig, check};
+use crate::common::{Bench, check};
 
 #[test]
 fn pushing_and_reading() {
@@ -357,9 +357,9 @@ fn generic_commands_take_lists() {
 
 #[test]
 fn nothing_is_null_in_the_third_protocol() {
-    let mut rig = Rig::new();
-    rig.run("HELLO 3");
-    rig.run("RPUSH k a");
+    let mut bench = Bench::new();
+    bench.run("HELLO 3");
+    bench.run("RPUSH k a");
     let rows = [
         ("LPOP none", "null"),
         ("LPOP none 1", "null"),
@@ -377,54 +377,53 @@ fn nothing_is_null_in_the_third_protocol() {
         ("LMPOP 1 k LEFT", r#"["k", ["a"]]"#),
     ];
     for (line, expected) in rows {
-        rig.check(line, expected);
+        bench.check(line, expected);
     }
 }
 
 /// Long lists, long elements, and both ends of each.
 #[test]
 fn large_lists_behave_as_small_ones() {
-    let mut rig = Rig::new();
-    let client = rig.connect();
+    let mut bench = Bench::new();
     let long = vec![b'x'; 10_000];
     for number in 0..3000 {
         let value = format!("element:{number:08}");
-        rig.argv(client, &[b"RPUSH", b"k", value.as_bytes(), &number.to_string().into_bytes()]);
+        bench.argv(&[b"RPUSH", b"k", value.as_bytes(), &number.to_string().into_bytes()]);
     }
-    rig.argv(client, &[b"LPUSH", b"k", &long]);
-    rig.check("LLEN k", ":6001");
-    rig.check("OBJECT ENCODING k", r#""quicklist""#);
-    rig.check("LRANGE k 1 2", r#"["element:00000000", "0"]"#);
-    rig.check("LRANGE k 3000 3002", r#"["1499", "element:00001500", "1500"]"#);
-    rig.check("LINDEX k -2", r#""element:00002999""#);
-    rig.check("LPOS k 2999", ":6000");
-    rig.check("LPOS k element:00002000", ":4001");
-    rig.check("LINSERT k AFTER element:00001000 new", ":6002");
-    rig.check("LINDEX k 2002", r#""new""#);
-    rig.check("LSET k 2002 newer", "+OK");
-    rig.check("LREM k 0 newer", ":1");
-    rig.check("COPY k l", ":1");
-    rig.check("LTRIM k 2001 2002", "+OK");
-    rig.check("LRANGE k 0 -1", r#"["element:00001000", "1000"]"#);
-    rig.check("OBJECT ENCODING k", r#""listpack""#);
-    rig.check("LLEN l", ":6001");
-    assert_eq!(rig.argv(client, &[b"LPOP", b"l"]).len(), 8 + 10_000 + 2);
-    rig.check("RPOP l 2", r#"["2999", "element:00002999"]"#);
-    rig.check("LMOVE l l LEFT RIGHT", r#""element:00000000""#);
-    rig.check("LINDEX l -1", r#""element:00000000""#);
-    rig.check("DEL l k", ":2");
+    bench.argv(&[b"LPUSH", b"k", &long]);
+    bench.check("LLEN k", ":6001");
+    bench.check("OBJECT ENCODING k", r#""quicklist""#);
+    bench.check("LRANGE k 1 2", r#"["element:00000000", "0"]"#);
+    bench.check("LRANGE k 3000 3002", r#"["1499", "element:00001500", "1500"]"#);
+    bench.check("LINDEX k -2", r#""element:00002999""#);
+    bench.check("LPOS k 2999", ":6000");
+    bench.check("LPOS k element:00002000", ":4001");
+    bench.check("LINSERT k AFTER element:00001000 new", ":6002");
+    bench.check("LINDEX k 2002", r#""new""#);
+    bench.check("LSET k 2002 newer", "+OK");
+    bench.check("LREM k 0 newer", ":1");
+    bench.check("COPY k l", ":1");
+    bench.check("LTRIM k 2001 2002", "+OK");
+    bench.check("LRANGE k 0 -1", r#"["element:00001000", "1000"]"#);
+    bench.check("OBJECT ENCODING k", r#""listpack""#);
+    bench.check("LLEN l", ":6001");
+    assert_eq!(bench.argv(&[b"LPOP", b"l"]).len(), 8 + 10_000 + 2);
+    bench.check("RPOP l 2", r#"["2999", "element:00002999"]"#);
+    bench.check("LMOVE l l LEFT RIGHT", r#""element:00000000""#);
+    bench.check("LINDEX l -1", r#""element:00000000""#);
+    bench.check("DEL l k", ":2");
 }
 
-/// The rig checks after each request that an empty database counts no bytes.
+/// The bench checks after each request that an empty database counts no bytes.
 #[test]
 fn an_emptied_list_leaves_no_bytes_counted() {
-    let mut rig = Rig::new();
-    rig.check("CONFIG SET list-max-listpack-size 1", "+OK");
+    let mut bench = Bench::new();
+    bench.check("CONFIG SET list-max-listpack-size 1", "+OK");
     // Two nodes, which no entry holds; none of them has room to spare.
-    rig.check("LPUSH small a a", ":2");
+    bench.check("LPUSH small a a", ":2");
     // The memory in which this list was made is used again, and is larger than that of the other.
-    rig.check(&format!("RPUSH large {}", "x".repeat(800)), ":1");
-    rig.check("DEL large", ":1");
-    rig.check("LREM small 0 a", ":2");
-    rig.check("DBSIZE", ":0");
+    bench.check(&format!("RPUSH large {}", "x".repeat(800)), ":1");
+    bench.check("DEL large", ":1");
+    bench.check("LREM small 0 a", ":2");
+    bench.check("DBSIZE", ":0");
 }

@@ -1,6 +1,6 @@
 //! Behaviour of the hash commands. The replies are what 9.1.2 answers.
 
-use sluice_testkit::{Rig, check};
+use crate::common::{Bench, check};
 use std::collections::BTreeSet;
 
 #[test]
@@ -32,18 +32,18 @@ fn pairs_keep_their_order_while_a_hash_is_a_listpack() {
 
 #[test]
 fn a_large_hash_is_scanned_and_drawn_from_completely() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for n in 0..2000 {
-        rig.check(&format!("HSET h field:{n} {n}"), ":1");
+        bench.check(&format!("HSET h field:{n} {n}"), ":1");
     }
-    rig.check("OBJECT ENCODING h", r#""hashtable""#);
-    rig.check("HLEN h", ":2000");
-    rig.check("HGET h field:1234", r#""1234""#);
+    bench.check("OBJECT ENCODING h", r#""hashtable""#);
+    bench.check("HLEN h", ":2000");
+    bench.check("HGET h field:1234", r#""1234""#);
     let mut seen = BTreeSet::new();
     let mut cursor = "0".to_owned();
     let mut calls = 0;
     loop {
-        let reply = rig.run(&format!("HSCAN h {cursor} COUNT 100 NOVALUES"));
+        let reply = bench.run(&format!("HSCAN h {cursor} COUNT 100 NOVALUES"));
         let words: Vec<&str> = reply.split('"').skip(1).step_by(2).collect();
         seen.extend(words[1..].iter().map(|word| word.to_string()));
         cursor = words[0].to_owned();
@@ -54,24 +54,24 @@ fn a_large_hash_is_scanned_and_drawn_from_completely() {
     }
     assert_eq!((seen.len(), calls), (2000, 20));
     for count in [1, 10, 700, 1999, 2000, 5000] {
-        let reply = rig.run(&format!("HRANDFIELD h {count}"));
+        let reply = bench.run(&format!("HRANDFIELD h {count}"));
         let drawn: BTreeSet<&str> = reply.split('"').skip(1).step_by(2).collect();
         assert_eq!(drawn.len(), count.min(2000), "different fields");
     }
-    assert_eq!(rig.run("HRANDFIELD h -3000").split('"').count() / 2, 3000);
+    assert_eq!(bench.run("HRANDFIELD h -3000").split('"').count() / 2, 3000);
     for n in 0..2000 {
-        rig.check(&format!("HDEL h field:{n}"), ":1");
+        bench.check(&format!("HDEL h field:{n}"), ":1");
     }
-    rig.check("EXISTS h", ":0");
+    bench.check("EXISTS h", ":0");
 }
 
 #[test]
 fn draws_are_about_uniform() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for n in 0..1000 {
-        rig.run(&format!("HSET h f{n} 1"));
+        bench.run(&format!("HSET h f{n} 1"));
     }
-    let reply = rig.run("HRANDFIELD h -100000");
+    let reply = bench.run("HRANDFIELD h -100000");
     let mut counts = std::collections::BTreeMap::<&str, u32>::new();
     reply.split('"').skip(1).step_by(2).for_each(|field| *counts.entry(field).or_default() += 1);
     // A hundred each is expected; six standard deviations are sixty.
@@ -80,30 +80,8 @@ fn draws_are_about_uniform() {
 }
 
 #[test]
-fn the_cycle_deletes_fields_and_the_key_of_a_hash_without_any() {
-    let mut rig = Rig::new();
-    rig.check("HSET h a 1 b 2 c 3", ":3");
-    rig.check("HPEXPIRE h 50 FIELDS 2 a b", "[:1, :1]");
-    rig.check("HSETEX g PX 50 FIELDS 1 x 1", ":1");
-    assert!(rig.run("INFO keyspace").contains("keys_with_volatile_items=2"));
-    rig.pass_ms(200);
-    rig.check("HLEN h", ":3");
-    rig.cron();
-    rig.check("HLEN h", ":1");
-    rig.check("EXISTS g", ":0");
-    assert!(rig.run("INFO keyspace").contains("keys_with_volatile_items=0"));
-    assert!(rig.run("INFO stats").contains("expired_fields:3"));
-}
-
-#[test]
 fn fields_that_are_stored_when_their_time_is_over_count_where_they_were_there() {
-    let mut rig = Rig::new();
-    let changes = |rig: &mut Rig| {
-        let info = rig.run("INFO persistence");
-        let (_, rest) = info.split_once("rdb_changes_since_last_save:").expect("a field");
-        let digits = rest.split(|c: char| !c.is_ascii_digit()).next().expect("a part");
-        digits.parse::<u64>().expect("a number")
-    };
+    let mut bench = Bench::new();
     for (line, counted) in [
         ("HSETEX h PX 0 FIELDS 1 a 1", 0),
         ("HSET h a 1 b 2", 2),
@@ -114,53 +92,54 @@ fn fields_that_are_stored_when_their_time_is_over_count_where_they_were_there() 
         ("!expire", 0),
         ("HSETEX h PX 0 FIELDS 1 x 1", 1),
     ] {
-        let before = changes(&mut rig);
+        let before = bench.counts.changes;
         match line {
-            "!expire" => rig.pass_ms(10),
-            _ => assert_eq!(rig.run(line).chars().next(), Some(':'), "{line}"),
+            "!expire" => bench.pass_ms(10),
+            _ => assert_eq!(bench.run(line).chars().next(), Some(':'), "{line}"),
         }
-        assert_eq!(changes(&mut rig) - before, counted, "{line}");
+        assert_eq!(bench.counts.changes - before, counted, "{line}");
     }
-    rig.check("EXISTS h", ":0");
+    bench.check("EXISTS h", ":0");
 }
 
 #[test]
 fn a_hash_with_expiring_fields_keeps_them_under_another_name() {
-    let mut rig = Rig::new();
-    rig.check("HSET h a 1 b 2", ":2");
-    rig.check("HEXPIRE h 100 FIELDS 1 a", "[:1]");
-    rig.check("COPY h copy", ":1");
-    rig.check("RENAME h other", "+OK");
-    rig.check("MOVE other 1", ":1");
-    rig.check("HTTL copy FIELDS 2 a b", "[:100, :-1]");
-    assert!(rig.run("INFO keyspace").contains("db0:keys=1,expires=0,avg_ttl=0,keys_with_volatile_items=1"));
-    assert!(rig.run("INFO keyspace").contains("db1:keys=1,expires=0,avg_ttl=0,keys_with_volatile_items=1"));
-    rig.check("DEL copy", ":1");
-    rig.check("SELECT 1", "+OK");
-    rig.check("HTTL other FIELDS 2 a b", "[:100, :-1]");
-    rig.check("SET other x", "+OK");
-    assert!(!rig.run("INFO keyspace").contains("keys_with_volatile_items=1"));
+    let mut bench = Bench::new();
+    bench.check("HSET h a 1 b 2", ":2");
+    bench.check("HEXPIRE h 100 FIELDS 1 a", "[:1]");
+    bench.check("COPY h copy", ":1");
+    bench.check("RENAME h other", "+OK");
+    bench.check("MOVE other 1", ":1");
+    bench.check("HTTL copy FIELDS 2 a b", "[:100, :-1]");
+    for db in [0, 1] {
+        let db = bench.keyspace.db(db);
+        assert_eq!((db.len(), db.expires_len(), db.volatile_len()), (1, 0, 1));
+    }
+    bench.check("DEL copy", ":1");
+    bench.check("SELECT 1", "+OK");
+    bench.check("HTTL other FIELDS 2 a b", "[:100, :-1]");
+    bench.check("SET other x", "+OK");
+    assert!([0, 1].iter().all(|db| bench.keyspace.db(*db).volatile_len() == 0));
 }
 
 #[test]
 fn a_dump_keeps_fields_values_and_expiries() {
     for line in ["HSET h a 1 b x", "HSETEX h PXAT 33177117420123 FIELDS 2 a 1 b x"] {
-        let mut rig = Rig::new();
-        let client = rig.connect();
-        rig.run_as(client, line);
-        let dump = rig.argv(client, &[b"DUMP", b"h"]);
+        let mut bench = Bench::new();
+        bench.run(line);
+        let dump = bench.argv(&[b"DUMP", b"h"]);
         let start = dump.iter().position(|byte| *byte == b'\n').expect("a bulk reply has a length") + 1;
         let payload = &dump[start..dump.len() - 2];
-        assert_eq!(rig.argv(client, &[b"RESTORE", b"g", b"0", payload]), b"+OK\r\n");
+        assert_eq!(bench.argv(&[b"RESTORE", b"g", b"0", payload]), b"+OK\r\n");
         for question in ["HGETALL", "OBJECT ENCODING", "HPEXPIRETIME"] {
             let ask = |key: &str| match question {
                 "HPEXPIRETIME" => format!("HPEXPIRETIME {key} FIELDS 2 a b"),
                 question => format!("{question} {key}"),
             };
-            let before = rig.run_as(client, &ask("h"));
-            assert_eq!(rig.run_as(client, &ask("g")), before);
+            let before = bench.run(&ask("h"));
+            assert_eq!(bench.run(&ask("g")), before);
         }
-        assert_eq!(rig.run("DEBUG DIGEST-VALUE h"), rig.run("DEBUG DIGEST-VALUE g"));
+        assert_eq!(bench.run("DEBUG DIGEST-VALUE h"), bench.run("DEBUG DIGEST-VALUE g"));
     }
 }
 
@@ -175,7 +154,7 @@ fn a_count_that_no_memory_holds_is_refused() {
 
 #[test]
 fn fields_expire_and_are_absent_from_then_on() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for (line, wanted) in [
         ("HSET h a 1 b 2", ":2"),
         ("HEXPIRE h 100 FIELDS 1 a", "[:1]"),
@@ -189,9 +168,9 @@ fn fields_expire_and_are_absent_from_then_on() {
         ("HSET h a 1 b 2 c 3", ":2"),
         ("HPEXPIRE h 30 FIELDS 2 a b", "[:1, :1]"),
     ] {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
-    rig.pass_ms(50);
+    bench.pass_ms(50);
     for (line, wanted) in [
         ("HLEN h", ":3"),
         ("HGET h a", "nil"),
@@ -208,9 +187,9 @@ fn fields_expire_and_are_absent_from_then_on() {
         ("OBJECT ENCODING h", r#""hashtable""#),
         ("HPEXPIRE h 1 FIELDS 3 a b c", "[:1, :1, :1]"),
     ] {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
-    rig.pass_ms(20);
+    bench.pass_ms(20);
     for (line, wanted) in [
         ("HLEN h", ":3"),
         ("EXISTS h", ":1"),
@@ -247,9 +226,9 @@ fn fields_expire_and_are_absent_from_then_on() {
         ("HSET h a 1 b 2", ":2"),
         ("HPEXPIRE h 1 FIELDS 1 a", "[:1]"),
     ] {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
-    rig.pass_ms(20);
+    bench.pass_ms(20);
     for (line, wanted) in [
         ("HGETDEL h FIELDS 1 a", "[nil]"),
         ("HLEN h", ":3"),
@@ -262,18 +241,18 @@ fn fields_expire_and_are_absent_from_then_on() {
         ("HTTL h FIELDS 1 a", "[:10]"),
         ("HPEXPIRE h 1 FIELDS 1 a", "[:1]"),
     ] {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
-    rig.pass_ms(20);
+    bench.pass_ms(20);
     for (line, wanted) in [("HSETEX h FXX EX 10 FIELDS 1 a 5", ":0"), ("HSET h a 6", ":1"), ("HLEN h", ":3")]
     {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
 }
 
 #[test]
 fn arguments_are_refused_in_the_references_order_and_words() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for (line, wanted) in [
         ("HSET h a 1 b 2", ":2"),
         ("HEXPIRE h abc FIELDS 1 a", "-ERR value is not an integer or out of range"),
@@ -467,13 +446,13 @@ fn arguments_are_refused_in_the_references_order_and_words() {
         ("HRANDFIELD h 1 WITHVALUES x", "-ERR syntax error"),
         ("HRANDFIELD h 1 FOO", "-ERR syntax error"),
     ] {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
 }
 
 #[test]
 fn conditions_encodings_and_numbers() {
-    let mut rig = Rig::new();
+    let mut bench = Bench::new();
     for (line, wanted) in [
         ("SET s 1", "+OK"),
         ("HSET h b 2", ":1"),
@@ -613,6 +592,6 @@ fn conditions_encodings_and_numbers() {
         ("HSETEX lp9 EX 0 FIELDS 1 x 1", ":1"),
         ("OBJECT ENCODING lp9", r#""listpack""#),
     ] {
-        rig.check(line, wanted);
+        bench.check(line, wanted);
     }
 }

