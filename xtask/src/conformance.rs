@@ -18,9 +18,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::args::Arguments;
+use crate::binaries::{self, PEER_VARIABLE};
 use crate::error::Result;
 use crate::shell::Ran;
-use crate::{binaries, glob, shell, table};
+use crate::{glob, shell, table};
 
 /// Names the suite's runner.
 const SUITE_VARIABLE: &str = "SLUICE_SUITE";
@@ -30,6 +31,9 @@ const TLS: &str = "--extra=--tls";
 
 /// Which units are run, and which of their tests may fail.
 const TABLE: &str = "conformance/excluded.toml";
+
+/// The units, and the tests that may fail, of runs in which some nodes of a cluster are the reference's.
+const MIXED_TABLE: &str = "conformance/mixed.toml";
 
 /// One row of the table.
 struct Exclusion {
@@ -47,11 +51,30 @@ struct Exclusion {
     threads_only: bool,
     /// Whether it fails only where the suite speaks TLS.
     tls_only: bool,
+    /// At which ports ours has to be for it to fail; `None` for either.
+    ours: Option<Ports>,
     /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for
     /// several tests.
     count: Option<usize>,
     /// How many names that did not pass needed it.
     used: usize,
+}
+
+/// The ports at which servers of a mixed run are ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ports {
+    Odd,
+    Even,
+}
+
+impl Ports {
+    fn parse(text: &str) -> Result<Ports> {
+        match text {
+            "odd" => Ok(Ports::Odd),
+            "even" => Ok(Ports::Even),
+            _ => Err(format!("ours are at odd or even ports, not at {text:?} ones").into()),
+        }
+    }
 }
 
 /// The table.
@@ -74,8 +97,9 @@ struct Unit {
 }
 
 /// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
-/// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS. A report that
-/// is there already is judged again by `--report FILE`, without a run.
+/// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS;
+/// `--mixed odd|even`: only servers at such ports are ours. A report that is there already is judged again by
+/// `--report FILE`, without a run.
 pub(crate) fn conformance(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }
@@ -89,6 +113,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let report_file = arguments.option("--report")?.map(PathBuf::from);
     let threads = arguments.flag("--io-threads");
     let tls = arguments.flag("--tls");
+    let mixed = arguments.option("--mixed")?.map(|ports| Ports::parse(&ports)).transpose()?;
     let mut more = Vec::new();
     if threads {
         more.push("--io-threads");
@@ -101,8 +126,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         println!("conformance: skipped: {SUITE_VARIABLE} names no runner of the upstream suite");
         return Ok(Ran::Skipped);
     };
-    let mut table = read(&shell::root().join(TABLE))?;
+    let file = if mixed.is_some() { MIXED_TABLE } else { TABLE };
+    let mut table = read(&shell::root().join(file))?;
     table.exclusions.retain(|entry| (threads || !entry.threads_only) && (tls || !entry.tls_only));
+    table.exclusions.retain(|entry| entry.ours.is_none() || entry.ours == mixed);
     if tls {
         // What the suite leaves out over TLS is no reason to take an exclusion away.
         table.exclusions.iter_mut().for_each(|entry| entry.at_times |= !entry.tls_only);
@@ -120,7 +147,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
                 return Ok(Ran::Skipped);
             };
             link_tools(&server)?;
-            let server = write_script(&server)?;
+            let server = match mixed {
+                Some(ports) => {
+                    let Some(peer) = std::env::var_os(PEER_VARIABLE).map(PathBuf::from) else {
+                        println!("conformance: skipped: {PEER_VARIABLE} names no server of the reference");
+                        return Ok(Ran::Skipped);
+                    };
+                    write_script(&mixed_script(&server, &peer, ports)?)?
+                }
+                None => write_script(&format!("exec {} \"$@\"\n", quoted(&server)?))?,
+            };
             call_suite(&suite, &server, jobs, &table, &wanted, &more)?
         }
     };
@@ -129,7 +165,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let failures = report(&units, &mut table, suggest) + report_absent(&wanted, &units);
     if failures > 0 {
         println!("each unit's log: {}", shell::target_dir().join("conformance/logs").display());
-        return Err(format!("{failures} names need mending, or a reason in {TABLE}").into());
+        return Err(format!("{failures} names need mending, or a reason in {file}").into());
     }
     Ok(Ran::Passed)
 }
@@ -161,14 +197,41 @@ fn link_tools(server: &Path) -> Result<()> {
 /// Writes a script that becomes the server. The suite looks into a binary of Linux: where it finds the
 /// system's library, it wants stack traces with names of the reference's functions, and else only that there
 /// is a report.
-fn write_script(server: &Path) -> Result<PathBuf> {
+fn write_script(lines: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");
-    let server = std::path::absolute(server)?;
-    let quoted = server.display().to_string().replace('\'', r"'\''");
-    std::fs::write(&script, format!("#!/bin/sh\nexec '{quoted}' \"$@\"\n"))?;
+    std::fs::write(&script, format!("#!/bin/sh\n{lines}"))?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
     Ok(script)
+}
+
+/// Lines that become one server or the other by the port, and keep the process's number. The last port
+/// counts: of the file that stands first, or else of the words that follow it.
+fn mixed_script(server: &Path, peer: &Path, ports: Ports) -> Result<String> {
+    let (ours, peer) = (quoted(server)?, quoted(peer)?);
+    let (odd, even) = if ports == Ports::Odd { (ours, peer) } else { (peer, ours) };
+    Ok(format!(
+        r#"port=0 before=
+if [ -f "$1" ]; then
+  while read -r word value rest || [ -n "$word" ]; do
+    if [ "$word" = port ]; then port=$value; fi
+  done < "$1"
+fi
+for word in "$@"; do
+  if [ "$before" = --port ]; then port=$word; fi
+  before=$word
+done
+case $port in
+  *[13579]) exec {odd} "$@" ;;
+  *) exec {even} "$@" ;;
+esac
+"#
+    ))
+}
+
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> Result<String> {
+    Ok(format!("'{}'", std::path::absolute(path)?.display().to_string().replace('\'', r"'\''")))
 }
 
 /// The rows of the table as a table of `docs/compat.md`: what will bring names, or why nothing will, and the
@@ -194,7 +257,7 @@ pub(crate) fn page_by_reason() -> Result<String> {
     Ok(format!("\n| passes | unit: name |\n|---|---|\n{}\n", rows.collect::<String>()))
 }
 
-/// Reads the table.
+/// Reads a table.
 fn read(path: &Path) -> Result<Table> {
     let table = table::read_table(path)?;
     let list = |name: &str| table.get(name).and_then(toml::Value::as_array).cloned().unwrap_or_default();
@@ -209,6 +272,7 @@ fn read(path: &Path) -> Result<Table> {
             (flag("skip"), flag("ends"), flag("io-threads"), flag("tls"));
         let (unit, test) = (needed("unit")?.to_string(), needed("test")?.to_string());
         let at_times = flag("at-times");
+        let ours = text("ours").map(Ports::parse).transpose()?;
         let count = entry.get("count").and_then(toml::Value::as_integer);
         let count = count.map(usize::try_from).transpose()?;
         if count == Some(0) || (count.is_some() && (skip || test.contains('*') || unit.contains('*'))) {
@@ -222,6 +286,7 @@ fn read(path: &Path) -> Result<Table> {
             at_times,
             threads_only,
             tls_only,
+            ours,
             count,
             used: 0,
         });
@@ -420,8 +485,11 @@ mod tests {
     use serde_json::json;
 
     use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
 
-    use super::{Exclusion, Table, judge, report, report_absent, skip_line};
+    use super::{Exclusion, Ports, Table, judge, mixed_script, report, report_absent, skip_line};
 
     fn table(test: &str) -> Table {
         let entry = Exclusion {
@@ -432,6 +500,7 @@ mod tests {
             at_times: false,
             threads_only: false,
             tls_only: false,
+            ours: None,
             count: None,
             used: 0,
         };
@@ -477,6 +546,46 @@ mod tests {
         assert_eq!(failures(&["one", "two"]), 0);
         assert_eq!(failures(&["one"]), 1, "the other test of that name failed as well");
         assert_eq!(failures(&["one", "two", "two"]), 1, "it is stale");
+    }
+
+    #[test]
+    fn a_mixed_script_becomes_the_server_of_the_last_port() {
+        let folder = std::env::temp_dir().join(format!("sluice-it's-mixed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let server = |name: &str| {
+            let path = folder.join(name);
+            write(&path, &format!("#!/bin/sh\necho {name} $$\n"));
+            path
+        };
+        let (ours, peer) = (server("ours"), server("theirs"));
+        let (script, file) = (folder.join("script"), folder.join("file"));
+        for (ports, text, words, wanted) in [
+            (Ports::Odd, "port 7001\nport 7002\n", &[][..], "theirs"),
+            (Ports::Odd, "cluster-port 8000\nport 7001", &[], "ours"),
+            (Ports::Even, "port 7001\n", &[], "theirs"),
+            (Ports::Odd, "port 7002\n", &["--port", "7001", "--save", ""], "ours"),
+            (Ports::Even, "port 7001\n", &["--save", "", "--port", "7002"], "ours"),
+        ] {
+            std::fs::write(&file, text).expect("a file");
+            let lines = mixed_script(&ours, &peer, ports).expect("a script");
+            write(&script, &format!("#!/bin/sh\n{lines}"));
+            let mut command = Command::new(&script);
+            let child = command.arg(&file).args(words).stdout(Stdio::piped()).spawn().expect("a process");
+            let id = child.id();
+            let output = child.wait_with_output().expect("its output");
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                format!("{wanted} {id}\n"),
+                "{text:?} {words:?}"
+            );
+        }
+        std::fs::remove_dir_all(&folder).expect("the folder goes");
+    }
+
+    /// Writes a program.
+    fn write(path: &Path, text: &str) {
+        std::fs::write(path, text).expect("a program");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("its mode");
     }
 
     #[test]

@@ -221,6 +221,13 @@ const RUNS: &[LongRun] = &[
         run: |_| conformance::run(&["--io-threads".into()]),
     },
     LongRun {
+        name: "conformance-mixed",
+        about: "the upstream suite's units of clusters, in which every second node is the reference's, in both ways",
+        takes: &[],
+        commands: 0,
+        run: conformance_mixed,
+    },
+    LongRun {
         name: "sentinel",
         about: "the upstream suite of Sentinel, with our server and the reference's sentinels",
         takes: &[],
@@ -382,6 +389,14 @@ fn help() -> String {
          \x20 --only NAME   the programs whose names begin so; nothing is noted\n",
     );
     text
+}
+
+/// The upstream suite with clusters of both kinds of nodes: ours at odd ports, then at even ones.
+fn conformance_mixed(_: &Chosen) -> Result<Ran> {
+    match conformance::run(&["--mixed".into(), "odd".into()])? {
+        Ran::Passed => conformance::run(&["--mixed".into(), "even".into()]),
+        skipped => Ok(skipped),
+    }
 }
 
 /// The differential test with so many seeds.

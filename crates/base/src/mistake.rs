@@ -92,6 +92,16 @@ pub enum Mistake {
     NoPongWhileWriting,
     /// A MEET that was sent counts as one that came (K-26).
     MeetNotRepeated,
+    /// A node that does not dial back is met again and again (G-13).
+    MeetsWithoutEnd,
+    /// A forgotten node comes back by a MEET of its own (G-21).
+    ForgottenNodeMet,
+    /// A header counts for the node of its link, whoever sent it.
+    StrangeHeaderBelieved,
+    /// A voter that nobody could take over from stays FAIL for 2T (D22).
+    HeirlessStaysFailed,
+    /// Headers show what is not in the file yet (K-9).
+    ToldBeforeFile,
 }
 
 impl Mistake {
@@ -124,7 +134,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of clusters finds.
-    pub const OF_CLUSTERS: [Mistake; 18] = [
+    pub const OF_CLUSTERS: [Mistake; 23] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
         Mistake::EpochByTimeAlone,
@@ -143,6 +153,11 @@ impl Mistake {
         Mistake::SilenceByWallClock,
         Mistake::NoPongWhileWriting,
         Mistake::MeetNotRepeated,
+        Mistake::MeetsWithoutEnd,
+        Mistake::ForgottenNodeMet,
+        Mistake::StrangeHeaderBelieved,
+        Mistake::HeirlessStaysFailed,
+        Mistake::ToldBeforeFile,
     ];
 }
 

@@ -8,6 +8,7 @@ use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::node::Ms;
 use crate::output::{ClusterAnswer, Generation, Ticket};
 use crate::slots::SlotSet;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// What this node says of its own role and slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +151,9 @@ impl Durable {
     pub(crate) fn begin(&mut self, view: ToldView, now: Ms) -> Generation {
         self.generation = Generation(self.generation.0 + 1);
         self.unsaved = Unsaved::Nothing;
+        if is_made(Mistake::ToldBeforeFile) {
+            self.told = view.clone();
+        }
         self.writing = Some(Writing { generation: self.generation, view, since: now });
         self.counts.saves += 1;
         self.generation

@@ -1,5 +1,6 @@
 //! Epochs (section 5.1): what is heard, what is taken, what this node makes.
 
+use crate::candidacy::ElectionStage;
 use crate::id::ClusterEpoch;
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
@@ -21,7 +22,26 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
         heard(m, epoch);
         m.save();
         m.todo.map = true;
+        outbid(m, ix, epoch);
     }
+}
+
+/// A primary claims an epoch that is not below that of my open election (E-3), which cannot be won any more:
+/// votes of that epoch are given. Another one begins at once, not when this one's time is over.
+fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
+    let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
+    if claimed < epoch {
+        return;
+    }
+    log!(
+        m,
+        Warning,
+        "Failover election in progress for epoch {epoch}, but received a claim from node {} with an equal or higher \
+         epoch {claimed}. Resetting the election since we cannot win an election in the past.",
+        m.name(by)
+    );
+    m.failover.candidacy.stage = ElectionStage::Idle;
+    m.todo.elect = true;
 }
 
 /// A new epoch without asking anybody (E-4); `None` if mine is the highest already, and mine alone. A

@@ -146,7 +146,9 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::Fail { since, origin } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
             // Nobody could take over: nothing is waited for (D22). A new node's replicas may be unknown here.
-            let has_heir = origin == FailOrigin::LearnedWithNode || !node.replicas.is_empty();
+            let has_heir = origin == FailOrigin::LearnedWithNode
+                || !node.replicas.is_empty()
+                || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
                 log!(m, Notice, "Clear FAIL state for node {}: {what} is reachable again.", m.name(ix));

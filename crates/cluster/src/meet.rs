@@ -11,6 +11,7 @@ use crate::node::{ClusterNode, Initiator, LinkOut, MeetFlag, NodeIx, NodeStandin
 use crate::send;
 use crate::table::{HANDSHAKES_MAX, NODES_MAX};
 use crate::wire::{BusHeader, Gossip, NodeFlags};
+use sluice_base::mistake::{Mistake, is_made};
 
 /// MEETs that are sent unasked to a node until a link in of it is bound (G-13).
 const AUTO_MEETS_MAX: u8 = 3;
@@ -50,7 +51,7 @@ pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_
         let my_id = m.table.me().id;
         let knows_us =
             gossip.entries().any(|entry| entry.node == my_id || m.table.find(&entry.node).is_some());
-        if knows_us {
+        if knows_us && !is_made(Mistake::ForgottenNodeMet) {
             log!(m, Debug, "Ignoring MEET of the forgotten node {}", header.sender);
             return;
         }
@@ -197,13 +198,14 @@ pub(crate) fn meet_if_deaf(m: &mut ClusterMachine, ix: NodeIx) {
         return;
     }
     let answered = m.links.get(key).and_then(|link| link.pong_at);
-    if answered.is_none_or(|at| now - at > m.settings.node_timeout_ms) {
+    let is_silent = answered.is_none_or(|at| now - at > m.settings.node_timeout_ms);
+    if is_silent && !is_made(Mistake::MeetsWithoutEnd) {
         return;
     }
     log!(m, Notice, "Sending MEET packet to node {} because there is no inbound link for it", m.name(ix));
     let node = m.table.node_mut(ix);
     node.meet = MeetFlag::Wanted;
-    node.marks.auto_meets += 1;
+    node.marks.auto_meets = node.marks.auto_meets.saturating_add(1);
     send::meet(m, ix);
 }
 
@@ -215,5 +217,5 @@ fn is_deaf(node: &ClusterNode, now: u64, limit: u64) -> bool {
         && now.saturating_sub(node.clocks.link_in_lost) > limit
         && node.clocks.meet_sent.is_none_or(|at| now - at > limit)
         && node.marks.capabilities.contains(NodeFlags::MULTI_MEET)
-        && node.marks.auto_meets < AUTO_MEETS_MAX
+        && (node.marks.auto_meets < AUTO_MEETS_MAX || is_made(Mistake::MeetsWithoutEnd))
 }

@@ -200,7 +200,8 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &Mes
     let sender = m.table.find(&header.sender).filter(|ix| !m.table.node(*ix).is_handshake());
     let is_strange =
         is_out && of_link.is_some_and(|ix| !m.table.node(ix).is_handshake() && Some(ix) != sender);
-    let sender = sender.filter(|_| !is_strange);
+    let believed = of_link.filter(|_| is_strange && is_made(Mistake::StrangeHeaderBelieved));
+    let sender = sender.filter(|_| !is_strange).or(believed);
     if let Some(ix) = sender {
         claims_of_header(m, key, ix, header);
     } else if let Some(ix) = of_link.filter(|_| !is_strange) {

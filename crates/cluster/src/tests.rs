@@ -4,6 +4,7 @@ mod demotion;
 mod elections;
 mod failing;
 mod files;
+mod hearsay;
 mod meeting;
 mod network;
 mod places;

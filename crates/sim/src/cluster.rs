@@ -46,10 +46,11 @@ use world::World;
 pub fn run_cluster(seed: u64, options: SimOptions) -> Result<ClusterMet, String> {
     let plan = Plan::new(seed, &mut Rng::new(seed ^ 0xC105_7E12));
     let season = plan.season;
+    let (nodes, stock) = (plan.hosts.len(), plan.hosts.iter().filter(|host| host.is_stock).count());
     let mut world = World::new(plan, seed, options.is_traced);
     if let Err(why) = world.play() {
         world.show_views();
-        return Err(format!("{season:?}: {why}"));
+        return Err(format!("{season:?}, {stock} of {nodes} nodes stock: {why}"));
     }
     world.met.votes = world.ledger.votes_given;
     world.met.fails = world.ledger.fails_told;

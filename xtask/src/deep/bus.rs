@@ -3,7 +3,8 @@
 //!
 //! Invariants: (1) packets follow from the seed; (2) every node answers during and after them; (3) what
 //! strangers send changes nothing of what the nodes say of each other, once handshakes that their MEETs began
-//! have ended; (4) a node's memory grows by [`GROWTH_MAX`] at most, whether its answers are read or not.
+//! have ended; (4) a node's memory grows by [`GROWTH_MAX`] at most, whether its answers are read or not; (5)
+//! a run in which a bus took too few of its packets fails, since nothing was tried on it then.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -24,6 +25,9 @@ const PACKETS_OF_CONNECTION: usize = 250;
 const PACKETS_BETWEEN_LOOKS: usize = 1_000;
 /// Bytes by which `used_memory` of a node may grow.
 const GROWTH_MAX: u64 = 10 << 20;
+/// The share of its packets that each node has to count as messages. The others are cut, or come on a
+/// connection that the node closes because of what came there before.
+const TAKEN_MIN_PERCENT: u64 = 25;
 /// How long a packet may wait for the node to read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,14 +49,21 @@ pub(super) fn run(ours: Option<&Path>, seed: u64) -> Result<Ran> {
     for part in [Part::Strangers, Part::OwnIds] {
         let mut cluster = Cluster::start(&binary, Replicas::None, &["--cluster-node-timeout", "5000"])?;
         let ids = cluster.ask_each(&["CLUSTER", "MYID"])?.into_iter().map(|id| id.text).collect();
-        let scene = Scene { part, ids, before: memory(&cluster)?, views: views(&cluster)? };
+        let scene = Scene {
+            part,
+            ids,
+            before: memory(&cluster)?,
+            views: views(&cluster)?,
+            received: received(&cluster)?,
+        };
         let began = shell::now();
         let looked = scene.play(&mut cluster, &mut rng);
         let took = shell::seconds(began.elapsed());
         match looked {
-            Ok(growth) => {
-                println!("bus: {part:?}: {PACKETS} packets in {took}, memory grew by {growth} bytes at most")
-            }
+            Ok(Outcome { growth, written, taken }) => println!(
+                "bus: {part:?}: {PACKETS} packets in {took}, {written} written, {taken} taken, \
+                 memory grew by {growth} bytes at most"
+            ),
             Err(fault) => faults.push(format!("  {part:?}: {fault}")),
         }
     }
@@ -75,31 +86,54 @@ struct Scene {
     /// `used_memory` of each node ahead of the packets.
     before: Vec<u64>,
     views: Vec<Vec<String>>,
+    /// Messages that each node had counted ahead of the packets.
+    received: Vec<u64>,
+}
+
+/// What the packets of a part came to.
+struct Outcome {
+    /// Bytes of memory that a node took more, at most.
+    growth: u64,
+    /// Packets that were written to a connection that a node had open.
+    written: usize,
+    /// Messages that the nodes have counted.
+    taken: u64,
 }
 
 impl Scene {
-    /// Sends the packets; how much memory a node took more, at most.
-    fn play(&self, cluster: &mut Cluster, rng: &mut Rng) -> Result<u64> {
-        let growth = self.flood(cluster, rng);
+    /// Sends the packets.
+    fn play(&self, cluster: &mut Cluster, rng: &mut Rng) -> Result<Outcome> {
+        let flooded = self.flood(cluster, rng);
         for node in &mut cluster.nodes {
             if !node.is_alive() {
                 return Err(format!("a node ended:\n{}", node.log_tail()).into());
             }
         }
-        let growth = growth?;
+        let (growth, written) = flooded?;
+        let least = PACKETS as u64 / PRIMARIES as u64 * TAKEN_MIN_PERCENT / 100;
+        let mut taken = 0;
+        for (at, (now, before)) in received(cluster)?.iter().zip(&self.received).enumerate() {
+            let of_node = now.saturating_sub(*before);
+            if of_node < least {
+                return Err(format!("node {at} has taken {of_node} packets, and not {least}").into());
+            }
+            taken += of_node;
+        }
         if self.part == Part::Strangers {
             cluster.until("what the nodes said before", |of| Ok(views(of)? == self.views))?;
         }
         if growth > GROWTH_MAX {
             return Err(format!("memory grew by {growth} bytes of {GROWTH_MAX}").into());
         }
-        Ok(growth)
+        Ok(Outcome { growth, written, taken })
     }
 
-    fn flood(&self, cluster: &Cluster, rng: &mut Rng) -> Result<u64> {
-        let mut growth = 0;
+    /// How much memory a node took more, at most, and how many packets were written.
+    fn flood(&self, cluster: &Cluster, rng: &mut Rng) -> Result<(u64, usize)> {
+        let (mut growth, mut written) = (0, 0);
         for at in 0..PRIMARIES {
-            let mut sender = Sender { bus: cluster.buses[at], stream: None, sent: 0, reads: false };
+            let mut sender =
+                Sender { bus: cluster.buses[at], stream: None, sent: 0, written: 0, reads: false };
             for number in 0..PACKETS / PRIMARIES {
                 let packet = self.packet(rng);
                 sender.send(&packet);
@@ -107,8 +141,9 @@ impl Scene {
                     growth = growth.max(self.growth(cluster)?);
                 }
             }
+            written += sender.written;
         }
-        Ok(growth.max(self.growth(cluster)?))
+        Ok((growth.max(self.growth(cluster)?), written))
     }
 
     /// How much memory the node has taken that took most.
@@ -290,6 +325,8 @@ struct Sender {
     bus: u16,
     stream: Option<TcpStream>,
     sent: usize,
+    /// Packets of all connections that were written whole.
+    written: usize,
     /// Whether what the node answers is read; of every second connection it is.
     reads: bool,
 }
@@ -305,7 +342,12 @@ impl Sender {
         }
         self.sent += 1;
         let Some(stream) = &mut self.stream else { return };
-        if stream.write_all(&packet.bytes).is_err() || packet.is_cut {
+        if stream.write_all(&packet.bytes).is_err() {
+            self.stream = None;
+            return;
+        }
+        self.written += 1;
+        if packet.is_cut {
             self.stream = None;
         } else if self.reads {
             read_what_is_there(stream);
@@ -329,12 +371,22 @@ fn read_what_is_there(stream: &mut TcpStream) {
 
 /// `used_memory` of each node.
 fn memory(cluster: &Cluster) -> Result<Vec<u64>> {
-    let used = |text: String| {
-        let value = text.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        value.and_then(|value| value.trim().parse().ok()).ok_or("INFO without used_memory")
+    numbers(cluster, &["INFO", "memory"], "used_memory:")
+}
+
+/// How many messages each node has counted, those that it then dropped as well.
+fn received(cluster: &Cluster) -> Result<Vec<u64>> {
+    numbers(cluster, &["CLUSTER", "INFO"], "cluster_stats_messages_received:")
+}
+
+/// The number of a field in what each node answers.
+fn numbers(cluster: &Cluster, words: &[&str], field: &str) -> Result<Vec<u64>> {
+    let number = |text: String| {
+        let value = text.lines().find_map(|line| line.strip_prefix(field));
+        value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| format!("an answer without {field}"))
     };
-    let texts = cluster.ask_each(&["INFO", "memory"])?;
-    Ok(texts.into_iter().map(|text| used(text.string())).collect::<std::result::Result<_, _>>()?)
+    let texts = cluster.ask_each(words)?;
+    Ok(texts.into_iter().map(|text| number(text.string())).collect::<std::result::Result<_, _>>()?)
 }
 
 /// What each node says of all: everything but when they last spoke.

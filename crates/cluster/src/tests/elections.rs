@@ -244,6 +244,37 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(masters(&network, 1), [1, 2, 4]);
 }
 
+/// Two replicas of different shards have asked for votes in one epoch, and the other one has won it.
+#[test]
+fn cl_e3_an_election_gives_way_to_a_claim_of_its_epoch_and_begins_anew() {
+    let mut network = with_replicas();
+    network.kill(0);
+    // Nobody answers node 3: its election stays open.
+    network.cut(3, 1);
+    network.cut(3, 2);
+    network.kill(4);
+    let requests = |network: &Network| network.sent(3, 2, wire::MessageType::AuthRequest);
+    network.command(3, ClusterCommand::Failover { kind: FailoverKind::Forced });
+    let epoch = network.peers[3].cluster.info().current_epoch;
+    assert_eq!(requests(&network), 1);
+    let other = network.id(1);
+    let claim = |network: &mut Network, epoch| {
+        let m = &mut network.peers[3].cluster.machine;
+        let winner = m.table.find(&other).unwrap();
+        crate::epochs::claimed(m, winner, epoch);
+        network.heal();
+        network.run(300);
+    };
+    claim(&mut network, ClusterEpoch(epoch.0 - 1));
+    assert!(!network.has_logged(3, "Resetting the election since"));
+    assert_eq!(requests(&network), 1);
+    claim(&mut network, epoch);
+    network.run(500);
+    assert!(network.has_logged(3, "Resetting the election since"));
+    assert_eq!(requests(&network), 2, "another election, long before the first one's time is over");
+    assert!(network.flags(1, 3).contains("master"));
+}
+
 #[test]
 fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
     let mut network = with_replicas();

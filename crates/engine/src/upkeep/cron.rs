@@ -110,13 +110,16 @@ impl Engine {
         self.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        // The first one a period behind the start: a replica that comes back finds the offset that it has.
+        // The first one a period after the start: a replica that comes back finds the offset that it has. A
+        // stream at its beginning is pinged at once: in a cluster a replica at 0 counts as one without data.
         let last_ns = *self.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
+        let is_due =
+            now.mono_ns.saturating_sub(last_ns) >= period_ns || self.control.replication.stream.offset == 0;
         // The replica that a failover waits for shall find the end of the stream.
         if self.control.replication.failover.is_none()
             && !self.control.is_handing_over()
             && !self.control.replication.stream.replicas.is_empty()
-            && now.mono_ns.saturating_sub(last_ns) >= period_ns
+            && is_due
         {
             self.upkeep.cron.last_ping_ns = Some(now.mono_ns);
             // In small letters, as the reference writes it.

@@ -1245,6 +1245,22 @@ fn replicas_are_pinged() {
     assert!((4..=5).contains(&pings), "{pings}");
 }
 
+/// A replica at 0 counts as one without data in a cluster: the reference sends PING at its next second,
+/// whatever the period, and at no other offset.
+#[test]
+fn a_stream_at_its_beginning_is_pinged_at_once() {
+    let mut rig = Rig::with(&[("repl-ping-replica-period", "3600")]);
+    rig.cron();
+    let replica = rig.connect();
+    attach(&mut rig, replica, "SYNC");
+    for wanted in [&b"*1\r\n$4\r\nping\r\n"[..], b"", b""] {
+        rig.pass_ms(1000);
+        rig.cron();
+        assert_eq!(rig.output(replica), wanted);
+    }
+    assert!(rig.run("INFO replication").contains("master_repl_offset:14"));
+}
+
 #[test]
 fn pending_output_forbids_a_synchronisation() {
     let mut rig = Rig::new();

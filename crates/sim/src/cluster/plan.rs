@@ -233,6 +233,7 @@ fn is_stock(season: Season, part: Part, number: usize, primaries: usize, drawn: 
         Season::Votes => part != Part::Primary,
         Season::LateWords => number == primaries || (part == Part::Primary && number > 1 && drawn),
         Season::LostMeetings => number == 1,
+        Season::OneEpoch | Season::Replaced => drawn,
         _ => false,
     }
 }
