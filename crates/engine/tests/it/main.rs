@@ -29,6 +29,7 @@ mod hash;
 mod hostile;
 mod hot_keys;
 mod hyperloglog;
+mod imports;
 mod info;
 mod latency;
 mod list;
