@@ -409,6 +409,8 @@ impl SnapshotReport {
             (
                 Problem::Unsupported { .. }
                 | Problem::Length
+                | Problem::ImportName
+                | Problem::ImportRange { .. }
                 | Problem::Frame(_)
                 | Problem::Compression
                 | Problem::List

@@ -112,12 +112,13 @@ const SET_TYPE: u32 = 2;
 /// The number of sorted sets.
 const ZSET_TYPE: u32 = 3;
 
-/// Of all databases: each database's number is mixed in before its keys are xored. Cost: O(data).
+/// Of all databases, hidden slots left out: each database's number is mixed in before its keys are xored.
+/// Cost: O(data).
 pub fn digest(keyspace: &Keyspace, now: Now) -> [u8; 20] {
     let mut total = Fold::default();
-    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
+    for (number, db) in keyspace.iter().filter(|(_, db)| !db.shown().is_empty()) {
         total.mix(&(number as u32).to_be_bytes());
-        for handle in db.iter() {
+        for handle in db.shown().iter() {
             let mut key = Fold::default();
             key.mix(db.key(handle));
             key.value(db.entry(handle), now);

@@ -15,7 +15,7 @@ use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_commands::{Args, DataHandler, KeyRights, Limits, ReadCtx, Renames, Run, check_route};
 use sluice_config::{Config, param};
-use sluice_keyspace::{Dataset, DbRef, Effects, Keyspace};
+use sluice_keyspace::{Dataset, DbRef, Effects, ImportMarks, Keyspace};
 use sluice_numbers::commandlog::CommandLog;
 use sluice_numbers::facts::Facts;
 use sluice_numbers::hot_keys::HotKeys;
@@ -38,6 +38,21 @@ pub struct DatasetCtx<'a> {
     pub caller: &'a Caller,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
+}
+
+/// For commands about slots that are on their way here. A log that is replayed has them too, so no node is
+/// needed.
+pub struct ImportsCtx<'a> {
+    /// The client that asks.
+    pub caller: &'a Caller,
+    /// The imports that are under way, to begin and to end some.
+    pub imports: ImportMarks<'a>,
+    /// Numbers from the configuration.
+    pub limits: &'a Limits,
+    /// What the command leaves to be told.
+    pub effects: &'a mut Effects,
     /// Where the reply goes.
     pub reply: Reply<'a>,
 }
@@ -269,6 +284,7 @@ pub enum Handler {
     Log(fn(&mut LogCtx<'_>, Args<'_>) -> Run),
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
     Cluster(fn(&mut ClusterCtx<'_>, Args<'_>) -> Run),
+    Imports(fn(&mut ImportsCtx<'_>, Args<'_>) -> Run),
     /// A command that reads data, and where in the cluster others are.
     ReadByMap(fn(&mut ReadCtx<'_>, &SlotMap, Args<'_>) -> Run),
     Users(fn(&mut UsersCtx<'_>, Args<'_>) -> Run),
@@ -353,6 +369,10 @@ impl Handler {
             // Of the control plane the node alone can be changed.
             Handler::Cluster(_) => {
                 Rights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
+            }
+            // Which slots are hidden is no key.
+            Handler::Imports(_) => {
+                Rights { subscriptions: None, users: None, ..of(KeyRights::None, [Read, None, None, None]) }
             }
             Handler::ReadByMap(_) => {
                 Rights { subscriptions: None, users: None, ..of(KeyRights::Read, [None, None, Read, None]) }

@@ -14,6 +14,7 @@
 
 mod driving;
 mod emptying;
+pub(crate) mod imports;
 mod lost_waits;
 pub(crate) mod messages;
 pub(crate) mod redirect;

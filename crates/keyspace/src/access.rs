@@ -124,28 +124,32 @@ impl<'a> DbRef<'a> {
         self.number
     }
 
-    /// Number of keys, logically expired ones included.
+    /// Number of keys, logically expired ones included, those of hidden slots left out.
     pub fn len(&self) -> usize {
         self.effects.meet_database(self.number);
-        self.db.len()
+        self.db.shown().len()
     }
 
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
-        self.db.is_empty()
+        self.db.shown().is_empty()
     }
 
-    /// Every live key of a hash slot, in no order; none with [`crate::Layout::One`]. O(keys of the slot).
+    /// Every live key of a hash slot, in no order; none with [`crate::Layout::One`], and of a slot that is
+    /// hidden. O(keys of the slot).
     pub fn for_each_in_slot(&self, slot: u16, visit: impl FnMut(Entry<'a>)) {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
+        if db.tables.hides(usize::from(slot)) {
+            return;
+        }
         let entries = db.slot_iter(slot).map(|handle| Entry::of(db, handle));
         let is_live = |entry: &Entry<'a>| !entry.expiry().is_some_and(|at| is_expired(at, &self.access));
         entries.filter(is_live).for_each(visit);
     }
 
-    /// Every live key, in no order. O(n). The entries lie anywhere in memory: each is asked for some entries
-    /// ahead of its visit.
+    /// Every live key that is not hidden, in no order. O(n). The entries lie anywhere in memory: each is
+    /// asked for some entries ahead of its visit.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -159,7 +163,7 @@ impl<'a> DbRef<'a> {
         // `Iterator::for_each`: `next` of so many nested iterators takes three times the instructions.
         let mut on_their_way = [None; VISITED_AHEAD];
         let mut count = 0;
-        db.iter().for_each(|handle| {
+        db.shown().iter().for_each(|handle| {
             db.prefetch(handle);
             if let Some(arrived) = on_their_way[count % VISITED_AHEAD].replace(handle) {
                 visit_live(arrived);
@@ -175,13 +179,14 @@ impl<'a> DbRef<'a> {
         self.db.hasher()
     }
 
-    /// The first hash slot with keys from `slot` on. O(1).
+    /// The first hash slot with keys from `slot` on that is not hidden. O(1).
     pub fn next_slot_with_keys(&self, slot: u16) -> Option<u16> {
         self.db.tables.next_slot(slot)
     }
 
-    /// Some keys from `cursor` on, and the next cursor; 0 starts and ends. `wanted` sees every key; those it
-    /// wants are visited, unless they are expired: then they are noted for deletion instead.
+    /// Some keys from `cursor` on, hidden ones left out, and the next cursor; 0 starts and ends. `wanted`
+    /// sees every key; those it wants are visited, unless they are expired: then they are noted for
+    /// deletion instead.
     pub fn scan(
         &mut self,
         cursor: u64,
@@ -214,10 +219,10 @@ impl<'a> DbRef<'a> {
                 self.note_expired(handle);
             }
         }
-        if self.access.expiry != ExpiryMode::Delete && db.len() == db.expires_len() {
+        if self.access.expiry != ExpiryMode::Delete && db.shown().len() == db.shown().expires_len() {
             return db.sample(rng).map(|handle| Entry::of(db, handle));
         }
-        db.iter().find(|handle| !self.is_hidden(*handle)).map(|handle| Entry::of(db, handle))
+        db.shown().iter().find(|handle| !self.is_hidden(*handle)).map(|handle| Entry::of(db, handle))
     }
 
     fn note_expired(&mut self, handle: Handle) {

@@ -4,6 +4,7 @@ use crate::access::{DbMut, DbRef};
 use crate::db::{ChunkMemory, Db, Meta};
 use crate::effects::{DbChange, Effects};
 use crate::hasher::KeyHasher;
+use crate::imports::SlotImports;
 use crate::{Access, Key, NewValue};
 use sluice_base::heap;
 use sluice_collections::slab::Slab;
@@ -15,6 +16,8 @@ pub struct Keyspace {
     hasher: KeyHasher,
     /// Bytes of a database's entries from which on it is nearly full.
     room: usize,
+    /// Imports of slots that another server carries out.
+    pub(crate) imports: SlotImports,
 }
 
 /// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a
@@ -26,13 +29,14 @@ const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Sla
 impl Keyspace {
     /// `count` empty databases whose keys are hashed by `hasher`, with the tables of its layout.
     pub fn new(count: usize, hasher: KeyHasher) -> Keyspace {
-        Keyspace { dbs: (0..count).map(|_| Db::new(hasher)).collect(), hasher, room: ROOM }
+        let dbs = (0..count).map(|_| Db::new(hasher)).collect();
+        Keyspace { dbs, hasher, room: ROOM, imports: SlotImports::default() }
     }
 
-    /// An empty keyspace of the same shape and with the same hash of keys.
+    /// An empty keyspace of the same shape and with the same hash of keys, without imports of slots.
     pub fn empty_twin(&self) -> Keyspace {
         let dbs = (0..self.dbs.len()).map(|_| Db::new(self.hasher)).collect();
-        Keyspace { dbs, hasher: self.hasher, room: self.room }
+        Keyspace { dbs, hasher: self.hasher, room: self.room, imports: SlotImports::default() }
     }
 
     /// Number of databases.
@@ -69,7 +73,7 @@ impl Keyspace {
     /// What takes memory here: the entries, and what the allocator has given beside them. Cost: one step for
     /// each database, value outside and key outside.
     pub fn footprint(&self) -> (usize, usize) {
-        let dbs = heap::vec(&self.dbs);
+        let dbs = heap::vec(&self.dbs) + self.imports.footprint();
         (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
     }
 
@@ -227,23 +231,25 @@ impl Dataset<'_> {
     /// caller. Returns the number of keys removed. O(1).
     pub fn flush(&mut self, number: usize) -> usize {
         self.effects.meet_database(number);
-        let hasher = self.keyspace.hasher;
-        let old = std::mem::replace(&mut self.keyspace.dbs[number], Db::new(hasher));
+        let mut twin = Db::new(self.keyspace.hasher);
+        twin.tables.hidden = self.keyspace.imports.hidden().cloned();
+        let old = std::mem::replace(&mut self.keyspace.dbs[number], twin);
         let removed = old.len();
         let garbage = is_worth_keeping(&old).then_some((number, old));
         self.effects.database_changed(DbChange::Flushed(number), removed as u64, garbage);
         removed
     }
 
-    /// Puts other databases in the place of all, as many as there are. Watching and waiting clients learn
-    /// that the old ones were emptied; the exchange counts as no change. What was there goes to the effects,
-    /// to be freed elsewhere.
+    /// Puts other databases in the place of all, as many as there are, with the imports of slots that they
+    /// know of. Watching and waiting clients learn that the old ones were emptied; the exchange counts as no
+    /// change. What was there goes to the effects, to be freed elsewhere.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),
             self.keyspace.dbs.len(),
             "a keyspace is replaced by one of the same shape"
         );
+        self.keyspace.imports = loaded.imports;
         for (number, db) in loaded.dbs.into_iter().enumerate() {
             let old = std::mem::replace(&mut self.keyspace.dbs[number], db);
             let garbage = is_worth_keeping(&old).then_some((number, old));

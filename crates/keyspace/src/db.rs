@@ -29,7 +29,7 @@ pub(crate) use open::Open;
 
 use crate::collection::Variant;
 use crate::entry::{self, Form, FormKind, Head, Name};
-use crate::hasher::KeyHasher;
+use crate::hasher::{KeyHasher, slot_of};
 use crate::{Key, reference_string_encoding};
 use sluice_base::{Rng, heap};
 use sluice_collections::Index;
@@ -66,12 +66,44 @@ impl std::fmt::Debug for Db {
     }
 }
 
+/// Hashes of hidden slots that a step of the expiry cycle passes over.
+const HIDDEN_LOOKS: usize = 64;
+
 /// An entry's position: valid until the next change of the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     position: Position,
     /// The entry.
     pub handle: Handle,
+}
+
+/// What a walk or a count over a database as a whole sees: all keys but those of hidden slots.
+#[derive(Clone, Copy)]
+pub struct ShownKeys<'a> {
+    tables: &'a Tables,
+}
+
+impl<'a> ShownKeys<'a> {
+    /// Number of keys, logically expired ones included. O(1); where slots are hidden, a step for each of
+    /// those that has keys.
+    pub fn len(self) -> usize {
+        self.tables.shown_len(IndexKind::Keys)
+    }
+
+    /// Whether there is no key; at the cost of [`ShownKeys::len`].
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of keys with an expiry; at the cost of [`ShownKeys::len`].
+    pub fn expires_len(self) -> usize {
+        self.tables.shown_len(IndexKind::Expires)
+    }
+
+    /// Every entry, in no order. O(n): for KEYS and digests.
+    pub fn iter(self) -> impl Iterator<Item = Handle> + 'a {
+        self.tables.iter_shown(IndexKind::Keys)
+    }
 }
 
 impl Db {
@@ -87,13 +119,19 @@ impl Db {
         self.store.hasher
     }
 
-    /// Number of keys, logically expired ones that were not met yet included. O(1).
+    /// Number of keys, logically expired ones that were not met yet, and those of hidden slots, included.
+    /// O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.tables.len(IndexKind::Keys)
     }
 
-    /// Whether there is no key.
+    /// The database without the keys of hidden slots.
+    pub fn shown(&self) -> ShownKeys<'_> {
+        ShownKeys { tables: &self.tables }
+    }
+
+    /// Whether there is no key, hidden or not.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -114,9 +152,14 @@ impl Db {
         self.volatile.len()
     }
 
-    /// The key of the hash whose field expires first, if that is before `now_ms`.
+    /// The key of the hash whose field expires first, if that is before `now_ms`. Where slots are hidden,
+    /// the first that is shown, of as many as a step may look at.
     pub(crate) fn volatile_due(&self, now_ms: i64) -> Option<&[u8]> {
-        self.volatile.due(now_ms)
+        let mut due = self.volatile.due(now_ms);
+        match &self.tables.hidden {
+            None => due.next(),
+            Some(hidden) => due.take(HIDDEN_LOOKS).find(|key| !hidden.has(slot_of(self.hasher().hash(key)))),
+        }
     }
 
     /// Counts of the indexes over all keys together. O(n).
@@ -371,24 +414,18 @@ impl Db {
         }
     }
 
-    /// Visits entries from `cursor` on; 0 starts and ends. Elements present all the while are visited at
-    /// least once.
+    /// Visits entries from `cursor` on, but for those of hidden slots; 0 starts and ends. Elements present
+    /// all the while are visited at least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.tables.scan(IndexKind::Keys, cursor, visit)
     }
 
-    /// Visits entries with an expiry from `cursor` on; 0 starts and ends. For a caller that removes most of
-    /// what it meets: [`Index::walk`](sluice_collections::index::Index::walk).
-    pub fn walk_expires(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
-        self.tables.walk(IndexKind::Expires, cursor, visit)
-    }
-
-    /// A random entry, uniformly distributed.
+    /// A random entry of those that are not hidden, uniformly distributed.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.tables.sample(IndexKind::Keys, rng)
     }
 
-    /// A random entry with an expiry.
+    /// A random entry with an expiry, of those that are not hidden.
     pub fn sample_expires(&self, rng: &mut Rng) -> Option<Handle> {
         self.tables.sample(IndexKind::Expires, rng)
     }
@@ -421,7 +458,7 @@ impl Db {
         (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 
-    /// Every entry, in no order. O(n): for KEYS, digests and saving small databases.
+    /// Every entry, in no order, those of hidden slots included. O(n): for saving small databases.
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.tables.iter(IndexKind::Keys)
     }

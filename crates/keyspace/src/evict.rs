@@ -15,6 +15,7 @@
 use crate::dataset::Keyspace;
 use crate::db::{Db, Found, IndexKind};
 use crate::effects::Effects;
+use crate::hasher::slot_of;
 use crate::{CLOCK_MASK, Key, lfu_decayed};
 use sluice_base::{Now, Rng, heap};
 use sluice_collections::slab::Handle;
@@ -220,9 +221,11 @@ impl Keyspace {
         while pool.fill(self.dbs_mut(), rule, rng) {
             while let Some(Candidate { score, db, hash, handle }) = pool.candidates.pop() {
                 let found = self.db(db).find_handle(hash, handle);
-                // One that was used since is no candidate any more.
-                let is_candidate =
-                    |found: &Found| rule.score(self.db(db), found.handle).is_some_and(|now| now >= score);
+                // One that was used since, or whose slot is hidden now, is no candidate any more.
+                let is_candidate = |found: &Found| {
+                    let is_shown = !self.db(db).tables.hides(slot_of(hash));
+                    is_shown && rule.score(self.db(db), found.handle).is_some_and(|now| now >= score)
+                };
                 if let Some(found) = found.filter(is_candidate) {
                     self.remove_evicted(db, found, hash, &mut pool.name, effects);
                     pool.prefetch_best(self.dbs_mut());

@@ -14,7 +14,7 @@
 
 use crate::Key;
 use crate::dataset::Keyspace;
-use crate::db::{Db, Meta};
+use crate::db::{Db, IndexKind, Meta};
 use crate::edit::HashEdit;
 use crate::effects::{Effects, Event};
 use sluice_base::heap;
@@ -142,7 +142,7 @@ impl Keyspace {
         walk: &mut ExpireWalk,
         effects: &mut Effects,
     ) -> ExpireOutcome {
-        let len = self.db(number).expires_len();
+        let len = self.db(number).shown().expires_len();
         let left = walk.keys_left.unwrap_or(len + cycle.keys_per_round);
         if len == 0 || left == 0 {
             walk.keys_left = Some(0);
@@ -182,7 +182,7 @@ impl Keyspace {
         let mut cursor = db.expire_cursor;
         while sampled < KEYS_PER_STEP && buckets > 0 {
             let bucket = cursor;
-            cursor = db.walk_expires(bucket, |handle| {
+            cursor = db.tables.walk(IndexKind::Expires, bucket, |handle| {
                 sampled += 1;
                 match db.expiry(handle) {
                     Some(at) if at < cycle.now_ms => due.push(handle),

@@ -55,7 +55,8 @@ impl KeyHasher {
         siphash13(self.seed, key)
     }
 
-    pub(crate) fn layout(self) -> Layout {
+    /// Which tables databases have whose keys are hashed so.
+    pub fn layout(self) -> Layout {
         self.layout
     }
 }

@@ -19,6 +19,8 @@ mod entry;
 mod evict;
 mod expire;
 mod hasher;
+mod import_marks;
+mod imports;
 mod key_filter;
 mod key_map;
 mod new_value;
@@ -28,7 +30,7 @@ mod view;
 pub use access::{DbMut, DbRef, SetExpiry, StrEdit};
 pub use captured::{Captured, CapturedEntry};
 pub use dataset::{Dataset, Keyspace};
-pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found};
+pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found, ShownKeys};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
     Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, KeyAccessLog, KeyRef,
@@ -38,6 +40,8 @@ pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};
 pub use expire::{ExpireCycle, ExpireOutcome, ExpireWalk};
 pub use hasher::{KeyHasher, Layout, slot_of};
+pub use import_marks::ImportMarks;
+pub use imports::{IMPORT_NAME_LEN, SlotImport};
 pub use key_filter::KeyFilter;
 pub use key_map::KeyMap;
 pub use new_value::NewValue;

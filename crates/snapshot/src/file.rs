@@ -9,7 +9,7 @@ use crate::staged::Staged;
 use sluice_base::num::parse_i64;
 use sluice_base::{LogLevel, Now};
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, NewValue};
+use sluice_keyspace::{CLOCK_MASK, Key, Keyspace, Layout, NewValue, SlotImport};
 use sluice_persist::rdb::{
     Item, LoadError, Loaded, LoadedEntry, Mended, Problem, ReadOptions, ReadProgress, Reader, Usage,
 };
@@ -244,6 +244,8 @@ impl FileLoad {
                 self.log_damage(error.offset, out);
             }
             Problem::Length
+            | Problem::ImportName
+            | Problem::ImportRange { .. }
             | Problem::Frame(_)
             | Problem::Compression
             | Problem::List
@@ -418,8 +420,9 @@ impl LoadTarget<'_> {
                 let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
                 self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }
-            // Hints, too. An import of slots belongs to a cluster, which has ended with its server.
-            Item::Slot(_) | Item::SlotImport { .. } => {}
+            // Hints, too.
+            Item::Slot(_) => {}
+            Item::SlotImport { name, ranges } => self.import(&name, ranges)?,
             Item::Function(code) => self.state.brought.libraries.push(code.into_owned().into()),
             Item::ModuleRecord { module, .. } => self.state.dropped.note_module(module),
             Item::LoadedEntry(entry) => {
@@ -447,6 +450,21 @@ impl LoadTarget<'_> {
                     out.log(LogLevel::Warning, text);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Notes an import of slots that was under way; the keys of these slots follow. Errors: a line for the
+    /// log.
+    fn import(&mut self, name: &[u8], ranges: Vec<(u16, u16)>) -> Result<(), String> {
+        if self.keyspace.hasher().layout() == Layout::One {
+            return Err("The RDB file has an import of slots (opcode 243), which a server without cluster-enabled yes \
+                        cannot load"
+                .to_owned());
+        }
+        // The reader of the format lets no other length pass.
+        if let Ok(name) = name.try_into() {
+            self.keyspace.import_marks().begin(SlotImport { name, source: None, ranges: ranges.into() });
         }
         Ok(())
     }

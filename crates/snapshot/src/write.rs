@@ -4,7 +4,7 @@ use sluice_base::num::{IntBuffer, push_f64};
 use sluice_base::{Bytes, Now, StreamPosition};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
-use sluice_keyspace::{CLOCK_MASK, Captured, Keyspace, Str, ValueRef};
+use sluice_keyspace::{CLOCK_MASK, Captured, IMPORT_NAME_LEN, Keyspace, SlotImport, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_resp::command::push_command;
@@ -25,6 +25,8 @@ pub struct RdbAux<'a> {
     pub stream: Option<StreamPosition<'a>>,
     /// Open slots of a primary of a cluster, when it is for a replica.
     pub slot_states: Option<&'a str>,
+    /// Imports of slots that another server carries out.
+    pub imports: &'a [SlotImport],
 }
 
 /// The file's options as the configuration has them, for a reader of that version.
@@ -124,9 +126,15 @@ impl SnapshotFile {
         SnapshotFile { writer, saving, sizes, selected: None, commands: None, libraries }
     }
 
-    /// The snapshot's contents as commands. `stamp`: with the time in front.
-    pub fn written_as_commands(self, stamp: Option<Now>, point: Option<StreamPosition<'_>>) -> SnapshotFile {
+    /// The snapshot's contents as commands, ahead of which `imports` begin. `stamp`: with the time in front.
+    pub fn written_as_commands(
+        self,
+        stamp: Option<Now>,
+        point: Option<StreamPosition<'_>>,
+        imports: &[SlotImport],
+    ) -> SnapshotFile {
         let mut commands = CommandBase::new(stamp, point);
+        imports.iter().for_each(|import| commands.import(import));
         for code in &self.libraries {
             push_command(&mut commands.out, [&b"FUNCTION"[..], b"LOAD", code].into_iter());
         }
@@ -260,6 +268,9 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, libraries: &[Arc<[u8]>]
     for code in libraries {
         writer.function(code);
     }
+    for SlotImport { name, ranges, source: _ } in about.imports {
+        writer.slot_import(name, ranges);
+    }
 }
 
 /// Entries as commands that make them.
@@ -283,6 +294,17 @@ impl CommandBase {
             ReplicationNote::Offset(point.offset).push(&mut notes);
         }
         CommandBase { out: stamp.into_bytes(), notes }
+    }
+
+    /// The command that began an import. Who reads it skips the source, which a snapshot has not told.
+    fn import(&mut self, import: &SlotImport) {
+        let source = import.source.unwrap_or([b'0'; IMPORT_NAME_LEN]);
+        let ends = import.ranges.iter().flat_map(|(first, last)| [*first, *last]);
+        let ends: Vec<String> = ends.map(|slot| slot.to_string()).collect();
+        let mut words = vec![&b"CLUSTER"[..], b"SYNCSLOTS", b"ESTABLISH", b"SOURCE", &source];
+        words.extend([&b"NAME"[..], &import.name, b"SLOTSRANGE"]);
+        words.extend(ends.iter().map(String::as_bytes));
+        push_command(&mut self.out, words.into_iter());
     }
 
     fn select(&mut self, number: usize) {

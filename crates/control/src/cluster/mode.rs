@@ -12,6 +12,7 @@ use sluice_cluster::{
     OpenSlotList, SlotMap, SlotSet, Ticket,
 };
 use sluice_config::Config;
+use sluice_keyspace::IMPORT_NAME_LEN;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub struct Emptying {
     pub slots: SlotSet,
     /// The slot among them of which some keys are gone; of no other one any key is.
     pub begun: Option<HashSlot>,
+    /// Imports of slots that have failed here: their keys go first, then the mark of the import.
+    pub failed_imports: Vec<FailedImport>,
 }
 
 impl Emptying {
@@ -83,6 +86,15 @@ impl Emptying {
         self.slots.remove(slot);
         self.begun.take_if(|begun| *begun == slot);
     }
+}
+
+/// An import of slots that has failed and is not forgotten yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedImport {
+    /// Its name.
+    pub name: [u8; IMPORT_NAME_LEN],
+    /// Why, as replicas are told.
+    pub why: &'static str,
 }
 
 /// A reply that is made of the map.

@@ -53,7 +53,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_FAILOVER, Handler::Cluster(change::failover)),
     route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(forms::not_yet)),
-    route(&specs::CLUSTER_SYNCSLOTS, Handler::Cluster(syncslots::syncslots)),
+    route(&specs::CLUSTER_SYNCSLOTS, Handler::Imports(syncslots::syncslots)),
     route(&specs::CLUSTERSCAN, Handler::ReadByMap(scan::clusterscan)),
     route(&specs::READONLY, Handler::Session(readonly)),
     route(&specs::READWRITE, Handler::Session(readwrite)),

@@ -1,5 +1,6 @@
 //! How the machine is stepped, and its outputs are carried out.
 
+use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
 use crate::engine::Engine;
 use sluice_base::Now;
 use sluice_cluster::{
@@ -145,7 +146,9 @@ impl Engine {
         if self.control.between_units(BetweenUnits::Cluster) {
             self.drop_unwanted_data(process);
         }
+        fail_imports(self, FAILED_OVER, process);
         self.advance_emptying(process);
+        end_failed_imports(self, process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
@@ -284,12 +287,14 @@ impl Engine {
         }
     }
 
-    /// Tells the machine which slots have keys; the caller takes its outputs. Cost: O(slots and databases).
+    /// Tells the machine which slots have keys, those that are on their way here left out; the caller takes
+    /// its outputs. Cost: O(slots and databases).
     fn tell_slots_with_keys(&mut self, now: Now) {
         let mut slots = SlotSet::EMPTY;
         for number in 0..self.keyspace.databases() {
             let db = self.keyspace.db(number);
-            let held = (0..sluice_cluster::SLOT_COUNT).filter(|slot| db.slot_len(*slot) > 0);
+            let held = (0..sluice_cluster::SLOT_COUNT)
+                .filter(|slot| db.slot_len(*slot) > 0 && !self.keyspace.is_hidden(*slot));
             held.filter_map(HashSlot::new).for_each(|slot| {
                 slots.insert(slot);
             });

@@ -55,7 +55,9 @@ impl Engine {
         let comes = |slot: &HashSlot| map.importing.iter().any(|(importing, _)| importing == slot);
         let mut old = Vec::new();
         for slot in mode.emptying.slots.clone().iter() {
-            let is_back = map.owner(slot).is_none_or(|owner| owner.is_myself);
+            // Keys that an import has brought are nobody's, whoever the slot belongs to.
+            let stays_without_owner = !self.keyspace.is_hidden(slot.number());
+            let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
             if is_back || comes(&slot) {
                 mode.emptying.remove(slot);
             }

@@ -11,8 +11,8 @@ use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
 use sluice_control::ctx::{
-    ClusterCtx, DatasetCtx, DebugCtx, Handler, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx, SessionCtx,
-    TransactionCtx, UsersCtx,
+    ClusterCtx, DatasetCtx, DebugCtx, Handler, ImportsCtx, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx,
+    SessionCtx, TransactionCtx, UsersCtx,
 };
 use sluice_control::process::Process;
 use sluice_control::replication::acks::counted_replicas;
@@ -69,6 +69,11 @@ impl Engine {
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
+            Handler::Imports(run) => {
+                let reply = Reply::new(&mut session.outbox, proto);
+                let imports = keyspace.import_marks();
+                run(&mut ImportsCtx { caller: &session.caller, imports, limits, effects, reply }, args)
+            }
             Handler::ReadByMap(run) => read_by_map(self, run, access, unit, session, args),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),

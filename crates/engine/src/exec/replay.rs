@@ -287,8 +287,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a command that changes data, or selects a database. Others are in no log that a server wrote, and
-    /// are passed over.
+    /// Runs a command that changes data, hides some, or selects a database. Others are in no log that a
+    /// server wrote, and are passed over.
     fn replay_command(
         &mut self,
         replay: &mut Replay,
@@ -298,10 +298,10 @@ impl Engine {
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
         // What scripts do their flags do not tell: files of earlier versions have EVAL where today's have
-        // what it did.
+        // what it did. Imports of slots hide keys and change none.
         let may_change = matches!(
             self.preparing.handlers[spec.id.0 as usize],
-            Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_)
+            Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_) | Handler::Imports(_)
         );
         if !spec.flags.has(Flags::WRITE) && !may_change && !is_select {
             return Ok(());

@@ -140,8 +140,14 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), String> {
         let used_memory = process.used_memory(&self.keyspace);
-        let about =
-            RdbAux { now: process.now(), used_memory, stream: None, slot_states: None, is_aof_base: true };
+        let about = RdbAux {
+            now: process.now(),
+            used_memory,
+            stream: None,
+            slot_states: None,
+            imports: self.keyspace.imports(),
+            is_aof_base: true,
+        };
         let config = &self.control.config;
         let mut result = Ok(());
         sluice_snapshot::write(

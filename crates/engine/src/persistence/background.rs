@@ -41,6 +41,7 @@ impl Engine {
             used_memory: process.used_memory(&self.keyspace),
             stream: control.replication.stream.point(),
             slot_states: None,
+            imports: self.keyspace.imports(),
             is_aof_base: target.is_aof_base,
         };
         let sizes = self.database_sizes();
@@ -48,7 +49,7 @@ impl Engine {
         let mut file = SnapshotFile::new(&control.config, options, &about, control.libraries(), sizes);
         if target.as_commands {
             let stamp = control.limits.aof_timestamps.then_some(about.now);
-            file = file.written_as_commands(stamp, control.replication.stream.point());
+            file = file.written_as_commands(stamp, control.replication.stream.point(), about.imports);
         }
         let writing = process.write_in_background(target, file)?;
         self.begin_job(writing, process);

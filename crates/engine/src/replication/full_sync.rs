@@ -214,6 +214,9 @@ impl Engine {
         replicas: usize,
         process: &mut dyn Process,
     ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
+        if options.version == Version::Common && !self.keyspace.imports().is_empty() {
+            return Err(SaveError("Can't store slot migrations in RDB version 11".to_owned()));
+        }
         let sizes = self.database_sizes();
         let about = self.about_stream(process);
         let file = SnapshotFile::new(&self.control.config, options, &about, self.control.libraries(), sizes);
@@ -230,7 +233,14 @@ impl Engine {
         let point = StreamPosition { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
         let used_memory = process.used_memory(&self.keyspace);
         let slot_states = self.control.cluster.as_ref().and_then(|mode| mode.open_slots.as_deref());
-        RdbAux { now: process.recent(), used_memory, stream: Some(point), slot_states, is_aof_base: false }
+        RdbAux {
+            now: process.recent(),
+            used_memory,
+            stream: Some(point),
+            slot_states,
+            imports: self.keyspace.imports(),
+            is_aof_base: false,
+        }
     }
 
     /// A snapshot cannot be begun: replicas that asked for it are told so, and closed.
@@ -252,7 +262,8 @@ impl Engine {
             let Some(session) = self.sessions.get(one.client) else { continue };
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
             let options = sluice_snapshot::options(&self.control.config, version_for(&announced));
-            let about = self.about_stream(process);
+            // Imports are about keys.
+            let about = RdbAux { imports: &[], ..self.about_stream(process) };
             let pieces = sluice_snapshot::pieces_without_keys(
                 &self.control.config,
                 options,

@@ -27,6 +27,7 @@ mod generic;
 mod hostile;
 mod hot_keys;
 mod hyperloglog;
+mod imports;
 mod info;
 mod latency;
 mod load_aof;

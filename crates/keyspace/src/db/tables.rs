@@ -3,16 +3,19 @@
 //! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty,
 //! and an entry is in the table of its slot; (2) `slots` is made by the first key, so that an empty database
 //! has no tables; (3) a census counts what is in the indexes of its kind, and its bits name the tables that
-//! are not empty; (4) an index of a slot that has become empty owns no memory.
+//! are not empty; (4) an index of a slot that has become empty owns no memory; (5) what
+//! adds, removes or looks up an entry does not ask which slots are hidden: whoever walks or counts does.
 //!
 //! The slot of a key stands in its hash ([`crate::KeyHasher`]): whoever has the hash has the table.
 
 use super::Store;
 use crate::hasher::{Layout, slot_of};
+use crate::imports::HiddenSlots;
 use sluice_base::Rng;
 use sluice_base::crc16::SLOT_COUNT;
 use sluice_collections::index::{Index, Position, Stats};
 use sluice_collections::slab::Handle;
+use std::sync::Arc;
 
 /// An index over keys and one over those that expire.
 #[derive(Default)]
@@ -38,6 +41,8 @@ pub(crate) struct Tables {
     /// Those of the hash slots, once there was a key.
     slots: Option<Box<Slots>>,
     layout: Layout,
+    /// Slots whose entries are left out of walks and random choices; none with [`Layout::One`].
+    pub(crate) hidden: Option<Arc<HiddenSlots>>,
 }
 
 /// A table for each hash slot.
@@ -76,7 +81,7 @@ impl Table {
 
 impl Tables {
     pub(crate) fn new(layout: Layout) -> Tables {
-        Tables { one: Table::default(), slots: None, layout }
+        Tables { one: Table::default(), slots: None, layout, hidden: None }
     }
 
     /// The table of a hash. One branch, the same one every time.
@@ -144,6 +149,12 @@ impl Tables {
         self.table_mut(hash).index_mut(kind).replace(position, new);
     }
 
+    /// Whether the entries of the slot of this number are hidden.
+    #[inline]
+    pub(crate) fn hides(&self, slot: usize) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| hidden.has(slot))
+    }
+
     /// Entries in all indexes of a kind. O(1).
     #[inline]
     pub(crate) fn len(&self, kind: IndexKind) -> usize {
@@ -153,19 +164,29 @@ impl Tables {
         }
     }
 
-    /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each table
-    /// that is not empty.
+    /// Entries of a kind but those of hidden slots. O(1); where slots are hidden, a step for each of those
+    /// that has any.
+    pub(crate) fn shown_len(&self, kind: IndexKind) -> usize {
+        let len = self.len(kind);
+        match (&self.slots, self.hidden.as_deref()) {
+            (Some(slots), Some(hidden)) => len - slots.hidden_len(kind, hidden),
+            (None, _) | (_, None) => len,
+        }
+    }
+
+    /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each
+    /// table that is not empty.
     pub(crate) fn bytes(&self, kind: IndexKind) -> usize {
         let fixed = match (&self.slots, kind) {
             (Some(_), IndexKind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
             (Some(_), IndexKind::Expires) | (None, _) => 0,
         };
-        fixed + self.indexes(kind).map(Index::bytes).sum::<usize>()
+        fixed + self.indexes(kind, None).map(Index::bytes).sum::<usize>()
     }
 
     /// The counts of all indexes of a kind together. Cost: one step for each bucket.
     pub(crate) fn stats(&self, kind: IndexKind) -> Stats {
-        self.indexes(kind).fold(Stats::default(), |mut sum, index| {
+        self.indexes(kind, None).fold(Stats::default(), |mut sum, index| {
             sum.add(&index.stats());
             sum
         })
@@ -173,16 +194,25 @@ impl Tables {
 
     /// Every entry of a kind.
     pub(crate) fn iter(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
-        self.indexes(kind).flat_map(Index::iter)
+        self.indexes(kind, None).flat_map(Index::iter)
     }
 
-    /// The indexes that are not empty, in the order of slots.
-    fn indexes(&self, kind: IndexKind) -> impl Iterator<Item = &Index> {
+    /// Every entry of a kind but those of hidden slots.
+    pub(crate) fn iter_shown(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
+        self.indexes(kind, self.hidden.as_deref()).flat_map(Index::iter)
+    }
+
+    /// The indexes that are not empty, in the order of slots, but for those of `hidden` slots.
+    fn indexes<'a>(
+        &'a self,
+        kind: IndexKind,
+        hidden: Option<&'a HiddenSlots>,
+    ) -> impl Iterator<Item = &'a Index> {
         let one = (self.len(kind) > 0 && self.slots.is_none()).then(|| self.one.index(kind));
         let slots = self.slots.iter();
         one.into_iter().chain(slots.flat_map(move |slots| {
-            let occupied = std::iter::successors(slots.census(kind).next(0), move |slot| {
-                slots.census(kind).next(slot + 1)
+            let occupied = std::iter::successors(slots.census(kind).next_shown(0, hidden), move |slot| {
+                slots.census(kind).next_shown(slot + 1, hidden)
             });
             occupied.map(move |slot| slots.tables[slot].index(kind))
         }))
@@ -193,16 +223,17 @@ impl Tables {
         Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
     }
 
-    /// The first slot with keys from `slot` on; none with [`Layout::One`].
+    /// The first slot with keys from `slot` on that is not hidden; none with [`Layout::One`].
     pub(crate) fn next_slot(&self, slot: u16) -> Option<u16> {
-        let next = self.slots.as_ref()?.census(IndexKind::Keys).next(usize::from(slot))?;
+        let census = self.slots.as_ref()?.census(IndexKind::Keys);
+        let next = census.next_shown(usize::from(slot), self.hidden.as_deref())?;
         u16::try_from(next).ok()
     }
 
     /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one
     /// table. For one table a slot, its low 14 bits are the slot and the rest is the cursor in that table;
-    /// tables that are empty are left out. An element that is present all the while keeps its table from
-    /// being empty, so that the walk comes past it.
+    /// tables that are empty and those of hidden slots are left out. An element that is present all the
+    /// while keeps its table from being empty, so that the walk comes past it.
     pub(crate) fn scan(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.visit_bucket(kind, cursor, |index, within| index.scan(within, visit))
     }
@@ -222,20 +253,21 @@ impl Tables {
         };
         let census = slots.census(kind);
         let (start, within) = ((cursor as usize) % SLOTS, cursor >> SLOT_BITS);
-        let Some(slot) = census.next(start) else { return 0 };
-        // A table that has become empty is passed, whatever the cursor said of its buckets.
+        let hidden = self.hidden.as_deref();
+        let Some(slot) = census.next_shown(start, hidden) else { return 0 };
+        // A table that has become empty or hidden is passed, whatever the cursor said of its buckets.
         let within = if slot == start { within } else { 0 };
         let within = visit(slots.tables[slot].index(kind), within);
         if within != 0 {
             return within << SLOT_BITS | slot as u64;
         }
-        census.next(slot + 1).map_or(0, |next| next as u64)
+        census.next_shown(slot + 1, hidden).map_or(0, |next| next as u64)
     }
 
-    /// A random entry, all of them alike.
+    /// A random entry, all of them alike but those of hidden slots, which are never chosen.
     pub(crate) fn sample(&self, kind: IndexKind, rng: &mut Rng) -> Option<Handle> {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample(rng) };
-        let slot = slots.random_slot(kind, rng)?;
+        let slot = slots.random_shown_slot(kind, self.hidden.as_deref(), rng)?;
         slots.tables[slot].index(kind).sample(rng)
     }
 
@@ -256,7 +288,8 @@ impl Tables {
             if left == 0 {
                 break;
             }
-            let Some(slot) = slots.random_slot(kind, &mut rng) else { break };
+            let slot = slots.random_shown_slot(kind, self.hidden.as_deref(), &mut rng);
+            let Some(slot) = slot else { break };
             left -= slots.tables[slot].index(kind).sample_from(rng.next_u64(), left, &mut visit);
         }
         count - left
@@ -352,6 +385,48 @@ impl Slots {
         }
     }
 
+    /// Entries of hidden slots. Cost: one step for each hidden slot that has any.
+    fn hidden_len(&self, kind: IndexKind, hidden: &HiddenSlots) -> usize {
+        let census = self.census(kind);
+        let mut sum = 0;
+        for (at, occupied) in census.occupied.iter().enumerate() {
+            let mut word = occupied & hidden.word(at);
+            while word != 0 {
+                sum += self.tables[at * 64 + word.trailing_zeros() as usize].index(kind).len();
+                word &= word - 1;
+            }
+        }
+        sum
+    }
+
+    /// As [`Slots::random_slot`], of the slots that are not hidden. Where nearly all entries are hidden, the
+    /// tables of the others are walked.
+    fn random_shown_slot(
+        &self,
+        kind: IndexKind,
+        hidden: Option<&HiddenSlots>,
+        rng: &mut Rng,
+    ) -> Option<usize> {
+        let Some(hidden) = hidden else { return self.random_slot(kind, rng) };
+        for _ in 0..SHOWN_TRIES {
+            let slot = self.random_slot(kind, rng)?;
+            if !hidden.has(slot) {
+                return Some(slot);
+            }
+        }
+        let census = self.census(kind);
+        let shown = census.len - self.hidden_len(kind, hidden);
+        let mut left = if shown == 0 { return None } else { rng.below(shown as u64) as usize };
+        let mut slot = census.next_shown(0, Some(hidden))?;
+        loop {
+            match left.checked_sub(self.tables[slot].index(kind).len()) {
+                Some(rest) => left = rest,
+                None => return Some(slot),
+            }
+            slot = census.next_shown(slot + 1, Some(hidden))?;
+        }
+    }
+
     /// A slot with the odds of its entries.
     fn random_slot(&self, kind: IndexKind, rng: &mut Rng) -> Option<usize> {
         let census = self.census(kind);
@@ -444,6 +519,20 @@ impl Census {
         Some(later * 64 + self.occupied[later].trailing_zeros() as usize)
     }
 
+    /// As [`Census::next`], without the slots that are hidden.
+    fn next_shown(&self, slot: usize, hidden: Option<&HiddenSlots>) -> Option<usize> {
+        let Some(hidden) = hidden else { return self.next(slot) };
+        let mut mask = !0 << (slot % 64);
+        for (at, occupied) in self.occupied.iter().enumerate().skip(slot / 64) {
+            let word = occupied & !hidden.word(at) & mask;
+            if word != 0 {
+                return Some(at * 64 + word.trailing_zeros() as usize);
+            }
+            mask = !0;
+        }
+        None
+    }
+
     /// The group that has the entry of this number, in the order of slots, and its number within the group.
     fn group_of(&self, number: usize) -> (usize, usize) {
         let (sum, left) = skip(&self.sums, number);
@@ -468,6 +557,8 @@ fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
 
 const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
+/// Random slots that are looked at for one that is not hidden, ahead of a walk.
+const SHOWN_TRIES: usize = 16;
 /// Slots that are counted together, and again in groups of these: a random choice looks at 32 numbers, 32
 /// numbers and 16 tables at most.
 const PER_GROUP: usize = 16;

@@ -41,9 +41,9 @@ impl VolatileKeys {
         self.by_expiry.len()
     }
 
-    /// The key of the field that expires first, if that is before `now_ms`.
-    pub(crate) fn due(&self, now_ms: i64) -> Option<&[u8]> {
-        self.by_expiry.first().filter(|(at, _)| *at < now_ms).map(|(_, key)| &**key)
+    /// The keys of fields that have expired before `now_ms`, the one that expires first ahead.
+    pub(crate) fn due(&self, now_ms: i64) -> impl Iterator<Item = &[u8]> {
+        self.by_expiry.iter().take_while(move |(at, _)| *at < now_ms).map(|(_, key)| &**key)
     }
 
     /// Bytes that the allocator has given.

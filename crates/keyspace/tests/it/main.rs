@@ -4,6 +4,7 @@
 mod evict;
 mod expire;
 mod hash;
+mod imports;
 mod model;
 mod slots;
 mod walk;

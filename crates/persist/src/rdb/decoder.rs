@@ -708,7 +708,7 @@ fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     let name_at = cursor.offset();
     let name = cursor.text()?;
     if name.len() != IMPORT_NAME_LEN {
-        return cursor.bad(name_at, Problem::Length);
+        return cursor.bad(name_at, Problem::ImportName);
     }
     let offset = cursor.offset();
     let count = cursor.len()?;
@@ -718,11 +718,11 @@ fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     let mut ranges = Vec::new();
     for _ in 0..count {
         let offset = cursor.offset();
-        let (first, last) = (slot(cursor)?, slot(cursor)?);
-        if first > last {
-            return cursor.bad(offset, Problem::Length);
+        let (start, end) = (cursor.len()?, cursor.len()?);
+        match (u16::try_from(start), u16::try_from(end)) {
+            (Ok(first), Ok(last)) if first <= last && last < SLOTS => ranges.push((first, last)),
+            _ => return cursor.bad(offset, Problem::ImportRange { start, end }),
         }
-        ranges.push((first, last));
     }
     Ok(Item::SlotImport { name, ranges })
 }

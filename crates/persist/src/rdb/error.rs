@@ -39,6 +39,15 @@ pub enum Problem {
     OldFunction,
     /// A length was found where a text was expected, or vice versa, or is out of range.
     Length,
+    /// The name of an import of slots has another length than 40.
+    ImportName,
+    /// A range of an import of slots, which is none.
+    ImportRange {
+        /// The first slot.
+        start: u64,
+        /// The last slot.
+        end: u64,
+    },
     /// A compressed text does not decompress to the announced length.
     Compression,
     /// A part of a list is malformed: its container, its listpack or its ziplist.
@@ -81,6 +90,12 @@ impl fmt::Display for LoadError {
                 write!(f, "functions in the format of a 7.0 release candidate at byte {offset}")
             }
             Problem::Length => write!(f, "invalid length at byte {offset}"),
+            Problem::ImportName => {
+                write!(f, "Invalid slot import job name length in RDB at byte {offset}")
+            }
+            Problem::ImportRange { start, end } => {
+                write!(f, "Invalid slot import range in RDB: start={start} end={end} at byte {offset}")
+            }
             Problem::Compression => write!(f, "invalid compressed string at byte {offset}"),
             Problem::Stream(reason) => write!(f, "{reason} at byte {offset}"),
             Problem::List => write!(f, "integrity check failed for a node of a list at byte {offset}"),

@@ -68,6 +68,19 @@ impl Writer {
         self.text(Text::Bytes(code));
     }
 
+    /// An import of slots that is under way: its name, the first and the last slot of each range. Imports
+    /// come before the first database, and stand in no file of [`Version::Common`].
+    pub fn slot_import(&mut self, name: &[u8; 40], ranges: &[(u16, u16)]) {
+        self.out.push(op::SLOT_IMPORT);
+        self.len(name.len() as u64);
+        self.out.extend_from_slice(name);
+        self.len(ranges.len() as u64);
+        for (first, last) in ranges {
+            self.len(u64::from(*first));
+            self.len(u64::from(*last));
+        }
+    }
+
     /// Goes on with a database that was begun before.
     pub fn select(&mut self, number: usize) {
         self.out.push(op::SELECT_DB);

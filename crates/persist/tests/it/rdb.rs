@@ -599,7 +599,19 @@ fn hints_imports_and_functions_are_items() {
     }
     assert!(reader.next_of_whole().expect("it is well-formed").is_none());
     let short = b"VALKEY080\xf3\x01A\x01\0\0\xff\0\0\0\0\0\0\0\0";
-    assert_eq!(first_error(short), LoadError { offset: 10, problem: Problem::Length });
+    assert_eq!(first_error(short), LoadError { offset: 10, problem: Problem::ImportName });
+    for (range, start, end) in [
+        (&b"\x05\x04"[..], 5, 4),
+        (b"\x00\x80\0\0\x40\0", 0, 16_384),
+        (b"\x81\xff\0\0\0\0\0\0\0\x01", 255 << 56, 1),
+    ] {
+        let file = [b"VALKEY080\xf3\x28", &name[..], b"\x02\x00\x05", range].concat();
+        let error = LoadError { offset: 54, problem: Problem::ImportRange { start, end } };
+        assert_eq!(first_error(&file), error);
+    }
+    // No claim of a length makes room ahead of what is there.
+    let many = [b"VALKEY080\xf3\x28", &name[..], b"\x81\x10\0\0\0\0\0\0\0"].concat();
+    assert_eq!(first_error(&many), LoadError { offset: 51, problem: Problem::Length });
 }
 
 /// A value of each type that is not there: number, magic of a file that has it, value.

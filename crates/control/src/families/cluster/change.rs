@@ -202,9 +202,9 @@ pub(super) fn reset(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 }
 
 impl ClusterCtx<'_> {
-    /// Whether any database has a key.
+    /// Whether any database has a key that is not hidden.
     fn has_keys(&self) -> HasKeys {
-        match (0..self.keyspace.databases()).any(|number| !self.keyspace.db(number).is_empty()) {
+        match (0..self.keyspace.databases()).any(|number| !self.keyspace.db(number).shown().is_empty()) {
             true => HasKeys::Yes,
             false => HasKeys::No,
         }

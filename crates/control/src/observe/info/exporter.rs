@@ -72,7 +72,7 @@ fn identity(view: &View<'_>, out: &mut Sampler) {
 /// The exporter shows databases without keys too, so that a board's line goes down to 0. The section Keyspace
 /// has the others.
 fn empty_databases(view: &View<'_>, out: &mut Sampler) {
-    let is_empty = |db: &Db| db.is_empty() && db.expires_len() == 0;
+    let is_empty = |db: &Db| db.shown().is_empty();
     for (number, _) in view.keyspace.iter().filter(|(_, db)| is_empty(db)) {
         if number >= EMPTY_DATABASES_MAX {
             return;

@@ -612,14 +612,14 @@ pub(super) fn hot_keys(view: &View<'_>, out: &mut dyn Sink) {
 
 pub(super) fn keyspace(view: &View<'_>, out: &mut dyn Sink) {
     for (number, db) in view.keyspace.iter() {
-        if db.is_empty() && db.expires_len() == 0 {
+        if db.shown().is_empty() {
             continue;
         }
         let name = format!("db{number}");
         let parts = [
             ValuePart::hidden_label("db", &name),
-            ValuePart::number("keys", family::DB_KEYS, db.len()),
-            ValuePart::number("expires", family::DB_KEYS_EXPIRING, db.expires_len()),
+            ValuePart::number("keys", family::DB_KEYS, db.shown().len()),
+            ValuePart::number("expires", family::DB_KEYS_EXPIRING, db.shown().expires_len()),
             ValuePart::number("avg_ttl", family::DB_AVG_TTL, db.avg_ttl_ms),
             ValuePart::shown("keys_with_volatile_items", db.volatile_len()),
         ];

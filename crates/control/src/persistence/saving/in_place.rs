@@ -55,6 +55,7 @@ fn save_as(
         used_memory: process.used_memory(keyspace),
         stream: control.replication.stream.point(),
         slot_states: None,
+        imports: keyspace.imports(),
         is_aof_base: false,
     };
     let name = control.config.bytes(param::DBFILENAME).to_vec();

@@ -1,5 +1,6 @@
 //! How a load begins, goes on and ends.
 
+use crate::cluster::imports::{RESTARTED, fail_imports};
 use crate::engine::Engine;
 use crate::persistence::loading::aof::replay::replay;
 use sluice_base::LogLevel;
@@ -134,6 +135,7 @@ impl Engine {
             }
             LoadPurpose::Start => {
                 if loaded.is_ok() {
+                    fail_imports(self, RESTARTED, process);
                     let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));
                     let what = match load.from {
                         LoadedFrom::Snapshot => "disk",

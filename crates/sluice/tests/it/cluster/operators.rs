@@ -2,7 +2,7 @@
 //! and `valkey-cli` and `valkey-benchmark` are beside it: clusters of ours, and of ours and stock nodes.
 
 use super::member::Member;
-use crate::common::{Dir, until};
+use crate::common::{Client, Dir, until};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -271,6 +271,159 @@ fn the_references_tool_looks_after_a_cluster_of_ours() {
 #[test]
 fn the_references_tool_looks_after_a_cluster_every_second_node_of_which_is_stock() {
     look_after("osososos");
+}
+
+/// Keys of the slots 100 to 300, and as many of the slots that the second of three primaries has.
+fn keys_to_move() -> (Vec<String>, Vec<String>) {
+    let (mut moved, mut others) = (Vec::new(), Vec::new());
+    for number in 0..100_000 {
+        let key = format!("key:{number}");
+        match sluice_base::key_slot(key.as_bytes()) {
+            100..=300 => moved.push(key),
+            6_000..=6_200 => others.push(key),
+            _ => {}
+        }
+    }
+    moved.truncate(200);
+    others.truncate(200);
+    (moved, others)
+}
+
+/// The texts of an array that a node answers.
+fn names_of(client: &mut Client) -> Vec<String> {
+    let count: usize = client.line().trim_start_matches('*').parse().unwrap();
+    (0..count)
+        .map(|_| {
+            client.line();
+            client.line()
+        })
+        .collect()
+}
+
+/// What a node shows of its data as a whole.
+fn shown(member: &Member) -> (String, Vec<String>, Vec<String>) {
+    let mut client = member.client();
+    let sort = |mut names: Vec<String>| {
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    client.send("KEYS *\r\n");
+    let all = sort(names_of(&mut client));
+    let (mut cursor, mut scanned) = ("0".to_owned(), Vec::new());
+    loop {
+        client.send(format!("SCAN {cursor} COUNT 50\r\n")).expect("*2\r\n").line();
+        cursor = client.line();
+        scanned.append(&mut names_of(&mut client));
+        if cursor == "0" {
+            break;
+        }
+    }
+    (client.send("DBSIZE\r\n").line(), all, sort(scanned))
+}
+
+/// Keys of slots 100 to 300 that a node has, whether it shows them or not.
+fn has_of_moved(member: &Member) -> usize {
+    let mut client = member.client();
+    let count = |slot: u16| client.send(format!("CLUSTER COUNTKEYSINSLOT {slot}\r\n")).line();
+    (100..=300).map(count).map(|line| line.trim_start_matches(':').parse::<usize>().unwrap()).sum()
+}
+
+/// Three stock primaries; the second one's replicas are ours, stock, and ours, the last of which comes while
+/// slots are on their way.
+#[test]
+fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ours() {
+    let Some(group) = strangers("sssoso") else { return };
+    group.create(3, "0");
+    group.follow(3, 1);
+    group.follow(4, 1);
+    group.is_well(5);
+    // A replica of a primary with three would go to one without any.
+    group.members[4].client().check("CONFIG SET cluster-allow-replica-migration no", "+OK\r\n");
+    let (moved, others) = keys_to_move();
+    let (mut source, target) = (group.members[0].client(), &group.members[1]);
+    let mut own = target.client();
+    for key in &moved {
+        source.check(&format!("SET {key} v"), "+OK\r\n");
+    }
+    for key in &others {
+        own.check(&format!("SET {key} v"), "+OK\r\n");
+    }
+    let begin = |source: &mut Client| {
+        source.check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n");
+        let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 100 200 201 300 NODE {}", target.id());
+        source.check(&line, "+OK\r\n");
+    };
+    let have_come = |replicas: &[usize]| {
+        for at in replicas {
+            until("the keys to come", || (has_of_moved(&group.members[*at]) == 200).then_some(()));
+        }
+    };
+    let show_the_same = |replicas: &[usize], count: &str| {
+        let wanted = shown(target);
+        assert_eq!(wanted.0, count, "of the stock primary");
+        for at in replicas {
+            let replica = &group.members[*at];
+            assert_eq!(shown(replica), wanted, "{at}");
+            assert_eq!(replica.digest(), target.digest(), "{at}");
+            let line = |member: &Member| member.client().info("db0");
+            let keys = |member: &Member| line(member).split(',').next().map(str::to_owned);
+            assert_eq!(keys(replica), keys(target), "{at}");
+        }
+    };
+    // A move that is held open, and cancelled.
+    begin(&mut source);
+    have_come(&[3, 4]);
+    show_the_same(&[3, 4], ":200");
+    for _ in 0..50 {
+        let drawn = group.members[3].client().bulk("RANDOMKEY");
+        assert!(others.iter().any(|key| key.as_bytes() == drawn), "{}", drawn.escape_ascii());
+    }
+    source.check("CLUSTER CANCELSLOTMIGRATIONS", "+OK\r\n");
+    for at in [1, 3, 4] {
+        until("the keys to go", || (has_of_moved(&group.members[at]) == 0).then_some(()));
+    }
+    show_the_same(&[3, 4], ":200");
+    // Another one, of which a new replica hears in its full copy.
+    begin(&mut source);
+    have_come(&[3, 4]);
+    group.follow(5, 1);
+    have_come(&[5]);
+    show_the_same(&[3, 4, 5], ":200");
+    source.check("DEBUG SLOTMIGRATION PREVENT-PAUSE 0", "+OK\r\n");
+    for at in [1, 3, 4, 5] {
+        let member = &group.members[at];
+        until("the keys to be shown", || (member.client().send("DBSIZE\r\n").line() == ":400").then_some(()));
+    }
+    show_the_same(&[3, 4, 5], ":400");
+}
+
+/// Three stock primaries; the second one's replica is ours, and takes over while slots are on their way.
+#[test]
+fn cb_a60_a_replica_of_ours_takes_over_from_a_stock_primary_that_imports() {
+    let Some(group) = strangers("ssso") else { return };
+    group.create(3, "0");
+    group.follow(3, 1);
+    group.is_well(4);
+    let (moved, others) = keys_to_move();
+    let (mut source, target) = (group.members[0].client(), &group.members[1]);
+    let (mut own, ours) = (target.client(), &group.members[3]);
+    for (key, other) in moved.iter().zip(&others) {
+        source.check(&format!("SET {key} v"), "+OK\r\n");
+        own.check(&format!("SET {other} v"), "+OK\r\n");
+    }
+    source.check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n");
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 100 300 NODE {}", target.id());
+    source.check(&line, "+OK\r\n");
+    until("the keys to come", || (has_of_moved(ours) == 200).then_some(()));
+    ours.client().check("CLUSTER FAILOVER", "+OK\r\n");
+    until("the roles to change", || (ours.is_primary() && target.follows()).then_some(()));
+    for member in [ours, target] {
+        until("the keys to go", || (has_of_moved(member) == 0).then_some(()));
+    }
+    until("the same data", || (ours.digest() == target.digest()).then_some(()));
+    assert_eq!((shown(ours).0, shown(target).0), (":200".to_owned(), ":200".to_owned()));
+    assert_eq!(has_of_moved(&group.members[0]), 200, "the source keeps them");
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! Imports of slots that this server was told of as a replica, or has loaded, and that it cannot go on with
+//! as a primary: they fail. Of their keys those go whose slots are not this node's by then
+//! then replicas and the append-only file are told the end, and the slots are shown.
+//!
+//! On a replica nothing is done here: the primary's deletions and its FINISH tell the end. A full
+//! copy replaces the imports with those of its primary, and so does any load.
+
+use crate::engine::Engine;
+use sluice_base::LogLevel;
+use sluice_cluster::HashSlot;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::cluster::mode::FailedImport;
+use sluice_control::process::Process;
+
+/// A replica that was told of the import is the primary now.
+pub(crate) const FAILED_OVER: &str = "A failover occurred during slot import";
+/// A primary has loaded an import whose end is not in the file.
+pub(crate) const RESTARTED: &str = "Process restarted";
+
+/// Fails the imports that this server still knows of, where it is a primary.
+pub(crate) fn fail_imports(engine: &mut Engine, why: &'static str, process: &mut dyn Process) {
+    if engine.keyspace.imports().is_empty()
+        || engine.is_loading()
+        || !engine.control.between_units(BetweenUnits::Cluster)
+    {
+        return;
+    }
+    let replication = &engine.control.replication;
+    let is_primary = replication.replica.is_none() && replication.role_wanted.is_none();
+    let Some(mode) = &mut engine.control.cluster else { return };
+    if !is_primary || mode.map.my_primary.is_some() {
+        // What has failed here is this node's affair no more.
+        mode.emptying.failed_imports.clear();
+        return;
+    }
+    for import in engine.keyspace.imports() {
+        if mode.emptying.failed_imports.iter().any(|failed| failed.name == import.name) {
+            continue;
+        }
+        let name = import.name.escape_ascii();
+        let line = format!("Cleaning up slot migration {name} after failed: {why}");
+        process.log(LogLevel::Notice, &line);
+        mode.emptying.failed_imports.push(FailedImport { name: import.name, why });
+        for slot in import.slots().filter_map(HashSlot::new) {
+            if !mode.map.owner(slot).is_some_and(|owner| owner.is_myself) {
+                mode.emptying.slots.insert(slot);
+            }
+        }
+    }
+}
+
+/// Forgets the failed imports whose keys are gone, and tells so.
+pub(super) fn end_failed_imports(engine: &mut Engine, process: &mut dyn Process) {
+    while let Some(mode) = &mut engine.control.cluster
+        && !mode.emptying.failed_imports.is_empty()
+    {
+        let imports = engine.keyspace.imports();
+        let slots = &mode.emptying.slots;
+        let is_empty = |failed: &FailedImport| {
+            let import = imports.iter().find(|import| import.name == failed.name);
+            let mut own = import.into_iter().flat_map(|import| import.slots()).filter_map(HashSlot::new);
+            !own.any(|slot| slots.contains(slot))
+        };
+        let Some(at) = mode.emptying.failed_imports.iter().position(is_empty) else { return };
+        if !engine.control.between_units(BetweenUnits::Cluster) {
+            return;
+        }
+        let Some(mode) = &mut engine.control.cluster else { return };
+        let FailedImport { name, why } = mode.emptying.failed_imports.remove(at);
+        // A load may have brought other data meanwhile.
+        if engine.keyspace.import_marks().end(&name).is_some() {
+            let words = [&b"CLUSTER"[..], b"SYNCSLOTS", b"FINISH", b"STATE", b"failed", b"NAME"];
+            let rest = [&name[..], b"MESSAGE", why.as_bytes()];
+            engine.effects.rewrite_as(|| vec![words.into_iter().chain(rest).map(<[u8]>::to_vec).collect()]);
+            // What changes nothing is not propagated.
+            engine.effects.count_more_changes(1);
+            engine.commit_unasked_in(0, process.recent());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Hidden slots against a plain list: walks, counts, draws, eviction and expiry pass them by, and nothing
+//! else does.
+
+use sluice_base::{HashSeed, Now, Rng, key_slot};
+use sluice_keyspace::{
+    Access, AccessUpdate, Effects, EvictionKeys, EvictionOrder, EvictionPool, EvictionRule, ExpireCycle,
+    ExpireWalk, ExpiryMode, KeyHasher, Keyspace, Layout, NewValue, SlotImport,
+};
+use sluice_value::{Hash, HashExpiry};
+use std::collections::BTreeSet;
+
+const SEED: HashSeed = HashSeed { k0: 51, k1: 52 };
+const NOW_MS: i64 = 1_700_000_000_000;
+const NOW: Now = Now { mono_ns: 0, unix_us: NOW_MS * 1000 };
+
+fn keyspace(databases: usize) -> Keyspace {
+    Keyspace::new(databases, KeyHasher::new(SEED, Layout::PerSlot))
+}
+
+fn import(letter: u8, ranges: &[(u16, u16)]) -> SlotImport {
+    SlotImport { name: [letter; 40], source: None, ranges: ranges.into() }
+}
+
+fn names(
+    keyspace: &Keyspace,
+    handles: impl Iterator<Item = sluice_collections::slab::Handle>,
+) -> BTreeSet<Vec<u8>> {
+    handles.map(|handle| keyspace.db(0).key(handle).to_vec()).collect()
+}
+
+/// Every key that a walk from `cursor` on meets.
+fn scanned(keyspace: &Keyspace, mut cursor: u64) -> BTreeSet<Vec<u8>> {
+    let mut seen = BTreeSet::new();
+    loop {
+        cursor = keyspace.db(0).scan(cursor, |handle| {
+            seen.insert(keyspace.db(0).key(handle).to_vec());
+        });
+        if cursor == 0 {
+            return seen;
+        }
+    }
+}
+
+#[test]
+fn cb_g13_walks_and_counts_pass_hidden_slots_by() {
+    for (seed, share) in [(1, 0), (2, 10), (3, 50), (4, 99), (5, 100)] {
+        let (mut keyspace, mut rng) = (keyspace(1), Rng::new(seed));
+        let mut hidden = BTreeSet::new();
+        for slot in 0..16_384_u16 {
+            if rng.below(100) < share {
+                hidden.insert(slot);
+            }
+        }
+        let ranges: Vec<(u16, u16)> = hidden.iter().map(|slot| (*slot, *slot)).collect();
+        let (mut shown, mut all, mut shown_expires) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for number in 0..3_000 {
+            // Half of the keys share three slots.
+            let name = match number % 2 {
+                0 => format!("{{{}}}{number}", number % 3),
+                _ => format!("key:{number}"),
+            };
+            let expiry = (number % 5 == 0).then_some(NOW_MS + 1_000_000);
+            keyspace.load(0, name.as_bytes(), NewValue::Str(b"v"), expiry, 0);
+            if !hidden.contains(&key_slot(name.as_bytes())) {
+                shown.insert(name.clone().into_bytes());
+                shown_expires += usize::from(expiry.is_some());
+            }
+            all.insert(name.into_bytes());
+        }
+        if !ranges.is_empty() {
+            keyspace.import_marks().begin(import(b'a', &ranges));
+        }
+        let db = keyspace.db(0);
+        assert_eq!((db.len(), db.shown().len()), (3_000, shown.len()), "{share} %");
+        assert_eq!((db.expires_len(), db.shown().expires_len()), (600, shown_expires), "{share} %");
+        assert_eq!(names(&keyspace, db.iter()), all, "a save has all");
+        assert_eq!(names(&keyspace, db.shown().iter()), shown);
+        assert_eq!(scanned(&keyspace, 0), shown);
+        // A walk that stands in a slot which is hidden meanwhile goes on past it.
+        for slot in [0, 100, key_slot(b"0"), 16_383] {
+            let later = shown.iter().filter(|name| key_slot(name) >= slot).cloned().collect();
+            assert_eq!(scanned(&keyspace, u64::from(slot)), later);
+        }
+        for _ in 0..300 {
+            let drawn = db.sample(&mut rng).map(|handle| db.key(handle).to_vec());
+            assert_eq!(drawn.is_none(), shown.is_empty());
+            assert!(drawn.is_none_or(|name| shown.contains(&name)));
+            let drawn = db.sample_expires(&mut rng).map(|handle| db.key(handle).to_vec());
+            assert_eq!(drawn.is_none(), shown_expires == 0);
+            assert!(drawn.is_none_or(|name| shown.contains(&name)));
+        }
+        db.check();
+        keyspace.import_marks().end(&[b'a'; 40]);
+        assert_eq!(keyspace.db(0).shown().len(), 3_000, "one settle");
+        assert_eq!(scanned(&keyspace, 0), all);
+    }
+}
+
+#[test]
+fn every_shown_key_is_drawn_though_nearly_all_are_hidden() {
+    let (mut keyspace, mut rng) = (keyspace(1), Rng::new(9));
+    for number in 0..4_000 {
+        keyspace.load(0, format!("{{a}}{number}").as_bytes(), NewValue::Str(b"v"), None, 0);
+    }
+    for name in ["b", "c", "{c}2"] {
+        keyspace.load(0, name.as_bytes(), NewValue::Str(b"v"), None, 0);
+    }
+    let slot = key_slot(b"a");
+    keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
+    let db = keyspace.db(0);
+    let draw = |rng: &mut Rng| db.sample(rng).map(|handle| db.key(handle).to_vec());
+    let drawn: BTreeSet<Vec<u8>> = (0..200).filter_map(|_| draw(&mut rng)).collect();
+    assert_eq!(drawn, [b"b".to_vec(), b"c".to_vec(), b"{c}2".to_vec()].into());
+}
+
+#[test]
+fn cb_g13_eviction_and_expiry_leave_hidden_slots_alone() {
+    let slot = key_slot(b"a");
+    let filled = || {
+        let mut keyspace = keyspace(1);
+        for number in 0..200 {
+            for tag in ["a", "b"] {
+                let name = format!("{{{tag}}}{number}");
+                keyspace.load(0, name.as_bytes(), NewValue::Str(b"v"), Some(NOW_MS - 1), 0);
+            }
+        }
+        keyspace
+    };
+    let is_hidden_alone = |keyspace: &Keyspace| {
+        assert_eq!((keyspace.db(0).len(), keyspace.db(0).slot_len(slot)), (200, 200));
+    };
+    let (mut effects, mut rng) = (Effects::default(), Rng::new(3));
+    for order in [
+        EvictionOrder::LeastRecent,
+        EvictionOrder::LeastFrequent,
+        EvictionOrder::EndsFirst,
+        EvictionOrder::Random,
+    ] {
+        for among in [EvictionKeys::All, EvictionKeys::Volatile] {
+            let rule = EvictionRule { order, among, samples: 5, lfu_decay: 1, now: NOW };
+            let (mut keyspace, mut pool) = (filled(), EvictionPool::default());
+            // The pool has candidates of the slot that is hidden then.
+            assert!(keyspace.evict(&rule, &mut pool, &mut rng, &mut effects));
+            let before = keyspace.db(0).slot_len(slot);
+            keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
+            while keyspace.evict(&rule, &mut pool, &mut rng, &mut effects) {}
+            assert_eq!((keyspace.db(0).len(), keyspace.db(0).slot_len(slot)), (before, before), "{rule:?}");
+        }
+    }
+    let mut keyspace = filled();
+    keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
+    let cycle = ExpireCycle { now_ms: NOW_MS, keys_per_round: 20, tolerated_percent: 10 };
+    let mut walk = ExpireWalk::default();
+    let mut run = |keyspace: &mut Keyspace| {
+        walk.begin(1);
+        while !walk.is_over() {
+            keyspace.expire_step(cycle, &mut walk, &mut effects);
+        }
+    };
+    run(&mut keyspace);
+    is_hidden_alone(&keyspace);
+    run(&mut keyspace);
+    is_hidden_alone(&keyspace);
+    keyspace.import_marks().end(&[b'a'; 40]);
+    run(&mut keyspace);
+    assert!(keyspace.db(0).is_empty());
+}
+
+#[test]
+fn cb_g13_fields_of_hidden_slots_do_not_expire() {
+    let (mut keyspace, mut effects, mut walk) = (keyspace(1), Effects::default(), ExpireWalk::default());
+    for name in ["{a}first", "{b}second"] {
+        let mut hash = Hash::default();
+        let mut context = sluice_value::HashContext::default();
+        hash.set(b"field", b"value", HashExpiry::At(NOW_MS - 1), &mut context);
+        hash.set(b"stays", b"value", HashExpiry::Clear, &mut context);
+        keyspace.load(0, name.as_bytes(), NewValue::Hash(hash), None, 0);
+    }
+    let slot = key_slot(b"a");
+    keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
+    let cycle = ExpireCycle { now_ms: NOW_MS, keys_per_round: 20, tolerated_percent: 10 };
+    let mut run = |keyspace: &mut Keyspace| {
+        walk.begin(1);
+        while !walk.is_over() {
+            keyspace.expire_step(cycle, &mut walk, &mut effects);
+        }
+    };
+    assert_eq!(keyspace.db(0).volatile_len(), 2);
+    run(&mut keyspace);
+    assert_eq!(keyspace.db(0).volatile_len(), 1, "the other one's field is gone");
+    keyspace.import_marks().end(&[b'a'; 40]);
+    run(&mut keyspace);
+    assert_eq!(keyspace.db(0).volatile_len(), 0);
+}
+
+/// What begins an import decides: an older one of the same name, or with one of the slots, has ended
+/// unheard. So there are no more imports, and no more ranges, than slots.
+#[test]
+fn imports_share_no_slot_and_are_bounded_by_the_slots() {
+    let mut keyspace = keyspace(2);
+    for slot in 0..16_384_u16 {
+        let mut name = [b'x'; 40];
+        name[..5].copy_from_slice(format!("{slot:05}").as_bytes());
+        keyspace.import_marks().begin(SlotImport { name, source: None, ranges: [(slot, slot)].into() });
+    }
+    assert_eq!(keyspace.imports().len(), 16_384);
+    keyspace.import_marks().begin(import(b'a', &[(5, 6), (9, 9)]));
+    assert_eq!(keyspace.imports().len(), 16_382);
+    keyspace.import_marks().begin(import(b'b', &[(0, 16_383)]));
+    assert_eq!(keyspace.imports(), [import(b'b', &[(0, 16_383)])]);
+    keyspace.import_marks().begin(import(b'b', &[(7, 7)]));
+    assert_eq!(keyspace.imports(), [import(b'b', &[(7, 7)])]);
+    assert!(keyspace.is_hidden(7) && !keyspace.is_hidden(6) && !keyspace.is_hidden(8));
+    assert_eq!(keyspace.import_marks().end(b"nobody"), None);
+    assert_eq!(keyspace.import_marks().end(&[b'b'; 40]), Some(import(b'b', &[(7, 7)])));
+    assert!(!keyspace.is_hidden(7) && keyspace.imports().is_empty());
+}
+
+/// G-15, and what becomes of the mark when databases are emptied or replaced.
+#[test]
+fn cb_g15_every_database_hides_the_slots_whatever_becomes_of_its_keys() {
+    let access =
+        Access { now: NOW, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Ignore, is_decided: true };
+    let (mut keyspace, mut effects) = (keyspace(2), Effects::default());
+    let slot = key_slot(b"a");
+    keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
+    keyspace.load(1, b"a", NewValue::Str(b"v"), None, 0);
+    assert_eq!(
+        (keyspace.db(1).len(), keyspace.db(1).shown().len()),
+        (1, 0),
+        "the first key comes after the mark"
+    );
+    keyspace.dataset(access, &mut effects).flush(1);
+    keyspace.load(1, b"{a}2", NewValue::Str(b"v"), None, 0);
+    assert_eq!((keyspace.db(1).len(), keyspace.db(1).shown().len()), (1, 0));
+    keyspace.dataset(access, &mut effects).swap(0, 1);
+    assert_eq!((keyspace.db(0).len(), keyspace.db(0).shown().len()), (1, 0));
+    let mut other = keyspace.empty_twin();
+    assert!(other.imports().is_empty());
+    other.load(0, b"{a}3", NewValue::Str(b"v"), None, 0);
+    keyspace.dataset(access, &mut effects).replace(other);
+    assert!(keyspace.imports().is_empty(), "the data that were loaded know of none");
+    assert_eq!(keyspace.db(0).shown().len(), 1);
+    // With one table for all keys nothing is hidden.
+    let mut plain = Keyspace::new(1, KeyHasher::new(SEED, Layout::One));
+    plain.load(0, b"a", NewValue::Str(b"v"), None, 0);
+    plain.import_marks().begin(import(b'a', &[(0, 16_383)]));
+    assert_eq!((plain.db(0).shown().len(), scanned(&plain, 0).len()), (1, 1));
+}
