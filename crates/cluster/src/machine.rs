@@ -122,6 +122,8 @@ pub(crate) struct Failovers {
     pub(crate) paused: ManualFailover,
     /// As a replica.
     pub(crate) candidacy: Candidacy,
+    /// Whether this node is about to end, and as a replica wants no clients.
+    pub(crate) is_leaving: bool,
 }
 
 /// What a settle has to do.
@@ -215,7 +217,11 @@ impl ClusterMachine {
                 last_minority: None,
             },
             durable: Durable::new(told),
-            failover: Failovers { paused: ManualFailover::Off, candidacy: Candidacy::default() },
+            failover: Failovers {
+                paused: ManualFailover::Off,
+                candidacy: Candidacy::default(),
+                is_leaving: false,
+            },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
             todo: Todo { evaluate: true, map: true, elect: false, unpause: false },

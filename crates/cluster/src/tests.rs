@@ -4,6 +4,7 @@ mod demotion;
 mod elections;
 mod failing;
 mod files;
+mod leaving;
 mod meeting;
 mod network;
 mod places;

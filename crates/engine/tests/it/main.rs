@@ -25,6 +25,7 @@ mod foreign_files;
 mod functions;
 mod generic;
 mod geo;
+mod handover;
 mod hash;
 mod hostile;
 mod hot_keys;

@@ -185,7 +185,7 @@ fn command_help_lists_the_subcommands() {
 
 #[test]
 fn shutdown_is_a_wish_without_a_reply() {
-    for line in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN save NOW FORCE", "SHUTDOWN SAFE FAILOVER"] {
+    for line in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN save NOW FORCE", "SHUTDOWN SAFE FORCE"] {
         let mut rig = Rig::new();
         rig.check(line, "");
         assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]), "{line}: {:?}", rig.actions);
