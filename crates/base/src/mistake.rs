@@ -92,6 +92,8 @@ pub enum Mistake {
     NoPongWhileWriting,
     /// A MEET that was sent counts as one that came (K-26).
     MeetNotRepeated,
+    /// A replica moves to another primary though its own keeps too few (S-37).
+    BarrierIgnored,
 }
 
 impl Mistake {
@@ -124,7 +126,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of clusters finds.
-    pub const OF_CLUSTERS: [Mistake; 18] = [
+    pub const OF_CLUSTERS: [Mistake; 19] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
         Mistake::EpochByTimeAlone,
@@ -143,6 +145,7 @@ impl Mistake {
         Mistake::SilenceByWallClock,
         Mistake::NoPongWhileWriting,
         Mistake::MeetNotRepeated,
+        Mistake::BarrierIgnored,
     ];
 }
 

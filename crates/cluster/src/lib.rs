@@ -38,6 +38,7 @@ mod map;
 mod meet;
 mod node;
 mod open_slots;
+mod orphans;
 mod output;
 mod receive;
 mod redirect;

@@ -7,6 +7,7 @@ mod files;
 mod leaving;
 mod meeting;
 mod network;
+mod orphans;
 mod places;
 mod round_trip;
 mod size;
