@@ -102,6 +102,8 @@ pub enum Mistake {
     HeirlessStaysFailed,
     /// Headers show what is not in the file yet (K-9).
     ToldBeforeFile,
+    /// A replica moves to another primary though its own keeps too few (S-37).
+    BarrierIgnored,
 }
 
 impl Mistake {
@@ -134,7 +136,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of clusters finds.
-    pub const OF_CLUSTERS: [Mistake; 23] = [
+    pub const OF_CLUSTERS: [Mistake; 24] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
         Mistake::EpochByTimeAlone,
@@ -158,6 +160,7 @@ impl Mistake {
         Mistake::StrangeHeaderBelieved,
         Mistake::HeirlessStaysFailed,
         Mistake::ToldBeforeFile,
+        Mistake::BarrierIgnored,
     ];
 }
 

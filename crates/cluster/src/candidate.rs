@@ -41,6 +41,8 @@ pub enum FailoverKind {
     Agreed,
     /// FORCE: the primary is not asked.
     Forced,
+    /// The primary itself has ordered it, since it is about to end (M11).
+    Ordered,
     /// TAKEOVER: nobody is asked.
     Takeover,
 }
@@ -77,8 +79,9 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
             take_over(m, primary);
             return Ok(());
         }
-        FailoverKind::Forced => {
-            log!(m, Notice, "Forced failover user request accepted (user request from '{client}').");
+        FailoverKind::Forced | FailoverKind::Ordered => {
+            let by = if kind == FailoverKind::Ordered { "primary" } else { "user" };
+            log!(m, Notice, "Forced failover {by} request accepted ({by} request from '{client}').");
             m.failover.candidacy.wanted = WantedFailover::MayStart { end };
             restart(m);
         }
@@ -153,7 +156,8 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
     let by_hand = m.failover.candidacy.wanted.may_start();
     let primary = m.table.me().primary();
-    let may_stand = !m.settings.replica.no_failover && m.rights.sureness == Sureness::Sure;
+    let stays = !m.settings.replica.no_failover && !m.failover.is_leaving;
+    let may_stand = stays && m.rights.sureness == Sureness::Sure;
     let stands = |primary: &NodeIx| by_hand || m.table.node(*primary).is_failed() && may_stand;
     let Some(primary) = primary.filter(stands) else {
         m.failover.candidacy.stage = ElectionStage::Idle;

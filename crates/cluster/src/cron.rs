@@ -9,6 +9,7 @@ use crate::machine::{ClusterMachine, Sureness, log};
 use crate::manual;
 use crate::meet;
 use crate::node::{LinkOut, Ms, NodeHealth, NodeIx};
+use crate::orphans;
 use crate::output::{ClusterOutput, ClusterState};
 use crate::send;
 use crate::settings::Switch;
@@ -50,6 +51,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.cron.suspicion_at = suspicion_at;
     manual::tick(m);
     candidate::advance(m);
+    orphans::tick(m);
     voter::regain(m);
     if has_suspects || m.cluster.state == ClusterState::Fail {
         m.todo.evaluate = true;

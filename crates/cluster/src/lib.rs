@@ -29,6 +29,7 @@ mod id;
 mod info;
 mod input;
 mod invariants;
+mod leaving;
 mod link;
 mod link_key;
 mod machine;
@@ -37,6 +38,7 @@ mod map;
 mod meet;
 mod node;
 mod open_slots;
+mod orphans;
 mod output;
 mod receive;
 mod redirect;
@@ -251,6 +253,35 @@ impl Cluster {
         self.machine.table.me().is_primary()
     }
 
+    /// Whether this node is a primary with slots, whose vote counts.
+    pub fn is_voter(&self) -> bool {
+        self.machine.table.me().is_voter()
+    }
+
+    /// Has this primary hold its writes back, so that one of `candidates`, replicas with all of the data,
+    /// can take over when the stream orders that. The result is the chosen one, or none where the bus
+    /// reaches none of them. This node's demotion ends the pause, or `cluster-manual-failover-timeout` does.
+    /// Outputs follow from [`Cluster::next_output`].
+    pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
+        self.machine.time = step_time(now);
+        leaving::begin_handover(&mut self.machine, candidates)
+    }
+
+    /// This node is about to end: as a replica it tells the offset 0, and stands for no election. Outputs
+    /// follow from [`Cluster::next_output`].
+    pub fn leave(&mut self, now: Now) {
+        self.machine.time = step_time(now);
+        leaving::set_leaving(&mut self.machine, true);
+        self.settle();
+    }
+
+    /// This node goes on, and does not end. Outputs follow from [`Cluster::next_output`].
+    pub fn stay(&mut self, now: Now) {
+        self.machine.time = step_time(now);
+        leaving::set_leaving(&mut self.machine, false);
+        self.settle();
+    }
+
     /// The id of this node's shard.
     pub fn shard_id(&self) -> ShardId {
         self.machine.table.me().shown_shard()
@@ -358,6 +389,7 @@ impl Cluster {
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
             ClusterInput::Offset(offset) => {
                 // A replica at 0 is loading, which the map shows (N-8).
+                let offset = leaving::offset_to_tell(m, offset);
                 let was_loading = std::mem::replace(&mut m.table.me_mut().offset, offset) == 0;
                 m.todo.map |= was_loading != (offset == 0);
                 candidate::advance(m);

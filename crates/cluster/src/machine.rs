@@ -15,7 +15,7 @@ use crate::statistics::Statistics;
 use crate::table::{Blacklist, NodeTable};
 use crate::wire::GossipBuffer;
 use sluice_base::Rng;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,6 +122,8 @@ pub(crate) struct Failovers {
     pub(crate) paused: ManualFailover,
     /// As a replica.
     pub(crate) candidacy: Candidacy,
+    /// Whether this node is about to end, and as a replica wants no clients.
+    pub(crate) is_leaving: bool,
 }
 
 /// What a settle has to do.
@@ -181,6 +183,8 @@ pub(crate) struct CronMemory {
     pub(crate) rounds: u64,
     /// When the first of the nodes that owe an answer is to be suspected (F-26).
     pub(crate) suspicion_at: Option<Ms>,
+    /// Primaries that have lost their replicas, and since when they have been seen so (R20).
+    pub(crate) orphans: BTreeMap<NodeId, Ms>,
     /// Room for the draws of gossip, kept between messages.
     pub(crate) draws: Vec<NodeIx>,
     /// Room for gossip and for a message while they are made.
@@ -215,7 +219,11 @@ impl ClusterMachine {
                 last_minority: None,
             },
             durable: Durable::new(told),
-            failover: Failovers { paused: ManualFailover::Off, candidacy: Candidacy::default() },
+            failover: Failovers {
+                paused: ManualFailover::Off,
+                candidacy: Candidacy::default(),
+                is_leaving: false,
+            },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
             todo: Todo { evaluate: true, map: true, elect: false, unpause: false },

@@ -1,6 +1,7 @@
 //! The map of slots that the gate and the readers of CLUSTER SLOTS and SHARDS work with.
 
 use crate::durable::OwnClaim;
+use crate::leaving;
 use crate::machine::ClusterMachine;
 use crate::node::{ClusterNode, NodeIx, NodeRole};
 use crate::output::{MapNode, SlotMap};
@@ -24,6 +25,7 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
         owners: owners.collect(),
         nodes,
         postponed: postponed(m),
+        is_leaving: leaving::is_leaving_replica(m),
         my_primary: m.table.me().primary().map(|ix| m.table.node(ix).id),
         migrating: open(&m.table.migrating),
         importing: open(&m.table.importing),

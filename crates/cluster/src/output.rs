@@ -193,6 +193,8 @@ pub struct SlotMap {
     pub nodes: Vec<MapNode>,
     /// Slots that this node has just got: requests to them wait until the file is durable.
     pub postponed: SlotSet,
+    /// This node is a replica that is about to end: who reads here is sent to the slot's owner.
+    pub is_leaving: bool,
     /// This node's primary, for a replica.
     pub my_primary: Option<NodeId>,
     pub migrating: Vec<(crate::HashSlot, NodeId)>,

@@ -123,7 +123,8 @@ impl SlotMap {
             let is_split = keys.are_several && keys.missing > 0;
             return if is_split { SlotVerdict::TryAgain } else { SlotVerdict::Local };
         }
-        let reads_here = (request.is_readonly || request.is_shard_pubsub) && !request.writes;
+        let reads = (request.is_readonly || request.is_shard_pubsub) && !request.writes;
+        let reads_here = reads && !self.is_leaving;
         match is_mine && (!is_replica || reads_here) {
             true if self.postponed.contains(slot) => SlotVerdict::LocalLater,
             true => SlotVerdict::Local,

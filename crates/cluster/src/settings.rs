@@ -45,6 +45,8 @@ pub struct ClusterSettings {
     pub replica: ReplicaRules,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
+    /// `cluster-migration-barrier`: replicas that a primary keeps when one of them moves.
+    pub migration_barrier: u64,
     /// `cluster-manual-failover-timeout`.
     pub manual_failover_timeout_ms: u64,
     /// `cluster-blacklist-ttl`.
@@ -135,6 +137,7 @@ impl Default for ClusterSettings {
             require_full_coverage: true,
             replica: ReplicaRules::default(),
             allow_replica_migration: true,
+            migration_barrier: 1,
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,
             link_sendbuf_limit_bytes: 0,

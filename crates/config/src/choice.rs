@@ -85,10 +85,10 @@ pub mod shutdown {
     pub const NOW: u32 = 4;
     /// Go on although something failed.
     pub const FORCE: u32 = 8;
-    /// Refuse where a shutdown could lose slots.
-    pub(crate) const SAFE: u32 = 16;
+    /// Refuse where the node's vote in a cluster counts.
+    pub const SAFE: u32 = 16;
     /// Hand over to a replica first.
-    pub(crate) const FAILOVER: u32 = 32;
+    pub const FAILOVER: u32 = 32;
 
     pub(crate) const NAMES: &[(&str, u32)] = &[
         ("default", 0),

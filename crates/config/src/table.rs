@@ -405,7 +405,7 @@ params! {
             "Do not take over by ourselves.";
         CLUSTER_MANUAL_FAILOVER_TIMEOUT: Int = number("cluster-manual-failover-timeout", 5000, 1, INT),
             "Milliseconds that a failover by command may take.";
-        CLUSTER_MIGRATION_BARRIER: Int = number("cluster-migration-barrier", 1, 0, INT).later(CLUSTER),
+        CLUSTER_MIGRATION_BARRIER: Int = number("cluster-migration-barrier", 1, 0, INT),
             "Replicas that a primary keeps before one may move to a primary without any.";
         CLUSTER_ALLOW_REPLICA_MIGRATION: Bool = boolean("cluster-allow-replica-migration", true),
             "Let replicas move to primaries that have none.";

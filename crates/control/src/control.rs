@@ -299,6 +299,12 @@ impl ClientRelations {
 }
 
 impl PersistenceState {
+    /// Whether commands that write wait, because the server is about to end.
+    #[inline]
+    pub fn holds_writes_for_end(&self) -> bool {
+        self.pending_end.as_deref().is_some_and(PendingEnd::holds_writes)
+    }
+
     fn new(epoch: &Epoch) -> PersistenceState {
         PersistenceState {
             aof: AofStream::new(epoch.clone()),

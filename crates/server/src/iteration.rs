@@ -49,14 +49,14 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_cluster::Cluster;
 use sluice_commands::SlowRead;
-use sluice_config::choice::{EventLoop, shutdown as shutdown_flag};
+use sluice_config::choice::EventLoop;
 use sluice_config::{Config, param};
 use sluice_control::action::{Action, Crash};
 use sluice_control::persistence::background::Slice;
+use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::loading::{LoadEnded, LoadJob};
-use sluice_control::persistence::saving::Ending;
 use sluice_control::process::ProcessClock;
-use sluice_engine::Engine;
+use sluice_engine::{EndBegun, Engine};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
 use sluice_resp::Requests;
 use sluice_session::Medium;
@@ -827,21 +827,11 @@ impl Server {
 
     /// Ends the server as the configuration wants it for that signal.
     fn end_by(&mut self, signal: signals::Ending) {
-        let flags = self.engine.config().flags(signal.shutdown_flags());
-        let ending = match () {
-            () if flags & shutdown_flag::SAVE != 0 => Ending::Save,
-            () if flags & shutdown_flag::NOSAVE != 0 => Ending::NoSave,
-            () => Ending::ByConfig,
-        };
-        let force = flags & shutdown_flag::FORCE != 0;
-        let at_once = flags & shutdown_flag::NOW != 0;
-        if !at_once && self.engine.end_waits_for_replicas(ending, force, &mut self.host) {
-            return;
-        }
-        if self.engine.prepare_end(ending, force, &mut self.host) {
-            self.ending = Some(0);
-        } else {
-            self.signals.refuse();
+        let order = EndOrder::of_flags(self.engine.config().flags(signal.shutdown_flags()));
+        match self.engine.begin_end(&order, &mut self.host) {
+            EndBegun::Waits => {}
+            EndBegun::Ends => self.ending = Some(0),
+            EndBegun::Refused => self.signals.refuse(),
         }
     }
 }

@@ -47,6 +47,7 @@ fn map(role: Role, owner: Option<usize>) -> SlotMap {
         owners: owners.into(),
         nodes: (0..3).map(node).collect(),
         postponed: SlotSet::EMPTY,
+        is_leaving: false,
         my_primary: (role == Role::Replica).then(|| id(PRIMARY)),
         migrating: Vec::new(),
         importing: Vec::new(),

@@ -125,7 +125,8 @@ pub struct ServedSlots {
     /// Slots that this node owns and serves, without those that are open or whose file is not durable yet;
     /// empty on a replica, and while the cluster is down.
     pub own: SlotSet,
-    /// Slots of this replica's primary that are not open; empty on a primary, and while the cluster is down.
+    /// Slots of this replica's primary that are not open; empty on a primary, on a replica that is about to
+    /// end, and while the cluster is down.
     pub of_primary: SlotSet,
 }
 
@@ -139,7 +140,7 @@ impl ServedSlots {
     /// What follows from a map. Cost: O(slots).
     pub fn of(map: &SlotMap) -> ServedSlots {
         let mut served = ServedSlots { own: SlotSet::EMPTY, of_primary: SlotSet::EMPTY };
-        if map.state != ClusterState::Ok {
+        if map.state != ClusterState::Ok || map.is_leaving {
             return served;
         }
         let position = |wanted: &dyn Fn(usize) -> bool| (0..map.nodes.len()).find(|at| wanted(*at));
@@ -179,6 +180,7 @@ impl ClusterMode {
             owners: Box::default(),
             nodes: Vec::new(),
             postponed: SlotSet::EMPTY,
+            is_leaving: false,
             my_primary: None,
             migrating: Vec::new(),
             importing: Vec::new(),

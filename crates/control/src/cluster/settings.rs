@@ -24,6 +24,7 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             ping_period_ms: config.uint(param::REPL_PING_REPLICA_PERIOD).saturating_mul(1_000),
         },
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
+        migration_barrier: config.uint(param::CLUSTER_MIGRATION_BARRIER),
         manual_failover_timeout_ms: config.uint(param::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
         blacklist_ttl_s: config.uint(param::CLUSTER_BLACKLIST_TTL),
         link_publish_limit_bytes: ClusterSettings::default().link_publish_limit_bytes,

@@ -391,9 +391,11 @@ fn announce(
         announced.rdb_client = Some(known.ok_or_else(unknown)?);
     } else if args.is(i, "SET-CLUSTER-NODE-ID") {
         let mode = cluster.ok_or(CmdError::NO_CLUSTER)?;
-        let known = NodeId::parse(text).filter(|id| mode.machine.offset(id).is_some());
         let unknown = || CmdError::owned([b"ERR Unknown node ", text].concat());
-        announced.node_id = Some(known.ok_or_else(unknown)?.to_string().into());
+        let id = NodeId::parse(text).ok_or_else(unknown)?;
+        // Gossip may tell of the node later: the replica says its id once (M12).
+        announced.node_id = Some(id.to_string().into());
+        mode.machine.offset(&id).ok_or_else(unknown)?;
     } else {
         return Err(CmdError::owned(
             [b"ERR Unrecognized REPLCONF option: ", until_zero(args.at(i))].concat(),

@@ -1,30 +1,61 @@
 //! How the end of the server is waited for.
+//!
+//! ```text
+//!  OpenUnit ─its end─► Replicas ─they have all─► saves, ends
+//!                         │ FAILOVER, on a primary: one has all
+//!                         ├──────────► TakingOver ─demoted─► Leaving ─clients gone, or time─► saves, ends
+//!                         └ FAILOVER, on a replica ────────────^
+//! ```
+//!
+//! A step that takes too long is skipped: the server ends as if the order had been a plain one.
 
 use crate::engine::Engine;
 use sluice_base::LogLevel;
-use sluice_config::param;
+use sluice_control::Control;
 use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::persistence::ending::begin::{are_replicas_at, begin};
-use sluice_control::persistence::ending::{NOT_ENDED, PendingEnd};
+use sluice_control::persistence::ending::begin::{begin, has_to_wait, is_refused};
+use sluice_control::persistence::ending::readiness::{
+    EndStep, has_legacy_replicas, log_replicas, next_step, successors,
+};
+use sluice_control::persistence::ending::{EndOrder, EndStage, NOT_ENDED, PendingEnd};
 use sluice_control::persistence::saving::Ending;
 use sluice_control::process::Process;
 
+/// Milliseconds for which a node that has handed over sends its clients away, at most.
+const LEAVING_MS_MAX: u64 = 3_000;
+/// Milliseconds for which a node without clients stays all the same: other nodes have to hear that it leaves.
+const LEAVING_MS_MIN: u64 = 200;
+
+/// What becomes of an order to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndBegun {
+    /// Something is waited for. The end comes as [`Action::Shutdown`].
+    Waits,
+    /// Nothing is left to do: the process may end.
+    Ends,
+    /// The server does not end; the log says why.
+    Refused,
+}
+
 impl Engine {
-    /// Begins to end the server for a signal where replicas have to be waited for. `false`: there is nothing
-    /// to wait for. The end comes as [`Action::Shutdown`].
-    pub fn end_waits_for_replicas(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
-        let control = &mut self.control;
-        let is_off = control.config.int(param::SHUTDOWN_TIMEOUT) == 0;
-        if control.persistence.pending_end.is_some() {
-            return true;
+    /// Ends the server for a signal, or begins to.
+    pub fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
+        if self.control.persistence.pending_end.is_some() {
+            return EndBegun::Waits;
         }
-        if is_off || are_replicas_at(control, &self.sessions, control.replication.stream.offset) {
-            return false;
+        if is_refused(order, &self.control, process) {
+            return EndBegun::Refused;
         }
-        let pending = PendingEnd::new(ending, force, control, process.recent());
-        begin(pending, control, process);
-        true
+        if has_to_wait(order, &self.control, &self.sessions) {
+            let pending = PendingEnd::new(*order, &self.control, process.recent());
+            begin(pending, &mut self.control, &self.sessions, process);
+            return EndBegun::Waits;
+        }
+        match self.prepare_end(order, process) {
+            true => EndBegun::Ends,
+            false => EndBegun::Refused,
+        }
     }
 
     /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done
@@ -33,69 +64,116 @@ impl Engine {
         self.control.persistence.has_stopped = true;
     }
 
-    /// Ends the server when the replicas have everything, or have had the time for it.
+    /// Ends the server when what it waits for has come about, or has had the time for it.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
         let Some(pending) = self.control.persistence.pending_end.as_deref() else { return };
         // SHUTDOWN NOSAVE ends a server whose script has no end, and saves nothing of it.
-        let breaks_off = pending.ending == Ending::NoSave && *self.control.scripts.is_busy;
+        let breaks_off = pending.order.ending == Ending::NoSave && *self.control.scripts.is_busy;
         if breaks_off || self.control.between_units(BetweenUnits::End) {
-            self.advance_pending_end(process);
+            self.advance_pending_end(breaks_off, process);
         }
     }
 
     #[cold]
-    fn advance_pending_end(&mut self, process: &mut dyn Process) {
-        let Some(mut pending) = self.control.persistence.pending_end.take_if(|pending| !pending.is_over)
-        else {
-            return;
-        };
-        let is_late = process.recent().mono_ns / 1_000_000 >= pending.deadline_ms;
-        let are_there = are_replicas_at(&self.control, &self.sessions, pending.offset);
-        if !pending.is_aborted && !is_late && !are_there {
-            *self.control.persistence.pending_end = Some(pending);
-            return;
-        }
-        if !pending.is_aborted {
-            self.log_replicas(pending.offset, process);
-            if self.prepare_end(pending.ending, pending.force, process) {
-                // Nothing is executed any more: who waits gets no answer.
-                pending.is_over = true;
-                *self.control.persistence.pending_end = Some(pending);
-                return self.actions.push(Action::Shutdown);
+    fn advance_pending_end(&mut self, breaks_off: bool, process: &mut dyn Process) {
+        let now_ms = process.recent().mono_ns / 1_000_000;
+        loop {
+            match next_step(&self.control, &self.sessions, breaks_off, now_ms) {
+                EndStep::Wait => return,
+                EndStep::CountUnit => {
+                    let offset = self.control.replication.stream.offset;
+                    self.control.replication.ask_replicas = true;
+                    change(&mut self.control, |pending| {
+                        (pending.offset, pending.stage) = (offset, EndStage::Replicas);
+                    });
+                }
+                EndStep::PastReplicas => {
+                    let is_handed_over = self.hand_over_for_end(process);
+                    change(&mut self.control, |pending| {
+                        let has_time = is_handed_over && now_ms < pending.deadline_ms;
+                        pending.stage = if has_time { EndStage::TakingOver } else { EndStage::Ready };
+                    });
+                }
+                EndStep::Leave => {
+                    if let Some(mode) = &mut self.control.cluster {
+                        mode.machine.leave(process.recent());
+                    }
+                    self.take_cluster_outputs(process);
+                    self.control.clients.blocking.release_postponed();
+                    process.log(LogLevel::Notice, "Clients are sent to other nodes before this one ends.");
+                    let (earliest_ms, until_ms) = (now_ms + LEAVING_MS_MIN, now_ms + LEAVING_MS_MAX);
+                    change(&mut self.control, |pending| {
+                        pending.stage = EndStage::Leaving { earliest_ms, until_ms };
+                    });
+                }
+                EndStep::End => {
+                    let Some(pending) = self.control.persistence.pending_end.as_deref() else { return };
+                    if pending.stage == EndStage::TakingOver {
+                        process.log(LogLevel::Warning, NOT_TAKEN_OVER);
+                    }
+                    let order = pending.order;
+                    let ends = self.prepare_end(&order, process);
+                    // Nothing is executed any more: who waits gets no answer. Or the end is given up.
+                    change(&mut self.control, |pending| {
+                        (pending.is_over, pending.is_aborted) = (ends, !ends)
+                    });
+                    self.actions.extend(ends.then_some(Action::Shutdown));
+                }
+                EndStep::GiveUp => {
+                    let Some(pending) = self.control.persistence.pending_end.take() else { return };
+                    if let Some(mode) = &mut self.control.cluster {
+                        mode.machine.stay(process.recent());
+                    }
+                    self.take_cluster_outputs(process);
+                    // The next signal is the first one again.
+                    self.actions.push(Action::KeepRunning);
+                    self.control.clients.blocking.release_postponed();
+                    for client in pending.clients {
+                        self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
+                    }
+                    return self.serve_waiting(process);
+                }
             }
         }
-        self.control.clients.blocking.release_postponed();
-        for client in pending.clients {
-            self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
-        }
-        self.serve_waiting(process);
     }
 
-    /// Tells the log which replicas lack something.
-    fn log_replicas(&self, offset: u64, process: &mut dyn Process) {
-        let keys = self.control.replicas();
-        let sessions: Vec<_> = keys.into_iter().filter_map(|key| self.sessions.get(key)).collect();
-        let (mut count, mut lagging) = (0, 0);
-        for session in sessions {
-            let Some(replica) = session.caller.replica_state() else { continue };
-            count += 1;
-            if u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset) {
-                continue;
-            }
-            lagging += 1;
-            let behind = i64::try_from(offset).unwrap_or(i64::MAX).saturating_sub(replica.acked.max(0));
-            let lag = process.recent().unix_s() - replica.acked_s;
-            let name = session.caller.replica_name();
-            let text = format!(
-                "Lagging replica {name} reported offset {behind} behind master, lag={lag}, state={:?}.",
-                replica.stage
-            );
-            process.log(LogLevel::Notice, &text);
+    /// Replicas have what they have: orders one of them to take over, if the end is to be handed over. A
+    /// replica has nothing to hand over but its readers. Whether that is waited for.
+    fn hand_over_for_end(&mut self, process: &mut dyn Process) -> bool {
+        let Some(pending) = self.control.persistence.pending_end.as_deref() else { return false };
+        let (offset, hands_over) = (pending.offset, pending.order.in_cluster.hands_over);
+        log_replicas(&self.control, &self.sessions, offset, process);
+        let successors = successors(&self.control, &self.sessions, offset);
+        let has_legacy = has_legacy_replicas(&self.control, &self.sessions);
+        let Some(mode) = self.control.cluster.as_mut().filter(|_| hands_over) else { return false };
+        if !mode.machine.is_primary() {
+            return true;
         }
-        if count > 0 {
-            let text = format!("{} of {count} replicas are in sync when shutting down.", count - lagging);
-            process.log(LogLevel::Notice, &text);
-        }
+        let Some(id) = mode.machine.begin_handover(process.recent(), &successors) else {
+            process.log(LogLevel::Notice, if has_legacy { LEGACY_REPLICAS } else { NO_REPLICA });
+            return false;
+        };
+        // Writes are held back from here on, whatever becomes of this end.
+        self.take_cluster_outputs(process);
+        let id = id.to_string();
+        let order = [&b"CLUSTER"[..], b"FAILOVER", b"FORCE", b"REPLICAID", id.as_bytes()];
+        self.control.replication.stream.command_of_its_own(order.into_iter());
+        self.deliver_stream(process);
+        process.log(LogLevel::Notice, &format!("Perform auto failover to replica {id} on shutdown."));
+        true
     }
 }
+
+fn change(control: &mut Control, change: impl FnOnce(&mut PendingEnd)) {
+    if let Some(pending) = control.persistence.pending_end.as_deref_mut() {
+        change(pending);
+    }
+}
+
+/// No replica has all data, and is known and reached as a node.
+const NO_REPLICA: &str = "Unable to find a replica to perform the auto failover on shutdown.";
+/// The election of the replica takes too long, or has come to nothing.
+const NOT_TAKEN_OVER: &str = "The replica has not taken over in time. Exit anyway.";
+/// A replica is older than the order.
+const LEGACY_REPLICAS: &str = "Unable to perform auto failover on shutdown since there are legacy replicas.";

@@ -5,8 +5,9 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::persistence::background::JobState;
+use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
-use sluice_control::persistence::saving::{Ending, JobAsk, UnderWay, Why};
+use sluice_control::persistence::saving::{JobAsk, UnderWay, Why};
 use sluice_control::process::{Process, SaveError};
 
 /// After a failure the next save is tried so many seconds later.
@@ -168,8 +169,8 @@ impl Engine {
 
     /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall
     /// not end, as it would lose data; the log says why.
-    pub fn prepare_end(&mut self, ending: Ending, force: bool, process: &mut dyn Process) -> bool {
-        let may_end = prepare_end(ending, force, &self.keyspace, &mut self.control, process);
+    pub fn prepare_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> bool {
+        let may_end = prepare_end(order, &self.keyspace, &mut self.control, process);
         self.carry_out_asks(process);
         may_end
     }

@@ -299,8 +299,8 @@ fn cb_k18_reset_forgets_the_others_and_the_slots() {
 }
 
 /// Nodes whose buses are joined: what one sends the other receives at once.
-struct Buses {
-    nodes: Vec<(u16, Rig)>,
+pub(crate) struct Buses {
+    pub(crate) nodes: Vec<(u16, Rig)>,
     /// Both ends of each connection: node and link.
     joined: Vec<[(usize, LinkKey); 2]>,
 }
@@ -319,7 +319,7 @@ impl Buses {
     }
 
     /// Lets time pass, and all arrive that is sent meanwhile.
-    fn pass_ms(&mut self, ms: u64) {
+    pub(crate) fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             for at in 0..self.nodes.len() {
                 self.nodes[at].1.pass_ms(100);
@@ -421,7 +421,7 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
 
 /// Two nodes that serve, each half of the slots, the second with a replica; and how the second takes a slot
 /// from the first.
-fn joined() -> Buses {
+pub(crate) fn joined() -> Buses {
     let saved = |me: usize| {
         let SavedCluster { me: first, others, .. } = two_shards();
         let mut nodes = [vec![first], others].concat();

@@ -24,6 +24,7 @@ mod failover;
 mod foreign_files;
 mod functions;
 mod generic;
+mod handover;
 mod hostile;
 mod hot_keys;
 mod hyperloglog;

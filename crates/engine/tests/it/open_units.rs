@@ -3,6 +3,7 @@
 
 use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;
+use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::saving::Ending;
 use sluice_control::replication::role::SyncSource;
 use sluice_testkit::Rig;
@@ -289,7 +290,7 @@ fn the_end_of_the_server_waits_for_it() {
     assert!(rig.engine.end_waits_for_cron(&mut rig.process), "a signal is looked at again by the cron");
     close(&mut rig);
     assert!(!rig.engine.end_waits_for_cron(&mut rig.process));
-    assert!(rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    assert!(rig.engine.prepare_end(&EndOrder::new(Ending::Save, false), &mut rig.process));
     assert!(!rig.process.snapshots.borrow().is_empty());
 }
 

@@ -2,6 +2,8 @@
 
 use sluice_base::SessionKey;
 use sluice_control::action::Action;
+use sluice_control::persistence::ending::EndOrder;
+use sluice_engine::EndBegun;
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::Rig;
 
@@ -590,6 +592,30 @@ fn an_end_waits_for_replicas_and_keeps_writes_back() {
     let asked = rig.fed(replica);
     assert!(asked.ends_with("REPLCONF GETACK *"), "{asked}");
     ask(&mut rig, replica, &format!("REPLCONF ACK {offset}"));
+    rig.end_iteration();
+    assert!(has_ended(&rig));
+}
+
+/// The mark of the first signal stayed, and the second one killed the process.
+#[test]
+fn regress_an_end_that_fails_after_its_wait_lets_the_next_signal_ask_again() {
+    let (mut rig, _, _) = with_replica(&[("save", "100 1"), ("shutdown-timeout", "1")]);
+    rig.run("SET a 1");
+    rig.process.refuse_snapshots = Some("no disk".to_owned());
+    let order = EndOrder::of_flags(0);
+    let goes_on = |rig: &Rig| rig.actions.iter().any(|action| matches!(action, Action::KeepRunning));
+    for _ in 0..2 {
+        assert_eq!(rig.engine.begin_end(&order, &mut rig.process), EndBegun::Waits);
+        rig.end_iteration();
+        assert!(!goes_on(&rig) && !has_ended(&rig));
+        rig.pass_ms(1_100);
+        rig.end_iteration();
+        assert!(goes_on(&rig) && !has_ended(&rig), "the save fails");
+        rig.actions.clear();
+    }
+    rig.process.refuse_snapshots = None;
+    assert_eq!(rig.engine.begin_end(&order, &mut rig.process), EndBegun::Waits);
+    rig.pass_ms(1_100);
     rig.end_iteration();
     assert!(has_ended(&rig));
 }

@@ -2,6 +2,7 @@
 //! what is counted.
 
 use sluice_base::SessionKey;
+use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::saving::Ending;
 use sluice_control::process::SnapshotFiles;
 use sluice_control::replication::role::SyncSource;
@@ -605,7 +606,7 @@ fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link
     rig.check("BGSAVE SCHEDULE", "+Background saving scheduled");
     rig.cron();
     assert!(!rig.engine.has_job(), "what is scheduled waits");
-    assert!(!rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    assert!(!rig.engine.prepare_end(&EndOrder::new(Ending::Save, false), &mut rig.process));
     rig.process.aof_closes = false;
     rig.pass_ms(200);
     rig.cron();

@@ -1,6 +1,7 @@
 //! SAVE, LASTSAVE, DEBUG RELOAD, and the data at the end of the server. Files are in memory here.
 
 use sluice_control::action::Action;
+use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::saving::Ending;
 use sluice_persist::rdb::{Item, ReadOptions, Reader, Text, Usage, Version, WriteOptions, Writer};
 use sluice_testkit::Rig;
@@ -341,7 +342,10 @@ fn a_server_that_cannot_save_does_not_end_unless_forced() {
                       Errors trying to shut down the server. Check the logs for more information.";
         assert!(said.ends_with(wanted), "{said}");
     }
-    assert!(!rig.engine.prepare_end(Ending::ByConfig, false, &mut rig.process), "nor by a signal");
+    assert!(
+        !rig.engine.prepare_end(&EndOrder::new(Ending::ByConfig, false), &mut rig.process),
+        "nor by a signal"
+    );
     rig.check("SHUTDOWN FORCE", "");
     assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]));
 }
@@ -902,7 +906,7 @@ fn a_save_under_way_goes_on_when_the_one_that_would_replace_it_fails() {
     rig.process.refuse_snapshots = Some("no space".to_owned());
     rig.check("DEBUG RELOAD", "-ERR");
     assert!(rig.engine.has_job(), "nothing was saved, so nothing is broken off");
-    assert!(!rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    assert!(!rig.engine.prepare_end(&EndOrder::new(Ending::Save, false), &mut rig.process));
     assert!(rig.engine.has_job(), "the server goes on, and its save with it");
     rig.process.refuse_snapshots = None;
     rig.process.background_room.set(usize::MAX);
@@ -911,7 +915,7 @@ fn a_save_under_way_goes_on_when_the_one_that_would_replace_it_fails() {
     assert_eq!(keys_in(&file(&rig)), ["a"]);
     rig.process.background_room.set(0);
     rig.run("BGSAVE");
-    assert!(rig.engine.prepare_end(Ending::Save, false, &mut rig.process));
+    assert!(rig.engine.prepare_end(&EndOrder::new(Ending::Save, false), &mut rig.process));
     assert!(!rig.engine.has_job(), "a younger file is there");
 }
 

@@ -84,7 +84,7 @@ fn role_of_a_primary_without_replicas() {
 
 #[test]
 fn shutdown_is_a_wish_without_a_reply() {
-    for line in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN save NOW FORCE", "SHUTDOWN SAFE FAILOVER"] {
+    for line in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN save NOW FORCE", "SHUTDOWN SAFE FORCE"] {
         let mut rig = Rig::new();
         rig.check(line, "");
         assert!(matches!(rig.actions.as_slice(), [Action::Shutdown]), "{line}: {:?}", rig.actions);

@@ -29,6 +29,7 @@ impl World {
             }
         }
         self.one_owner(&views)?;
+        self.keeps_its_replicas()?;
         self.write_somewhere(&views);
         Ok(())
     }
@@ -126,6 +127,20 @@ impl World {
         let since_ns = *self.looks.follows_dead.entry(host).or_insert(self.now_ns);
         if self.now_ns - since_ns > 6 * self.plan.timeout_ms * MS {
             return Err(format!("S-35: node {host} follows {primary}, which is FAIL, and not {other}"));
+        }
+        Ok(())
+    }
+
+    /// S-37: no replica leaves a primary with fewer than it has to keep. Node 0 of the scene has three, and
+    /// loses one more at most to a crash.
+    fn keeps_its_replicas(&mut self) -> Result<(), String> {
+        if self.plan.season != Season::Orphaned {
+            return Ok(());
+        }
+        let left = self.followers()[0].len();
+        self.looks.most_followers = self.looks.most_followers.max(left);
+        if self.looks.most_followers == 3 && left < self.plan.migration_barrier {
+            return Err(format!("S-37: node 0 keeps {left} replicas"));
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ pub(super) struct Looks {
     pub(super) minority: BTreeMap<usize, u64>,
     /// Keys are written.
     pub(super) writes: bool,
+    /// The most replicas that node 0 of a scene has had.
+    pub(super) most_followers: usize,
     pub(super) served: BTreeMap<usize, bool>,
 }
 

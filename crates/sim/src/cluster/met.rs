@@ -33,6 +33,8 @@ pub struct ClusterMet {
     pub drills: u64,
     pub calms: u64,
     pub scenes: u64,
+    /// Replicas that moved to orphaned primaries.
+    pub migrated: u64,
 }
 
 impl ClusterMet {
@@ -64,5 +66,6 @@ impl ClusterMet {
         self.drills += other.drills;
         self.calms += other.calms;
         self.scenes += other.scenes;
+        self.migrated += other.migrated;
     }
 }

@@ -28,6 +28,8 @@ pub(super) enum Season {
     LostMeetings,
     /// Two primaries claim a slot with one epoch.
     OneEpoch,
+    /// Two primaries lose their only replicas, and a third has three.
+    Orphaned,
 }
 
 /// Share of the nodes for which something holds.
@@ -98,12 +100,13 @@ pub(super) struct Plan {
     pub(super) sets_epochs: bool,
     pub(super) full_coverage: bool,
     pub(super) allow_migration: bool,
+    pub(super) migration_barrier: usize,
 }
 
 impl Plan {
     /// The plan of a seed: five of ten are storms, one is calm, the rest are scenes in turn.
     pub(super) fn new(seed: u64, rng: &mut Rng) -> Plan {
-        const SCENES: [Season; 13] = [
+        const SCENES: [Season; 14] = [
             Season::Votes,
             Season::LateWords,
             Season::Swapped,
@@ -117,6 +120,7 @@ impl Plan {
             Season::Moved { named: Share::None, moved: Share::Half },
             Season::Votes,
             Season::OneEpoch,
+            Season::Orphaned,
         ];
         let season = match seed % 10 {
             0..=4 => Season::Storm,
@@ -138,6 +142,7 @@ impl Plan {
             sets_epochs: rng.below(2) == 0,
             full_coverage: rng.below(4) > 0,
             allow_migration: rng.below(2) == 0,
+            migration_barrier: 1,
         };
         plan.delays.split_one_in = [0, 20, 4][rng.below(3) as usize];
         match season {
@@ -145,6 +150,9 @@ impl Plan {
             Season::Calm => plan.stay_calm(),
             Season::LateWords => (plan.timeout_ms, plan.ping_interval_ms) = (1_000, 100),
             Season::Votes => plan.disk_ms = timeout_ms / 2,
+            Season::Orphaned => {
+                (plan.allow_migration, plan.migration_barrier) = (true, 1 + rng.below(2) as usize)
+            }
             _ => {}
         }
         plan
@@ -195,6 +203,7 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
         },
         Season::Votes => (3 + 2 * rng.below(2) as usize, 3),
         Season::LateWords => (4, 3),
+        Season::Orphaned => (3, 5),
         Season::Swapped => (6, 0),
         // F-8 keeps a voter with replicas FAIL for 2T.
         Season::Shuffled => (3 + rng.below(3) as usize, 0),
@@ -209,6 +218,8 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
             is_stock: is_stock(season, part, number, primaries, drawn),
             part: match season {
                 Season::LateWords if part != Part::Primary => Part::ReplicaOf(0),
+                Season::Orphaned if number < primaries + 3 && part != Part::Primary => Part::ReplicaOf(0),
+                Season::Orphaned if part != Part::Primary => Part::ReplicaOf(number - primaries - 2),
                 Season::Votes if part != Part::Primary => Part::ReplicaOf((number - primaries) % 2),
                 _ => part,
             },
@@ -233,7 +244,7 @@ fn is_stock(season: Season, part: Part, number: usize, primaries: usize, drawn: 
         Season::Votes => part != Part::Primary,
         Season::LateWords => number == primaries || (part == Part::Primary && number > 1 && drawn),
         Season::LostMeetings => number == 1,
-        Season::OneEpoch | Season::Replaced => drawn,
+        Season::OneEpoch | Season::Orphaned | Season::Replaced => drawn,
         _ => false,
     }
 }

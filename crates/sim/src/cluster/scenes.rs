@@ -18,6 +18,7 @@ impl World {
             Season::Replaced => self.replace_one(),
             Season::LateWords => self.late_words(),
             Season::OneEpoch => self.claim_at_one_epoch(),
+            Season::Orphaned => self.orphan_two(),
             // Its scene is how the cluster is made.
             Season::LostMeetings | Season::Storm | Season::Calm | Season::Votes => Ok(()),
         }
@@ -152,6 +153,51 @@ impl World {
         self.run(wait_ms)?;
         self.meet(0, last)?;
         self.come_back(last)
+    }
+
+    /// Two primaries lose their only replicas: replicas of the third, which has three, move there one by one
+    /// until it has no more than it must keep (S-37). Then the dead come back.
+    fn orphan_two(&mut self) -> Result<(), String> {
+        let timeout = self.plan.timeout_ms;
+        let barrier = self.plan.migration_barrier;
+        // Nodes 3 to 5 follow node 0, 6 follows 1, and 7 follows 2. A dead candidate (D16) is possible where
+        // no stock node would wait for it.
+        let others = (3..6).filter(|host| self.hosts[*host].is_ours());
+        let is_ours = others.count() == 3;
+        let dead =
+            (is_ours && barrier == 1 && self.rng.below(2) == 0).then(|| 3 + self.rng.below(3) as usize);
+        if let Some(dead) = dead {
+            self.crash(dead, true);
+        }
+        let (first, second) = (6 + self.rng.below(2) as usize, self.rng.below(4_000));
+        let is_loud = self.rng.below(2) == 0;
+        self.crash(first, is_loud);
+        self.run(second)?;
+        self.crash(13 - first, !is_loud);
+        let most = 3 - barrier - usize::from(dead.is_some());
+        let are_moved = |world: &World| match world.followers().map(|of| of.len()) {
+            [_, one, other] if usize::from(one > 0) + usize::from(other > 0) >= most.min(2) => Ok(()),
+            counts => Err(format!("primaries have {counts:?} replicas that live")),
+        };
+        self.wait_until("S-37", 10_000 + 8 * timeout, are_moved)?;
+        self.met.migrated += most.min(2) as u64;
+        self.run(10_000 + 4 * timeout)?;
+        for host in dead.into_iter().chain([6, 7]) {
+            self.start(host)?;
+        }
+        self.wait_until("S-27 after replicas have moved", 20 * timeout + 10_000, World::agree)
+    }
+
+    /// The replicas of nodes 0, 1 and 2 that run, by their own word.
+    pub(super) fn followers(&self) -> [Vec<usize>; 3] {
+        let ids = [0, 1, 2].map(|host: usize| self.hosts[host].id());
+        ids.map(|id| {
+            let follows = |host: &usize| {
+                let role = self.hosts[*host].view().map(|view| view.own().role);
+                id.is_some() && role == Some(Role::Replica(id))
+            };
+            (0..self.hosts.len()).filter(follows).collect()
+        })
     }
 
     /// Two primaries that hear nothing of each other take the same epoch, and one of them a slot of the

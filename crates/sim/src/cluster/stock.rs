@@ -3,13 +3,14 @@
 //! order in which a message is processed (2.5). Messages are parsed and written by the crate `cluster`, and
 //! nothing else of that crate's is used.
 //!
-//! Left out: published messages, TLS, open slots, and migration of replicas (R20): the worlds have none.
+//! Left out: published messages, TLS and open slots: the worlds have none.
 
 mod claims;
 mod election;
 mod failure;
 mod gossip;
 mod links;
+mod migration;
 mod node;
 mod operator;
 mod order;

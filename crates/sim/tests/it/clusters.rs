@@ -29,7 +29,7 @@ fn clusters_agree_and_keep_their_word_whatever_goes_wrong() {
     assert!(at_least(met.pauses, 100) && at_least(met.emptied, 60), "{met:?}");
     assert!(at_least(met.agreed, 450) && at_least(met.drills, 350), "{met:?}");
     assert!(at_least(met.calms, 90) && at_least(met.scenes, 350), "{met:?}");
-    assert!(at_least(met.resets, 60), "{met:?}");
+    assert!(at_least(met.resets, 60) && at_least(met.migrated, 10), "{met:?}");
 }
 
 #[test]

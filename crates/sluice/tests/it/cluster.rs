@@ -1,6 +1,7 @@
 //! A node of a cluster through real sockets: nodes meet, of ours and of the reference; what their files keep
 //! over a kill; what comes to the bus port that is no message; TLS; how a start is refused.
 
+mod handover;
 mod member;
 mod operators;
 mod redirects;

@@ -64,7 +64,14 @@ impl Loaded {
 pub(crate) fn save(keyspace: &Keyspace) -> Vec<u8> {
     let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
     let config: Config = sluice_config::parse_file(b"", "test", b"", &mut none).unwrap();
-    let about = RdbAux { now: NOW, used_memory: 0, is_aof_base: false, stream: None, slot_states: None, imports: &[] };
+    let about = RdbAux {
+        now: NOW,
+        used_memory: 0,
+        is_aof_base: false,
+        stream: None,
+        slot_states: None,
+        imports: &[],
+    };
     let mut file = Vec::new();
     let mut give = |piece: sluice_base::Bytes| {
         file.extend_from_slice(&piece);

@@ -165,9 +165,18 @@ pub(super) fn meet(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
 /// CLUSTER FAILOVER: the answer says that the wish was taken; what comes of it the log tells.
 pub(super) fn failover(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let mut kind = FailoverKind::Agreed;
-    for at in 2..args.len() {
+    let mut words = 2..args.len();
+    while let Some(at) = words.next() {
         if args.is(at, "TAKEOVER") {
             kind = FailoverKind::Takeover;
+        } else if ctx.session.caller.is_primary() && args.is(at, "REPLICAID") {
+            // A primary that ends says to all of its replicas which of them is meant (M11).
+            let id = words.next().ok_or(CmdError::Syntax)?;
+            if args.at(id) != ctx.mode.id().to_string().as_bytes() {
+                ctx.reply.ok();
+                return Ok(Outcome::Done);
+            }
+            kind = FailoverKind::Ordered;
         } else if !args.is(at, "FORCE") {
             return Err(CmdError::Syntax);
         } else if kind == FailoverKind::Agreed {

@@ -1,8 +1,9 @@
 //! What SHUTDOWN asks and begins.
 
 use crate::Control;
-use crate::persistence::ending::PendingEnd;
-use crate::persistence::saving::Ending;
+use crate::between_units::BetweenUnits;
+use crate::persistence::ending::{EndOrder, EndStage, PendingEnd};
+use crate::persistence::saving::{Ending, in_place};
 use crate::process::Process;
 use sluice_base::LogLevel;
 use sluice_base::Now;
@@ -10,37 +11,65 @@ use sluice_config::param;
 use sluice_session::Sessions;
 
 /// Whether all replicas have acknowledged an offset of the stream, those included that have no data yet.
-pub fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> bool {
+pub(crate) fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> bool {
     let states = control.replicas().into_iter().filter_map(|key| sessions.get(key)?.caller.replica_state());
     states.into_iter().all(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset))
 }
 
+/// Whether the server ends at once, or something has to be done and waited for first.
+pub fn has_to_wait(order: &EndOrder, control: &Control, sessions: &Sessions) -> bool {
+    if order.in_cluster.hands_over && control.cluster.is_some() {
+        return true;
+    }
+    let is_off = order.at_once || control.config.int(param::SHUTDOWN_TIMEOUT) == 0;
+    !is_off && !are_replicas_at(control, sessions, control.replication.stream.offset)
+}
+
+/// Whether the end is refused now, since this node's vote counts (M13); the log says so. A node that hands
+/// over has no vote afterwards, so that this is asked first.
+pub fn is_refused(order: &EndOrder, control: &Control, process: &mut dyn Process) -> bool {
+    let is_refused = !order.force && in_place::is_kept_as_voter(order, control);
+    if is_refused {
+        process.log(LogLevel::Notice, in_place::REQUESTED);
+        in_place::refuse_as_voter(process);
+    }
+    is_refused
+}
+
 /// Begins to wait.
-pub fn begin(pending: PendingEnd, control: &mut Control, process: &mut dyn Process) {
-    process.log(LogLevel::Notice, "Waiting for replicas before shutting down.");
+pub fn begin(pending: PendingEnd, control: &mut Control, sessions: &Sessions, process: &mut dyn Process) {
+    let has_time = pending.deadline_ms > pending.began_ns / 1_000_000;
+    if has_time && !are_replicas_at(control, sessions, pending.offset) {
+        process.log(LogLevel::Notice, "Waiting for replicas before shutting down.");
+        control.replication.ask_replicas = true;
+    }
     *control.persistence.pending_end = Some(Box::new(pending));
-    control.replication.ask_replicas = true;
 }
 
 impl PendingEnd {
     /// SHUTDOWN NOSAVE has come while a script is busy: the end does not wait for that script any more.
     /// `now`: nor for replicas.
     pub(crate) fn give_up_saving(&mut self, now: Option<Now>) {
-        self.ending = Ending::NoSave;
+        self.order.ending = Ending::NoSave;
         if let Some(now) = now {
             self.deadline_ms = self.deadline_ms.min(now.mono_ns / 1_000_000);
         }
     }
 
     /// An end that begins to wait now.
-    pub fn new(ending: Ending, force: bool, control: &Control, now: Now) -> PendingEnd {
+    pub fn new(order: EndOrder, control: &Control, now: Now) -> PendingEnd {
         let timeout_s = u64::try_from(control.config.int(param::SHUTDOWN_TIMEOUT)).unwrap_or(0);
+        let wait_ms = if order.at_once { 0 } else { timeout_s * 1000 };
+        let stage = match control.between_units(BetweenUnits::End) {
+            true => EndStage::Replicas,
+            false => EndStage::OpenUnit,
+        };
         PendingEnd {
-            ending,
-            force,
+            order,
+            stage,
             offset: control.replication.stream.offset,
             began_ns: now.mono_ns,
-            deadline_ms: now.mono_ns / 1_000_000 + timeout_s * 1000,
+            deadline_ms: now.mono_ns / 1_000_000 + wait_ms,
             clients: Vec::new(),
             is_aborted: false,
             is_over: false,

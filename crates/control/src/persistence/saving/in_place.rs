@@ -3,6 +3,7 @@
 use crate::Control;
 #[cfg(doc)]
 use crate::action::Action;
+use crate::persistence::ending::EndOrder;
 use crate::persistence::saving::{Ending, JobAsk, key_delay_us};
 use crate::process::{Process, SaveError, SnapshotSink};
 use sluice_base::Bytes;
@@ -162,6 +163,22 @@ impl SaveTeller {
     }
 }
 
+pub(crate) const REQUESTED: &str = "User requested shutdown...";
+
+/// Whether SAFE has this node go on, since its vote counts (M13).
+pub(crate) fn is_kept_as_voter(order: &EndOrder, control: &Control) -> bool {
+    let is_voter = || control.cluster.as_ref().is_some_and(|mode| mode.machine.is_voter());
+    order.in_cluster.is_safe && is_voter()
+}
+
+/// Says that a node whose vote counts does not end.
+pub(crate) fn refuse_as_voter(process: &mut dyn Process) {
+    process.log(LogLevel::Warning, &format!("{VOTER} Can't exit."));
+    process.log(LogLevel::Warning, NOT_ENDED);
+}
+
+const VOTER: &str = "This is a voting primary. Shutting down may cause the cluster to go down.";
+
 pub(crate) const NOT_ENDED: &str =
     "Errors trying to shut down the server. Check the logs for more information.";
 
@@ -171,13 +188,20 @@ pub(crate) const NO_FIRST_BASE: &str = "The first base of the AOF could not be w
 /// Saves the data where the end of the server wants that. `false`, where it could not be saved and the server
 /// shall not end.
 pub fn prepare_end(
-    ending: Ending,
-    force: bool,
+    order: &EndOrder,
     keyspace: &Keyspace,
     control: &mut Control,
     process: &mut dyn Process,
 ) -> bool {
-    process.log(LogLevel::Notice, "User requested shutdown...");
+    let EndOrder { ending, force, .. } = *order;
+    process.log(LogLevel::Notice, REQUESTED);
+    if is_kept_as_voter(order, control) {
+        if !force {
+            refuse_as_voter(process);
+            return false;
+        }
+        process.log(LogLevel::Warning, &format!("{VOTER} Exit anyway."));
+    }
     if control.persistence.aof.is_on() && !process.has_aof_base() {
         // What was appended so far is in a file that the next start does not read.
         let is_written = control.persistence.rewriting.began_s.is_some();

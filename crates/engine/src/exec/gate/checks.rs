@@ -317,7 +317,7 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |_| true,
         armed: |control| {
             control.clients.pause.until_ms > 0
-                || control.persistence.pending_end.is_some()
+                || control.persistence.holds_writes_for_end()
                 || control.replication.failover.is_some()
                 || control.is_paused_by_cluster()
         },
@@ -328,7 +328,7 @@ pub(super) const CHECKS: &[Check] = &[
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Receivers of the replication stream go on: a pause often waits for just that.
             // A server that ends, or hands its role over, takes no writes that its replicas could miss.
-            let is_leaving = asked.control.persistence.pending_end.is_some()
+            let is_leaving = asked.control.persistence.holds_writes_for_end()
                 || asked.control.replication.failover.is_some()
                 || asked.control.is_paused_by_cluster();
             let keeps_back = pause.active(asked.now) && (pause.all || writes) || is_leaving && writes;

@@ -62,6 +62,7 @@ impl Stock {
             election: Election::default(),
             manual: Manual::default(),
             stuck: BTreeSet::new(),
+            seen_primaries: BTreeMap::new(),
             todo: Todo { evaluate: true, ..Todo::default() },
             out: Vec::new(),
         }

@@ -235,6 +235,7 @@ impl Stock {
         }
         self.manual_tick();
         self.failover();
+        self.migrate();
         if !self.health.is_ok || self.nodes.values().any(|node| node.has(NodeFlags::PFAIL)) {
             self.evaluate();
         }

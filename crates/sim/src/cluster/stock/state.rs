@@ -15,6 +15,7 @@ pub(in crate::cluster) struct StockSettings {
     pub(in crate::cluster) blacklist_ttl_ms: u64,
     pub(in crate::cluster) require_full_coverage: bool,
     pub(in crate::cluster) allow_replica_migration: bool,
+    pub(in crate::cluster) migration_barrier: usize,
     pub(in crate::cluster) manual_timeout_ms: u64,
     pub(in crate::cluster) host_name: String,
     /// 8.0: knows nothing of repeated MEETs (bit 12).
@@ -59,6 +60,7 @@ pub(in crate::cluster) struct Stock {
     /// Whose messages are ignored as stale, for good perhaps (D17), and replicas that own slots here: what is
     /// held of them is old.
     pub(super) stuck: BTreeSet<NodeId>,
+    pub(super) seen_primaries: BTreeMap<NodeId, SeenPrimary>,
     pub(super) todo: Todo,
     pub(super) out: Vec<Act>,
 }
@@ -75,6 +77,14 @@ pub(super) struct StockLink {
     /// This end's address, for a link in.
     pub(super) local: String,
     pub(super) inbox: ReceiveBuffer,
+}
+
+/// What the cron remembers of a primary.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SeenPrimary {
+    pub(super) replicas: usize,
+    pub(super) has_slots: bool,
+    pub(super) orphaned: Option<u64>,
 }
 
 /// An election of this node; `time` is 0 without one.

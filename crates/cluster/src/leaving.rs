@@ -1,0 +1,53 @@
+//! A node that is about to end: a primary has a replica take over (M10, M11), a replica has the other nodes
+//! send no clients any more.
+//!
+//! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, leave such a
+//! replica out of CLUSTER SLOTS, and nobody prefers it in an election.
+
+use crate::id::NodeId;
+use crate::machine::{ClusterMachine, ManualFailover};
+use crate::node::{NodeHealth, NodeIx, NodeRole};
+use crate::output::ClusterOutput;
+
+/// The offset that this node tells: that of the stream, but for a replica that is about to end.
+pub(crate) fn offset_to_tell(m: &ClusterMachine, offset: u64) -> u64 {
+    if is_leaving_replica(m) { 0 } else { offset }
+}
+
+/// Whether clients that read from this replica are sent away.
+pub(crate) fn is_leaving_replica(m: &ClusterMachine) -> bool {
+    m.failover.is_leaving && m.table.me().is_replica()
+}
+
+/// Holds the writes of this primary back for one of `candidates` to take over; which one.
+pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> Option<NodeId> {
+    let replica = best(m, candidates)?;
+    let timeout = m.settings.manual_failover_timeout_ms;
+    let end = m.time.now.saturating_add(timeout);
+    m.failover.paused = ManualFailover::Paused { replica, end };
+    m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
+    Some(m.table.node(replica).id)
+}
+
+/// This node is about to end, or goes on after all.
+pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
+    if m.failover.is_leaving != is_leaving {
+        m.failover.is_leaving = is_leaving;
+        m.table.me_mut().offset = offset_to_tell(m, m.table.me().offset);
+        m.reconsider();
+        m.announce();
+    }
+}
+
+/// The replica that is the first to be asked: those that stand for elections come ahead of those that do not,
+/// then those with smaller ids. A replica that the bus does not reach cannot ask for votes.
+fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
+    let my_ix = m.table.my_ix();
+    let can_win = |ix: &NodeIx| {
+        let node = m.table.node(*ix);
+        let is_reached = node.health == NodeHealth::Up && node.place.link_out.key().is_some();
+        node.role == NodeRole::Replica(Some(my_ix)) && is_reached
+    };
+    let known = candidates.iter().filter_map(|id| m.table.find(id)).filter(can_win);
+    known.min_by_key(|ix| (m.table.node(*ix).marks.no_failover, m.table.node(*ix).id))
+}
