@@ -45,7 +45,10 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     }
     m.cluster.size = size;
     if reachable < quorum(size) {
-        m.cluster.last_minority = Some(m.time.now);
+        // A node that knows no voter has missed no majority: a new cluster need not wait for its nodes.
+        if size > 0 {
+            m.cluster.last_minority = Some(m.time.now);
+        }
         return Some(DownReason::Minority);
     }
     let is_covered = covered == SLOT_COUNT || !m.settings.require_full_coverage;

@@ -21,7 +21,7 @@ const LONG: i128 = i64::MAX as i128;
 const ULONG: i128 = u64::MAX as i128;
 const MIB: i128 = 1024 * 1024;
 
-const CLUSTER: &str = "cluster mode";
+const CLUSTER: &str = "CLUSTER MIGRATESLOTS";
 const CRASH: &str = "settings of panics and crash reports";
 const MPTCP: &str = "multipath TCP";
 

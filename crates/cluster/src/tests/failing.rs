@@ -101,6 +101,17 @@ fn cl_f21_a_primary_waits_after_its_start() {
 }
 
 #[test]
+fn cl_f23_a_node_that_has_known_no_voter_serves_its_first_slots_at_once() {
+    let mut network = Network::of(1);
+    network.configure(0, |settings| settings.require_full_coverage = false);
+    network.run(10_000);
+    assert!(network.has_logged(0, "I am part of a minority partition."));
+    network.command(0, ClusterCommand::AddSlots { slots: &[HashSlot::new(1).unwrap()] });
+    network.run(200);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
+}
+
+#[test]
 fn cl_f9_a_replica_says_that_its_primary_is_fail_and_takes_it_back() {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);

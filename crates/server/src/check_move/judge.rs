@@ -81,7 +81,7 @@ fn server(verdict: &mut Verdict, info: &InfoFacts) {
             "cluster",
             "the server is a node of a cluster",
             "a cluster moves node by node: CLUSTER MEET with a node of this server, CLUSTER REPLICATE there, then \
-             CLUSTER FAILOVER: docs/design/cluster.md",
+             CLUSTER FAILOVER: docs/moving-in.md",
         );
     }
     if info.is("redis_mode", "sentinel") {

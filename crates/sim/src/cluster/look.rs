@@ -74,7 +74,8 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if !serves {
-            if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms {
+            // A node that knows no voter has missed no majority.
+            if !has_quorum && voters > 0 && up_ms > limit_ms && thawed_ms > limit_ms {
                 self.looks.minority.insert(host, self.now_ns);
             }
             return Ok(());
