@@ -1,6 +1,6 @@
 //! RDB files as other servers write them: every opcode, every form of a value, and what modules and KeyDB
-//! leave beside keys, but for slots on their way (opcode 243), which a server without cluster mode refuses. For
-//! tests of what is read, and of what is passed on.
+//! leave beside keys, but for slots on their way (opcode 243), which a server without cluster mode refuses.
+//! For tests of what is read, and of what is passed on.
 //!
 //! A file is a function of its number alone. Of the features that concern a whole file each has its own
 //! period, so that a hundred files have most pairs of them.
