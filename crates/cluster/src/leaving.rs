@@ -39,8 +39,9 @@ pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     }
 }
 
-/// The replica that is the first to be asked: those that stand for elections come ahead of those that do not,
-/// then those with smaller ids. A replica that the bus does not reach cannot ask for votes.
+/// The replica that is the first to be asked: those that tell an offset come ahead of those that are about to
+/// end themselves, those that stand for elections ahead of those that do not, then those with smaller ids. A
+/// replica that the bus does not reach cannot ask for votes.
 fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let can_win = |ix: &NodeIx| {
@@ -49,5 +50,8 @@ fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
         node.role == NodeRole::Replica(Some(my_ix)) && is_reached
     };
     let known = candidates.iter().filter_map(|id| m.table.find(id)).filter(can_win);
-    known.min_by_key(|ix| (m.table.node(*ix).marks.no_failover, m.table.node(*ix).id))
+    known.min_by_key(|ix| {
+        let node = m.table.node(*ix);
+        (node.offset == 0, node.marks.no_failover, node.id)
+    })
 }

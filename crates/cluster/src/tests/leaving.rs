@@ -60,6 +60,13 @@ fn cl_m10_only_a_replica_that_the_bus_reaches_is_asked() {
     let (first, second) = if network.id(3) < network.id(4) { (3, 4) } else { (4, 3) };
     assert_eq!(begin(&mut network, &[]), None);
     assert_eq!(begin(&mut network, &[1]), None, "no replica of this node");
+    let now = network.now();
+    network.peers[first].cluster.leave(now);
+    network.deliver();
+    assert_eq!(begin(&mut network, &[first]), Some(network.id(first)), "better than none");
+    assert_eq!(begin(&mut network, &[first, second]), Some(network.id(second)), "the other one ends, too");
+    network.peers[first].cluster.stay(now);
+    network.step(first, &ClusterInput::Offset(50));
     network.configure(first, |settings| settings.replica.no_failover = true);
     network.run(1_000);
     assert_eq!(begin(&mut network, &[first]), Some(network.id(first)), "better than none");

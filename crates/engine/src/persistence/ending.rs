@@ -7,7 +7,8 @@
 //!                         └ FAILOVER, on a replica ────────────^
 //! ```
 //!
-//! A step that takes too long is skipped: the server ends as if the order had been a plain one.
+//! A step that takes too long is skipped: the server ends as if the order had been a plain one. So it does
+//! where SHUTDOWN NOSAVE breaks a unit off that stands open.
 
 use crate::engine::Engine;
 use sluice_base::LogLevel;
@@ -146,6 +147,8 @@ impl Engine {
         log_replicas(&self.control, &self.sessions, offset, process);
         let successors = successors(&self.control, &self.sessions, offset);
         let has_legacy = has_legacy_replicas(&self.control, &self.sessions);
+        // The writes of a unit that stands open would follow the order, and be lost.
+        let hands_over = hands_over && self.control.between_units(BetweenUnits::End);
         let Some(mode) = self.control.cluster.as_mut().filter(|_| hands_over) else { return false };
         if !mode.machine.is_primary() {
             return true;

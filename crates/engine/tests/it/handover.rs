@@ -144,6 +144,26 @@ fn cl_m6_an_heir_that_does_not_take_over_is_not_waited_for_for_ever() {
     assert!(has_ended(rig) && has_logged(rig, "The replica has not taken over in time. Exit anyway."));
 }
 
+/// A replica that took over would never get what the script writes, though its client is told that it has.
+#[test]
+fn a_primary_hands_nothing_over_while_a_script_stands_open() {
+    let mut buses = joined();
+    let rig = &mut buses.nodes[1].1;
+    let replica = announced(rig, &format!("version 9.1.2 set-cluster-node-id {HEIR}"));
+    rig.check("CONFIG SET busy-reply-threshold 10", "+OK");
+    rig.check("SET {a} 1", "+OK");
+    rig.end_iteration();
+    acknowledge(rig, replica);
+    let other = rig.connect();
+    rig.process.us_each_look = 100;
+    rig.check("EVAL \"redis.call('SET',KEYS[1],2) while true do end\" 1 {a}", "");
+    (0..20).for_each(|_| rig.engine.advance_unit(&mut rig.process));
+    rig.run_as(other, "SHUTDOWN NOSAVE FAILOVER");
+    rig.end_iteration();
+    assert!(rig.engine.has_open_unit() && !rig.fed(replica).contains("FAILOVER"));
+    assert!(has_ended(rig), "{:?}", rig.process.log);
+}
+
 #[test]
 fn cl_m10_whom_a_primary_does_not_ask() {
     let unable = "Unable to find a replica to perform the auto failover on shutdown.";

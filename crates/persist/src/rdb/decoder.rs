@@ -715,12 +715,19 @@ fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     if count == 0 || count > u64::from(SLOTS) {
         return cursor.bad(offset, Problem::Length);
     }
-    let mut ranges = Vec::new();
+    let (mut ranges, mut seen) = (Vec::new(), [false; SLOTS as usize]);
     for _ in 0..count {
         let offset = cursor.offset();
         let (start, end) = (cursor.len()?, cursor.len()?);
-        match (u16::try_from(start), u16::try_from(end)) {
-            (Ok(first), Ok(last)) if first <= last && last < SLOTS => ranges.push((first, last)),
+        // No range meets another: whoever walks the slots takes 16,384 steps at most.
+        let slots = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+        let slots =
+            slots.and_then(|(start, end)| seen.get_mut(start..=end)).filter(|slots| !slots.is_empty());
+        match (slots, u16::try_from(start), u16::try_from(end)) {
+            (Some(slots), Ok(first), Ok(last)) if !slots.contains(&true) => {
+                slots.fill(true);
+                ranges.push((first, last));
+            }
             _ => return cursor.bad(offset, Problem::ImportRange { start, end }),
         }
     }

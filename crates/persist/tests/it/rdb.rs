@@ -604,6 +604,10 @@ fn hints_imports_and_functions_are_items() {
         (&b"\x05\x04"[..], 5, 4),
         (b"\x00\x80\0\0\x40\0", 0, 16_384),
         (b"\x81\xff\0\0\0\0\0\0\0\x01", 255 << 56, 1),
+        (b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff", 0, u64::MAX),
+        // A range that meets the one before.
+        (b"\x05\x05", 5, 5),
+        (b"\x00\x40\x40", 0, 64),
     ] {
         let file = [b"VALKEY080\xf3\x28", &name[..], b"\x02\x00\x05", range].concat();
         let error = LoadError { offset: 54, problem: Problem::ImportRange { start, end } };
