@@ -4,5 +4,6 @@ pub mod acks;
 pub mod failover;
 mod link;
 pub mod local_expiry;
+pub mod maintenance;
 pub mod role;
 pub mod waitaof;

@@ -14,6 +14,6 @@ pub mod slow_reads;
 
 pub use session::{
     Announced, AskingState, Authentication, Caller, ClientAddress, ClientFlags, ClientKind, Closing, Labels,
-    Medium, MultiShown, NOT_ACKED, Origin, ReplicaState, ScriptDebugging, Session, Sessions, SyncStage,
-    Traffic, front, identity, ip_of, line, replica_feed, transaction,
+    MaintenanceNotices, Medium, MultiShown, NOT_ACKED, Origin, ReplicaState, ScriptDebugging, Session,
+    Sessions, SyncStage, Traffic, front, identity, ip_of, line, replica_feed, transaction,
 };

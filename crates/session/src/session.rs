@@ -186,6 +186,20 @@ impl Authentication {
     }
 }
 
+/// What a client has asked for by CLIENT MAINT_NOTIFICATIONS: the address that a MOVING names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaintenanceNotices {
+    /// No notification is sent.
+    #[default]
+    Off,
+    /// An IP address: `internal-ip` or `external-ip`.
+    ToIp,
+    /// A host name: `internal-fqdn` or `external-fqdn`.
+    ToName,
+    /// None: the client connects to where it is configured to.
+    ToSame,
+}
+
 /// What a client takes at most, beside its connection, whether it is idle or not: there are many.
 const _: () = assert!(size_of::<Session>() <= 320);
 
@@ -465,6 +479,8 @@ pub struct ClientFlags {
     pub read_only: bool,
     /// ASKING.
     pub asking: AskingState,
+    /// CLIENT MAINT_NOTIFICATIONS.
+    pub maintenance: MaintenanceNotices,
     /// MONITOR.
     pub monitor: bool,
     /// CLIENT IMPORT-SOURCE.

@@ -34,6 +34,7 @@ mod latency;
 mod list;
 mod load_aof;
 mod loading;
+mod maintenance;
 mod memory;
 mod metrics;
 mod migrate;
