@@ -188,6 +188,8 @@ pub struct ReplicationState {
     pub failover: Watched<Option<Box<Failover>>>,
     /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
     pub failover_asked: bool,
+    /// What clients are told that want to know of failovers.
+    pub maintenance: crate::replication::maintenance::Maintenance,
     /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
     pub good_replicas: Watched<i64>,
     /// They are to be counted again.
@@ -342,6 +344,7 @@ impl ReplicationState {
             loaded_stream_db: None,
             failover: Watched::new(None, epoch),
             failover_asked: false,
+            maintenance: crate::replication::maintenance::Maintenance::default(),
             good_replicas: Watched::new(0, epoch),
             count_good_replicas: false,
             ask_replicas: false,

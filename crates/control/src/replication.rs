@@ -5,6 +5,7 @@ pub mod applied;
 pub mod failover;
 mod link;
 pub mod local_expiry;
+pub mod maintenance;
 mod replicas;
 pub mod role;
 pub mod waitaof;

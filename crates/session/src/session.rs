@@ -163,14 +163,53 @@ impl AskingState {
     }
 }
 
+/// Whether a client has proved who it is, or came when nobody had to: see [`Identity`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authentication {
+    /// The client has not.
+    #[default]
+    Never,
+    /// The client had, and is nobody now. Whoever was authenticated once may have more unread output.
+    Before,
+    /// The client has.
+    Now,
+}
+
+impl Authentication {
+    /// What is so when the client is nobody any more.
+    #[must_use]
+    pub fn ended(self) -> Authentication {
+        match self {
+            Authentication::Never => Authentication::Never,
+            Authentication::Before | Authentication::Now => Authentication::Before,
+        }
+    }
+}
+
+/// What a client has asked for by CLIENT MAINT_NOTIFICATIONS: the address that a MOVING names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaintenanceNotices {
+    /// No notification is sent.
+    #[default]
+    Off,
+    /// An IP address: `internal-ip` or `external-ip`.
+    ToIp,
+    /// A host name: `internal-fqdn` or `external-fqdn`.
+    ToName,
+    /// None: the client connects to where it is configured to.
+    ToSame,
+}
+
 /// What a client takes at most, beside its connection, whether it is idle or not: there are many.
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
     /// The client acts in this name from now on.
     pub fn act_as(&mut self, identity: Identity) {
-        self.flags.authenticated = identity.is_authenticated;
-        self.flags.ever_authenticated |= identity.is_authenticated;
+        self.flags.authentication = match identity.is_authenticated {
+            true => Authentication::Now,
+            false => self.flags.authentication.ended(),
+        };
         self.user = identity.user;
     }
 
@@ -200,10 +239,10 @@ impl Caller {
     /// for.
     #[inline]
     pub fn admission(&self) -> AuthState {
-        match self.flags.authenticated {
+        match self.flags.authentication {
             _ if self.is_primary() => AuthState::Primary,
-            false => AuthState::Unauthenticated,
-            true => AuthState::Authenticated,
+            Authentication::Never | Authentication::Before => AuthState::Unauthenticated,
+            Authentication::Now => AuthState::Authenticated,
         }
     }
 
@@ -440,6 +479,8 @@ pub struct ClientFlags {
     pub read_only: bool,
     /// ASKING.
     pub asking: AskingState,
+    /// CLIENT MAINT_NOTIFICATIONS.
+    pub maintenance: MaintenanceNotices,
     /// MONITOR.
     pub monitor: bool,
     /// CLIENT IMPORT-SOURCE.
@@ -448,10 +489,8 @@ pub struct ClientFlags {
     pub in_exec: bool,
     /// What becomes of its next script.
     pub script_debugging: ScriptDebugging,
-    /// Has proved who it is, or came when nobody had to: see [`Identity`].
-    pub authenticated: bool,
-    /// Has been authenticated at least once: such a client may have more unread output.
-    pub ever_authenticated: bool,
+    /// Whether the client is authenticated.
+    pub authentication: Authentication,
 }
 
 /// A client.
@@ -555,8 +594,10 @@ impl Session {
                 multi: MultiShown { queued: -1, bytes: 0 },
                 flags: ClientFlags {
                     medium: connection.medium,
-                    authenticated: identity.is_authenticated,
-                    ever_authenticated: identity.is_authenticated,
+                    authentication: match identity.is_authenticated {
+                        true => Authentication::Now,
+                        false => Authentication::Never,
+                    },
                     ..ClientFlags::default()
                 },
                 reply: ReplyMode::On,

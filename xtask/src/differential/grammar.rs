@@ -234,6 +234,7 @@ const NEWER: &[&str] = &[
     "acl|getrole",
     "acl|roles",
     "acl|setrole",
+    "client|maint_notifications",
     "config|info",
     "delex",
     "hotkeys",

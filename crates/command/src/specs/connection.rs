@@ -17,6 +17,7 @@ specs! {
     CLIENT_INFO,
     CLIENT_KILL,
     CLIENT_LIST,
+    CLIENT_MAINT_NOTIFICATIONS,
     CLIENT_NO_EVICT,
     CLIENT_NO_TOUCH,
     CLIENT_PAUSE,
@@ -73,6 +74,7 @@ pub static CLIENT: Spec = Spec {
         &CLIENT_INFO,
         &CLIENT_KILL,
         &CLIENT_LIST,
+        &CLIENT_MAINT_NOTIFICATIONS,
         &CLIENT_NO_EVICT,
         &CLIENT_NO_TOUCH,
         &CLIENT_PAUSE,
@@ -427,6 +429,39 @@ pub static CLIENT_LIST: Spec = Spec {
     complexity: "O(N), N being the number of connections",
     deprecated: None,
     id: id::CLIENT_LIST,
+};
+
+/// `CLIENT MAINT_NOTIFICATIONS`
+pub static CLIENT_MAINT_NOTIFICATIONS: Spec = Spec {
+    full_name: "client|maint_notifications",
+    subcommands: &[],
+    group: Group::Connection,
+    since: "9.2.0",
+    arity: Arity::AtLeast(3),
+    flags: Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE).or(Flags::ALLOW_BUSY),
+    acl: Cat::CONNECTION,
+    keys: Keys::Specs(&[]),
+    args: &[
+        one_of("enabled", &[token("on", "ON"), token("off", "OFF")]),
+        one_of(
+            "endpoint-type",
+            &[
+                token("internal-ip", "INTERNAL-IP"),
+                token("internal-fqdn", "INTERNAL-FQDN"),
+                token("external-ip", "EXTERNAL-IP"),
+                token("external-fqdn", "EXTERNAL-FQDN"),
+                token("none", "NONE"),
+            ],
+        )
+        .after("MOVING-ENDPOINT-TYPE")
+        .optional(),
+    ],
+    tips: &[],
+    history: &[],
+    summary: "Says whether the connection is told of failovers, and which address of the next primary it wants.",
+    complexity: "O(1)",
+    deprecated: None,
+    id: id::CLIENT_MAINT_NOTIFICATIONS,
 };
 
 /// `CLIENT NO-EVICT`

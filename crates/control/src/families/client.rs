@@ -2,6 +2,7 @@
 
 mod common;
 mod filter;
+mod maintenance;
 mod tracking;
 
 use crate::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
@@ -28,6 +29,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLIENT_INFO, Handler::Report(info)),
     route(&specs::CLIENT_KILL, Handler::Server(kill)),
     route(&specs::CLIENT_LIST, Handler::Report(list)),
+    route(&specs::CLIENT_MAINT_NOTIFICATIONS, Handler::Server(maintenance::maint_notifications)),
     route(&specs::CLIENT_NO_EVICT, Handler::Session(no_evict)),
     route(&specs::CLIENT_NO_TOUCH, Handler::Session(no_touch)),
     route(&specs::CLIENT_PAUSE, Handler::Server(pause)),

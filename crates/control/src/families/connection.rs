@@ -183,7 +183,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     caller.flags = ClientFlags {
         medium: caller.flags.medium,
         capa_redirect: caller.flags.capa_redirect,
-        ever_authenticated: caller.flags.ever_authenticated,
+        authentication: caller.flags.authentication.ended(),
         ..ClientFlags::default()
     };
     if let Some(labels) = &mut caller.labels {

@@ -41,7 +41,15 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     ctx.process.log(LogLevel::Notice, WRITES_WAIT);
     let now_ms = ctx.now.mono_ns / 1_000_000;
     let deadline_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
-    let failover = Failover { target, force, deadline_ms, is_in_progress: false, is_aborted: false };
+    let failover = Failover {
+        target,
+        force,
+        deadline_ms,
+        asked_by: ctx.session.key,
+        told_as: None,
+        is_in_progress: false,
+        is_aborted: false,
+    };
     *ctx.control.replication.failover = Some(Box::new(failover));
     ctx.reply.ok();
     Ok(Outcome::Done)

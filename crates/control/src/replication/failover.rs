@@ -12,6 +12,7 @@
 //! nothing, they have noticed nothing; (3) `failover-in-progress` is the role of a replica that asks its
 //! primary, the target, to become one; the reply decides, and no time does.
 
+use sluice_base::SessionKey;
 use sluice_session::Session;
 
 /// A failover under way.
@@ -23,6 +24,10 @@ pub struct Failover {
     pub force: bool,
     /// When it is not waited for any more, ms of the monotonic clock.
     pub deadline_ms: Option<u64>,
+    /// The client that has asked for it.
+    pub asked_by: SessionKey,
+    /// The id under which clients that want to know of failovers were told that it has begun.
+    pub told_as: Option<i64>,
     /// The target was asked to take over.
     pub is_in_progress: bool,
     /// FAILOVER ABORT.

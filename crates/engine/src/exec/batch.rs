@@ -10,7 +10,7 @@ use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
 use sluice_control::process::Process;
 use sluice_resp::{AuthState, OwnedRequests, Request, Requests};
-use sluice_session::{Closing, Session};
+use sluice_session::{Authentication, Closing, Session};
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +215,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Submitted {
         session.note_output(&mut self.control.clients.ready);
-        if !session.caller.flags.ever_authenticated || batch.flow == Flow::Closing {
+        if session.caller.flags.authentication == Authentication::Never || batch.flow == Flow::Closing {
             self.after_batch(&mut session, process);
         }
         let admission = session.caller.admission();
@@ -227,7 +227,7 @@ impl Engine {
     /// output.
     #[cold]
     pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
-        if !session.caller.flags.ever_authenticated {
+        if session.caller.flags.authentication == Authentication::Never {
             self.limit_output(session, process);
         }
         if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {

@@ -5,6 +5,7 @@ use crate::exec::gate::{self, Permit};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::persistence::loading::aof::replay::replay;
+use crate::replication::maintenance::Notices;
 use sluice_base::Now;
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
@@ -314,7 +315,10 @@ impl Engine {
         if !session.caller.is_primary() {
             self.apply_role(process);
         }
-        self.apply_failover(process);
+        self.apply_failover(Some(session), process);
+        if std::mem::take(&mut self.control.replication.maintenance.has_newcomer) {
+            Notices::of(self, Some(session), process).tell_newcomer();
+        }
         // The caller is not among the sessions while it runs.
         if self.control.replication.count_good_replicas && session.caller.replica.is_none() {
             self.count_good_replicas(unit.now);

@@ -1,6 +1,7 @@
 //! How a FAILOVER goes on.
 
 use crate::engine::Engine;
+use crate::replication::maintenance::Notices;
 use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 use sluice_control::between_units::BetweenUnits;
@@ -113,7 +114,11 @@ impl Engine {
 
     /// The target has taken over.
     pub fn end_failover(&mut self, process: &mut dyn Process) {
-        if self.control.replication.failover.take().is_some() {
+        if let Some(failover) = self.control.replication.failover.take() {
+            // Ahead of the answers to commands that wait: a client that is told READONLY knows where to go.
+            let mut notices = Notices::of(self, None, process);
+            notices.tell_failed_over(&failover);
+            notices.tell_moving(Some(failover.asked_by));
             self.unblock_for_role(process);
             self.let_writes_go_on(process);
         }
@@ -122,20 +127,24 @@ impl Engine {
     /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called
     /// between units.
     pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
-        self.give_failover_up(reason, process);
+        self.give_failover_up(reason, None, process);
         self.serve_waiting(process);
     }
 
-    /// Ends a failover that a client does not want any more: behind its command.
+    /// After a command, and after a unit that has stood open: ends a failover that a client does not want any
+    /// more, and tells clients of one that has begun. `caller` is the session that runs the command.
     #[inline]
-    pub(crate) fn apply_failover(&mut self, process: &mut dyn Process) {
-        if self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_aborted) {
-            self.give_failover_up("Failover manually aborted", process);
+    pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
+        let failover = self.control.replication.failover.as_deref();
+        if failover.is_some_and(|failover| failover.is_aborted) {
+            self.give_failover_up("Failover manually aborted", caller, process);
+        } else if failover.is_some_and(|failover| failover.told_as.is_none()) {
+            Notices::of(self, caller, process).tell_failing_over();
         }
     }
 
     #[cold]
-    fn give_failover_up(&mut self, reason: &str, process: &mut dyn Process) {
+    fn give_failover_up(&mut self, reason: &str, caller: Option<&Session>, process: &mut dyn Process) {
         let Some(failover) = self.control.replication.failover.take() else { return };
         let target = match &failover.target {
             Some(FailoverTarget { host, port }) => format!("to {host}:{port} "),
@@ -147,6 +156,7 @@ impl Engine {
                 Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
             self.apply_role(process);
         }
+        Notices::of(self, caller, process).tell_failed_over(&failover);
         if !mistake::is_made(Mistake::PausedForGood) {
             self.control.clients.blocking.release_postponed();
         }

@@ -1,6 +1,7 @@
 //! How this server changes its role and follows a primary.
 
 use crate::engine::Engine;
+use crate::replication::maintenance::Notices;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -56,6 +57,7 @@ impl Engine {
         }
         // Who waits waits on until the new primary has taken over: the failover may come to nothing.
         if was_primary && self.control.replication.failover.is_none() {
+            Notices::of(self, None, process).tell_moving(None);
             self.unblock_for_role(process);
         }
     }

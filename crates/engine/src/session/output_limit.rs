@@ -9,7 +9,7 @@ use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Limits, OutputLimit};
 use sluice_control::process::Process;
-use sluice_session::{Caller, ClientKind, Closing, Session};
+use sluice_session::{Authentication, Caller, ClientKind, Closing, Session};
 
 impl Engine {
     /// Marks a client whose output is beyond its limit to be closed.
@@ -27,8 +27,8 @@ impl Engine {
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
-        let unauthenticated =
-            !session.caller.flags.ever_authenticated && !self.control.limits.default_user_is_open;
+        let unauthenticated = session.caller.flags.authentication == Authentication::Never
+            && !self.control.limits.default_user_is_open;
         // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
         let allowed = if self.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
         let over = is_over_limit(session, &self.control.limits, now)

@@ -33,6 +33,7 @@ mod info;
 mod latency;
 mod load_aof;
 mod loading;
+mod maintenance;
 mod memory;
 mod metrics;
 mod migrate;

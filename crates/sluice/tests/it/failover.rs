@@ -105,6 +105,46 @@ fn ours_and_the_reference_hand_the_role_to_each_other() {
     }
 }
 
+/// A client reads where the next primary is ahead of the error of its write, and the client at rest, too.
+#[test]
+fn clients_that_have_asked_are_told_of_a_failover_and_where_to_go() {
+    for arguments in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {
+        told_of_a_failover(&Server::start(arguments));
+    }
+}
+
+fn told_of_a_failover(first: &Server) {
+    let second = Server::start(&[]);
+    let (mut a, mut b) = (first.client(), second.client());
+    follow(&mut b, &mut a, first.port);
+    let (mut writer, mut idle) = (first.client(), first.client());
+    for client in [&mut writer, &mut idle] {
+        client.send("HELLO 3\r\n");
+        until("the end of the reply", || (client.line() == "*0").then_some(()));
+        client.check("CLIENT MAINT_NOTIFICATIONS ON moving-endpoint-type internal-ip", "+OK\r\n");
+    }
+    second.signal("STOP");
+    writer.check("SET a 1", "+OK\r\n");
+    a.check("FAILOVER", "+OK\r\n");
+    writer.send("SET a 2\r\n");
+    until("the writer to wait", || (a.info("blocked_clients") == "1").then_some(()));
+    second.signal("CONT");
+    let next = format!("127.0.0.1:{}", second.port);
+    let length = format!("${}", next.len());
+    for client in [&mut writer, &mut idle] {
+        let lines: Vec<String> = (0..20).map(|_| client.line()).collect();
+        let shown: Vec<&str> =
+            lines.iter().filter(|line| !line.starts_with(':')).map(String::as_str).collect();
+        let expected = [
+            [">4", "$12", "FAILING_OVER", "$2", "[]"],
+            [">3", "$11", "FAILED_OVER", "$2", "[]"],
+            [">4", "$6", "MOVING", &length, &next],
+        ];
+        assert_eq!(shown[..], expected.concat()[..]);
+    }
+    assert!(writer.line().starts_with("-READONLY "));
+}
+
 /// Milliseconds of the day that a line of the log names.
 fn logged_ms(line: &str) -> u64 {
     let time =

@@ -19,7 +19,7 @@ use sluice_control::process::AofBacklog;
 use sluice_control::upkeep::evict::Headroom;
 use sluice_control::users::rights;
 use sluice_scripts::shebang::runs_script;
-use sluice_session::Caller;
+use sluice_session::{Authentication, Caller};
 
 /// The checks in the order in which the reference asks them. Existence and arity come before all of these:
 /// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
         name: "auth",
         concerns: |spec| !spec.flags.has(Flags::NO_AUTH),
         armed: |_| false,
-        armed_for: |session| !session.caller.flags.authenticated,
+        armed_for: |session| session.caller.flags.authentication != Authentication::Now,
         askers: Askers::CLIENT,
         ask: |asked| {
             // Where the default user is open, that is everybody, whenever the connection came.

@@ -277,7 +277,7 @@ impl Engine {
     fn end_open_unit(&mut self, process: &mut dyn Process) {
         self.apply_user_load(process);
         self.apply_role(process);
-        self.apply_failover(process);
+        self.apply_failover(None, process);
         self.follow_appendonly(process);
         self.carry_out_asks(process);
         self.end_paused_migrations(process);

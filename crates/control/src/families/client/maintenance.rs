@@ -1,0 +1,48 @@
+//! CLIENT MAINT_NOTIFICATIONS: clients that want to be told of failovers. What they are told, and when, is in
+//! `replication/maintenance.rs` of the engine, and docs/maint-notifications.md says what clients make of it.
+
+use super::common::on_or_off;
+use crate::ctx::ServerCtx;
+use crate::unknown::unknown_subcommand;
+use sluice_command::specs::connection as specs;
+use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_resp::Protocol;
+use sluice_session::MaintenanceNotices;
+
+pub(super) fn maint_notifications(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
+    // Clients act on the OK at once. In a cluster they would rely on notifications about slots on the move.
+    if ctx.control.limits.is_cluster {
+        return Err(unknown_subcommand(&specs::CLIENT, args));
+    }
+    let wanted = parse(args)?;
+    if wanted != MaintenanceNotices::Off && ctx.session.caller.proto == Protocol::Resp2 {
+        return Err(CmdError::text("ERR Maintenance notifications require RESP3, which HELLO 3 selects"));
+    }
+    ctx.session.caller.flags.maintenance = wanted;
+    ctx.control.replication.maintenance.has_newcomer = wanted != MaintenanceNotices::Off;
+    ctx.reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn parse(args: Args<'_>) -> Result<MaintenanceNotices, CmdError> {
+    let is_on = on_or_off(args, 2)?;
+    match args.len() {
+        3 if is_on => Ok(MaintenanceNotices::ToSame),
+        3 => Ok(MaintenanceNotices::Off),
+        5 if is_on && args.is(3, "MOVING-ENDPOINT-TYPE") => endpoint_type(args, 4),
+        _ => Err(CmdError::Syntax),
+    }
+}
+
+fn endpoint_type(args: Args<'_>, index: usize) -> Result<MaintenanceNotices, CmdError> {
+    match () {
+        () if args.is(index, "INTERNAL-IP") || args.is(index, "EXTERNAL-IP") => Ok(MaintenanceNotices::ToIp),
+        () if args.is(index, "INTERNAL-FQDN") || args.is(index, "EXTERNAL-FQDN") => {
+            Ok(MaintenanceNotices::ToName)
+        }
+        () if args.is(index, "NONE") => Ok(MaintenanceNotices::ToSame),
+        () => Err(CmdError::text(
+            "ERR moving-endpoint-type must be internal-ip, internal-fqdn, external-ip, external-fqdn or none",
+        )),
+    }
+}

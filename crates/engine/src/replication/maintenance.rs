@@ -1,0 +1,143 @@
+//! Maintenance notifications: clients that have asked by CLIENT MAINT_NOTIFICATIONS are pushed that a
+//! FAILOVER has begun (FAILING_OVER) and ended (FAILED_OVER), and to which server clients are to go when this
+//! one has become a replica (MOVING). Whoever asks meanwhile is told the same, with the time left.
+//! docs/maint-notifications.md says which client acts on what, and the forms.
+//!
+//! Invariants: (1) the client that has asked for the failover or for the role is told nothing: a program that
+//! steers a server looks at that server on the same connection; (2) no client is named an address that it
+//! cannot use: clients end or lose their connection over such an address; (3) ids grow, on another server and
+//! after a restart too as far as clocks agree: clients drop a notification whose id they know.
+
+use crate::engine::Engine;
+use crate::pubsub::delivery::Delivery;
+use sluice_base::{Now, SessionKey};
+use sluice_control::process::Process;
+use sluice_control::replication::failover::Failover;
+use sluice_control::replication::maintenance::{AddressForm, Departure, NextPrimary, Notice, has_asked};
+use sluice_resp::{Outbox, Protocol, Reply};
+use sluice_session::Session;
+
+/// What sends notifications. A client that has not read what was pushed before and is over its limit is
+/// closed; the log is told after the next command.
+pub(crate) struct Notices<'a> {
+    delivery: Delivery<'a>,
+    now: Now,
+    /// The session that runs a command, which is not among the others.
+    caller: Option<&'a Session>,
+}
+
+impl<'a> Notices<'a> {
+    /// What sends notifications, while `caller` runs a command.
+    pub(crate) fn of(
+        engine: &'a mut Engine,
+        caller: Option<&'a Session>,
+        process: &mut dyn Process,
+    ) -> Notices<'a> {
+        let now = process.recent();
+        let Engine { control, sessions, units, .. } = engine;
+        let spare = &mut units.spare_outboxes;
+        Notices { delivery: Delivery { sessions, control, spare, now, own: Protocol::Resp3 }, now, caller }
+    }
+}
+
+impl Notices<'_> {
+    /// Tells clients that writes wait from now on.
+    #[cold]
+    pub(crate) fn tell_failing_over(&mut self) {
+        let id = self.next_id();
+        if let Some(failover) = self.delivery.control.replication.failover.as_deref_mut() {
+            failover.told_as = Some(id);
+            let all = self.those_who_asked(|_| true);
+            self.send_failing_over(&all);
+        }
+    }
+
+    /// Tells clients that the failover has ended, well or not.
+    pub(crate) fn tell_failed_over(&mut self, failover: &Failover) {
+        if failover.told_as.is_some() {
+            let id = self.next_id();
+            let all = self.those_who_asked(|session| session.key != failover.asked_by);
+            self.send(&all, id, Notice::FailedOver);
+        }
+    }
+
+    /// Tells clients of this server, which has become a replica, to go to its primary: all that run no
+    /// command but `except`, and for a while whoever comes.
+    #[cold]
+    pub(crate) fn tell_moving(&mut self, except: Option<SessionKey>) {
+        if self.delivery.control.replication.replica.is_some() {
+            let (id, until_ms) = (self.next_id(), self.now_ms() + MOVING_MS);
+            self.delivery.control.replication.maintenance.departure = Some(Departure { id, until_ms });
+            let all = self.those_who_asked(|session| Some(session.key) != except);
+            self.send_moving(&all);
+        }
+    }
+
+    /// Tells the client that runs a command, and has asked for notifications by that, what others were told
+    /// and what still holds. A client whose connection was closed by its library comes back here.
+    #[cold]
+    pub(crate) fn tell_newcomer(&mut self) {
+        let newcomer: Vec<SessionKey> = self.caller.iter().map(|session| session.key).collect();
+        self.send_failing_over(&newcomer);
+        self.send_moving(&newcomer);
+    }
+
+    /// Sends that a failover is under way, if one is and clients were told.
+    fn send_failing_over(&mut self, to: &[SessionKey]) {
+        let Some(failover) = self.delivery.control.replication.failover.as_deref() else { return };
+        let Some(id) = failover.told_as else { return };
+        let left_ms = failover.deadline_ms.map(|deadline_ms| deadline_ms.saturating_sub(self.now_ms()));
+        let left_s = left_ms.map_or(FAILOVER_SECONDS, |left_ms| left_ms.div_ceil(1000));
+        let to: Vec<SessionKey> = to.iter().copied().filter(|key| *key != failover.asked_by).collect();
+        self.send(&to, id, Notice::FailingOver { left_s });
+    }
+
+    /// Sends where clients are to go, while that is to be told.
+    fn send_moving(&mut self, to: &[SessionKey]) {
+        let control = &*self.delivery.control;
+        let Some(Departure { id, until_ms }) = control.replication.maintenance.departure else { return };
+        let left_s = until_ms.saturating_sub(self.now_ms()).div_ceil(1000);
+        let Some(role) = control.replication.replica.as_ref().filter(|_| left_s > 0) else { return };
+        let next = NextPrimary::new(role.primary(), &control.config);
+        for (form, endpoint) in
+            [(AddressForm::Named, Some(next.endpoint.as_str())), (AddressForm::Absent, None)]
+        {
+            let session = |key: SessionKey| self.delivery.sessions.get(key).or(self.caller);
+            let is_for =
+                |key: &SessionKey| session(*key).is_some_and(|session| next.form_for(session) == form);
+            let to: Vec<SessionKey> = to.iter().copied().filter(is_for).collect();
+            self.send(&to, id, Notice::Moving { left_s, endpoint });
+        }
+    }
+
+    /// The clients that have asked and are chosen. O(clients).
+    fn those_who_asked(&self, chooses: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
+        let all = self.delivery.sessions.iter().chain(self.caller);
+        all.filter(|session| has_asked(session) && chooses(session)).map(|session| session.key).collect()
+    }
+
+    fn send(&mut self, to: &[SessionKey], id: i64, notice: Notice<'_>) {
+        self.delivery.send_all(to, |proto, buffer| {
+            let mut outbox = Outbox::from_buffer(buffer);
+            notice.write(id, Reply::new(&mut outbox, proto));
+            outbox.into_parts().0
+        });
+    }
+
+    fn next_id(&mut self) -> i64 {
+        self.delivery.control.replication.maintenance.next_id(self.now.unix_ms())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now.mono_ns / 1_000_000
+    }
+}
+
+/// How long a failover is said to take that has no TIMEOUT, seconds: as long as StackExchange.Redis goes on
+/// with longer timeouts.
+const FAILOVER_SECONDS: u64 = 30;
+
+/// How long clients prefer the address that a MOVING names to the one that they are configured to, and how
+/// long whoever comes is told; a client that is named none connects again after half of that. Clients were
+/// tested with such a time, and a Python program does not end before the time is over.
+const MOVING_MS: u64 = 15_000;
