@@ -11,6 +11,7 @@ use sluice_cluster::HashSlot;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::FailedImport;
 use sluice_control::process::Process;
+use std::collections::BTreeSet;
 
 /// A replica that was told of the import is the primary now.
 pub(crate) const FAILED_OVER: &str = "A failover occurred during slot import";
@@ -33,10 +34,9 @@ pub(crate) fn fail_imports(engine: &mut Engine, why: &'static str, process: &mut
         mode.emptying.failed_imports.clear();
         return;
     }
-    for import in engine.keyspace.imports() {
-        if mode.emptying.failed_imports.iter().any(|failed| failed.name == import.name) {
-            continue;
-        }
+    let imports = engine.keyspace.imports();
+    let known: BTreeSet<_> = mode.emptying.failed_imports.iter().map(|failed| failed.name).collect();
+    for import in imports.iter().filter(|import| !known.contains(&import.name)) {
         let name = import.name.escape_ascii();
         let line = format!("Cleaning up slot migration {name} after failed: {why}");
         process.log(LogLevel::Notice, &line);

@@ -73,6 +73,11 @@ impl Engine {
         let breaks_off = pending.order.ending == Ending::NoSave && *self.control.scripts.is_busy;
         if breaks_off || self.control.between_units(BetweenUnits::End) {
             self.advance_pending_end(breaks_off, process);
+        } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
+            && let Some(line) = self.control.scripts.end_for_server()
+        {
+            // A script that reads alone may have begun while clients were being sent away.
+            process.log(LogLevel::Warning, &line);
         }
     }
 
@@ -82,7 +87,11 @@ impl Engine {
         loop {
             match next_step(&self.control, &self.sessions, breaks_off, now_ms) {
                 EndStep::Wait => return,
-                EndStep::CountUnit => {
+                EndStep::CountWrites => {
+                    if let Some(mode) = &mut self.control.cluster {
+                        mode.machine.stay(process.recent());
+                    }
+                    self.take_cluster_outputs(process);
                     let offset = self.control.replication.stream.offset;
                     self.control.replication.ask_replicas = true;
                     change(&mut self.control, |pending| {

@@ -232,6 +232,23 @@ fn cl_n8_a_replica_that_ends_sends_its_readers_away() {
 }
 
 #[test]
+fn a_replica_that_is_promoted_while_it_leaves_takes_no_write_that_would_end_with_it() {
+    let mut buses = joined();
+    let rig = &mut buses.nodes[2].1;
+    let (asker, writer) = (rig.connect(), rig.connect());
+    rig.argv_unread(asker, &words("SHUTDOWN NOSAVE FAILOVER"));
+    rig.end_iteration();
+    assert!(!has_ended(rig), "the writer is there still");
+    rig.run_as(writer, "CLUSTER FAILOVER TAKEOVER");
+    rig.argv_unread(writer, &words("SET {a} 2"));
+    rig.end_iteration();
+    assert!(rig.run("ROLE").contains("master"));
+    assert!(rig.output(writer).is_empty(), "the write is held");
+    rig.end_iteration();
+    assert!(has_ended(rig));
+}
+
+#[test]
 fn the_words_of_shutdown_about_clusters() {
     let mut rig = Rig::new();
     for line in ["SHUTDOWN FAILOVER", "SHUTDOWN NOSAVE failover SAFE NOW"] {

@@ -4,6 +4,7 @@ use crate::Control;
 use crate::persistence::ending::begin::are_replicas_at;
 use crate::persistence::ending::{EndStage, PendingEnd};
 use crate::process::Process;
+use crate::replication::acks::has_reached;
 use sluice_base::LogLevel;
 use sluice_cluster::NodeId;
 use sluice_session::{ReplicaState, Session, Sessions};
@@ -16,8 +17,9 @@ const TAKES_ORDERS: u32 = 9 << 16;
 pub enum EndStep {
     /// Nothing yet.
     Wait,
-    /// The unit that stood open has ended: its writes count.
-    CountUnit,
+    /// The unit that stood open has ended, or this node was made a primary while it was leaving: the writes up
+    /// to here count.
+    CountWrites,
     /// Replicas have what they have: one takes over, or the server ends.
     PastReplicas,
     /// This node is a replica now, and its clients are to go.
@@ -37,7 +39,7 @@ pub fn next_step(control: &Control, sessions: &Sessions, breaks_off: bool, now_m
     let if_ready = |is_ready: bool, step: EndStep| if is_ready { step } else { EndStep::Wait };
     match pending.stage {
         _ if pending.is_aborted => EndStep::GiveUp,
-        EndStage::OpenUnit if !breaks_off => EndStep::CountUnit,
+        EndStage::OpenUnit if !breaks_off => EndStep::CountWrites,
         EndStage::OpenUnit | EndStage::Replicas => {
             if_ready(is_late || have_replicas_enough(pending, control, sessions), EndStep::PastReplicas)
         }
@@ -47,6 +49,11 @@ pub fn next_step(control: &Control, sessions: &Sessions, breaks_off: bool, now_m
             None => EndStep::End,
         },
         EndStage::Ready => EndStep::End,
+        EndStage::Leaving { .. }
+            if control.cluster.as_ref().is_some_and(|mode| mode.machine.is_primary()) =>
+        {
+            EndStep::CountWrites
+        }
         EndStage::Leaving { earliest_ms, until_ms } => {
             let have_gone = now_ms >= earliest_ms && !has_clients(pending, control, sessions);
             if_ready(is_late || now_ms >= until_ms || have_gone, EndStep::End)
@@ -70,7 +77,7 @@ pub fn successors(control: &Control, sessions: &Sessions, offset: u64) -> Vec<No
     let ids = replicas(control, sessions).filter_map(|session| {
         let replica = session.caller.replica_state().filter(ReplicaState::is_online)?;
         let id = session.caller.origin.announced.as_deref()?.node_id.as_deref()?;
-        NodeId::parse(id.as_bytes()).filter(|_| has_acknowledged(&replica, offset))
+        NodeId::parse(id.as_bytes()).filter(|_| has_reached(replica.acked, offset))
     });
     ids.collect()
 }
