@@ -4,6 +4,7 @@
 //! error is what would end a start, a warning what a start would say and go on; (3) each names the file and
 //! the line, where a line is to blame.
 
+use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
 use crate::metrics;
 use crate::named_file;
@@ -39,6 +40,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) ->
     findings.users(&config);
     findings.certificates(&config);
     findings.addresses(&config);
+    findings.node(&config);
     findings.metrics(&config);
     findings
 }
@@ -106,6 +108,21 @@ impl Findings {
         let no_address = no_port || config.list(param::BIND).is_empty();
         if no_address && config.text(param::UNIXSOCKET).is_none() {
             self.error(config, param::PORT, "Configured to not listen anywhere");
+        }
+    }
+
+    /// What a node of a cluster needs beside: the port of its bus, and its file.
+    fn node(&mut self, config: &Config) {
+        if !config.bool(param::CLUSTER_ENABLED) {
+            return;
+        }
+        if let Some((id, text)) = port_refusal(config) {
+            self.error(config, id, text);
+        }
+        self.bind_problems(config, param::CLUSTER_PORT.any(), listen::try_bus(config));
+        if let Some(Err(error)) = file_of(config.bytes(param::CLUSTER_CONFIG_FILE)).map(can_append) {
+            let text = format!("the node's file cannot be written: {}", plain_error(&error));
+            self.error(config, param::CLUSTER_CONFIG_FILE, &text);
         }
     }
 

@@ -459,6 +459,11 @@ pub fn try_metrics(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
 }
 
+/// [`try_tcp`] for the addresses of a node's bus, which must not be those of clients.
+pub fn try_bus(config: &Config) -> Vec<(ParamId, BindProblem)> {
+    try_lists(config, &[wanted_tcp(config), wanted_bus(config)]).pop().unwrap_or_default()
+}
+
 /// What is found at each list of addresses, of which none may have one of another's.
 fn try_lists(config: &Config, lists: &[Vec<TcpBind>]) -> Vec<Vec<(ParamId, BindProblem)>> {
     let mut taken: Vec<(IpAddr, u16, String)> = Vec::new();

@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::listen;
 use nix::ifaddrs::getifaddrs;
 use sluice_base::LogLevel;
-use sluice_config::{Config, param};
+use sluice_config::{Config, ParamId, param};
 use sluice_engine::Engine;
 use sluice_evloop::Waker;
 use std::net::IpAddr;
@@ -33,11 +33,8 @@ impl NodeStart {
         said.iter().for_each(|text| host.note(LogLevel::Warning, text));
         let file = claimed?;
         let text = file.read(storage.as_ref())?;
-        if listen::bus_port(config).is_none() {
-            return Err(PORT_TOO_HIGH.to_owned());
-        }
-        if config.list(param::BIND).is_empty() {
-            return Err("No bind address is configured, but it is required for the Cluster bus.".to_owned());
+        if let Some((_, text)) = port_refusal(config) {
+            return Err(text.to_owned());
         }
         Ok(Some(NodeStart { file, text }))
     }
@@ -53,6 +50,15 @@ impl NodeStart {
         let writer = self.file.write_with(host.storage.clone(), waker);
         writer.map_err(|error| format!("starting the thread of the cluster's file: {error}"))
     }
+}
+
+/// Why a node cannot have a bus, and the directive to blame.
+pub fn port_refusal(config: &Config) -> Option<(ParamId, &'static str)> {
+    if listen::bus_port(config).is_none() {
+        return Some((param::PORT.any(), PORT_TOO_HIGH));
+    }
+    let text = "No bind address is configured, but it is required for the Cluster bus.";
+    config.list(param::BIND).is_empty().then_some((param::BIND.any(), text))
 }
 
 /// The addresses of this machine; none where the system does not say.

@@ -118,6 +118,29 @@ fn a_supervisor_that_is_not_there_is_missed_once() {
 }
 
 #[test]
+fn a_check_tries_what_a_node_of_a_cluster_needs() {
+    let dir = Dir::new();
+    let (port, bus) = (free_port().to_string(), free_port().to_string());
+    let data = dir.join("");
+    let node = ["--dir", &data, "--cluster-enabled", "yes", "--port"];
+    let tried = |more: &[&str]| check(&[&node[..], more].concat());
+    assert!(tried(&[&port, "--cluster-port", &bus]).2);
+    assert!(!dir.path().join("nodes.conf").exists(), "a check makes no file");
+    for (more, told) in [
+        (&["60000"][..], "Your Sluice port number must be 55535 or less."),
+        (&[&port, "--cluster-port", &port], "cluster-port"),
+        (&[&port, "--cluster-port", &bus, "--bind", ""], "No bind address is configured"),
+        (
+            &[&port, "--cluster-port", &bus, "--cluster-config-file", "gone/nodes.conf"],
+            "the node's file cannot be written: No such file or directory",
+        ),
+    ] {
+        let (_, err, success) = tried(more);
+        assert!(!success && err.contains(told), "{more:?}: {err}");
+    }
+}
+
+#[test]
 fn files_include_others_and_later_lines_win() {
     let dir = Dir::new();
     std::fs::create_dir(dir.path().join("parts")).unwrap();

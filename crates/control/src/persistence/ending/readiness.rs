@@ -17,8 +17,8 @@ const TAKES_ORDERS: u32 = 9 << 16;
 pub enum EndStep {
     /// Nothing yet.
     Wait,
-    /// The unit that stood open has ended, or this node was made a primary while it was leaving: the writes up
-    /// to here count.
+    /// The unit that stood open has ended, or this node was made a primary while it was leaving: the writes
+    /// up to here count.
     CountWrites,
     /// Replicas have what they have: one takes over, or the server ends.
     PastReplicas,
