@@ -3,7 +3,7 @@
 use crate::health;
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, log};
-use crate::node::{FailOrigin, FailureReport, Ms, NodeHealth, NodeIx};
+use crate::node::{FailureReport, Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
@@ -115,7 +115,7 @@ fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
 /// FAIL from now on.
 pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
     let since = m.time.now;
-    m.table.set_health(ix, NodeHealth::Fail { since, origin: FailOrigin::Declared });
+    m.table.set_health(ix, NodeHealth::Fail { since });
     m.statistics.fails += 1;
     m.reconsider();
     m.save();
@@ -142,13 +142,10 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let ends = match node.health {
         NodeHealth::Up => false,
         NodeHealth::PFail => true,
-        NodeHealth::Fail { origin: FailOrigin::LearnedWithNode, .. } if !node.marks.has_spoken => false,
-        NodeHealth::Fail { since, origin } => {
+        NodeHealth::Fail { since } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // Nobody could take over: nothing is waited for (D22). A new node's replicas may be unknown here.
-            let has_heir = origin == FailOrigin::LearnedWithNode
-                || !node.replicas.is_empty()
-                || is_made(Mistake::HeirlessStaysFailed);
+            // Nobody could take over: nothing is waited for (D22).
+            let has_heir = !node.replicas.is_empty() || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
                 log!(m, Notice, "Clear FAIL state for node {}: {what} is reachable again.", m.name(ix));

@@ -5,7 +5,7 @@ use crate::addresses;
 use crate::failure::{self, Opinion};
 use crate::id::ShardId;
 use crate::machine::{ClusterMachine, log};
-use crate::node::{FailOrigin, MeetFlag, NodeHealth, NodeIx};
+use crate::node::{MeetFlag, NodeHealth, NodeIx};
 use crate::roles;
 use crate::table::NODES_MAX;
 use crate::wire::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
@@ -60,7 +60,8 @@ fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     node.marks.capabilities = NodeFlags(entry.flags.0 & TAKEN.0);
     node.marks.no_failover = entry.flags.contains(NodeFlags::NOFAILOVER);
     if entry.flags.contains(NodeFlags::FAIL) {
-        node.health = NodeHealth::Fail { since: m.time.now, origin: FailOrigin::LearnedWithNode };
+        // Nobody says since when: the node's first answer ends it.
+        node.health = NodeHealth::Fail { since: 0 };
     }
     let ix = m.table.insert(node);
     if entry.flags.contains(NodeFlags::PRIMARY) {

@@ -67,7 +67,7 @@ pub use input::{
     ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind, SetSlot, SlotAction,
 };
 pub use link_key::LinkKey;
-pub use node::{FailOrigin, Initiator, Ms, NodeHealth, NodeStanding};
+pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
 pub use output::{
     BusLane, ClusterAnswer, ClusterOutput, ClusterState, ExitReason, Generation, LostSlots, MapNode,

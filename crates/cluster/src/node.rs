@@ -56,17 +56,7 @@ pub enum NodeHealth {
     /// The cluster's verdict.
     Fail {
         since: Ms,
-        origin: FailOrigin,
     },
-}
-
-/// How a FAIL came to be known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailOrigin {
-    /// A quorum, a FAIL message, or a wrong id at the address.
-    Declared,
-    /// Gossip that told of the node first: FAIL stays until a header has brought the node's slots (G-10).
-    LearnedWithNode,
 }
 
 /// What a node is in its shard.
@@ -118,8 +108,6 @@ pub(crate) struct Marks {
     /// Until when the node would have been forgotten, had its own MEET not let it in: what others still say
     /// of that FORGET does not count.
     pub(crate) let_in_until: Option<Ms>,
-    /// Whether a header of the node has come in this process (D7, G-10).
-    pub(crate) has_spoken: bool,
 }
 
 /// Addresses to try for a node whose announced one does not answer (G-23).

@@ -291,7 +291,6 @@ fn talk(
     // Nothing of gossip deletes its sender, but what it tells may be anything.
     if m.table.find(&id) == Some(ix) {
         gossip::extensions(m, ix, gossip);
-        m.table.node_mut(ix).marks.has_spoken = true;
     }
 }
 

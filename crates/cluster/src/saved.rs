@@ -9,7 +9,7 @@ use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::addresses;
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::machine::{ClusterMachine, Epochs, StepTime, Sureness, VoteRight, log};
-use crate::node::{ClusterNode, FailOrigin, NodeHealth, NodeIx, NodeRole, NodeStanding};
+use crate::node::{ClusterNode, NodeHealth, NodeIx, NodeRole, NodeStanding};
 use crate::open_slots::OpenSlotList;
 use crate::roles;
 use crate::send;
@@ -158,7 +158,7 @@ fn record(saved: &SavedNode, made_up: ShardId, time: StepTime) -> ClusterNode {
         node.standing = NodeStanding::NoAddr;
     }
     if saved.is_failed || saved.is_without_address {
-        node.health = NodeHealth::Fail { since: time.now, origin: FailOrigin::Declared };
+        node.health = NodeHealth::Fail { since: time.now };
     }
     node
 }

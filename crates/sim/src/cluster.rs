@@ -16,6 +16,8 @@ mod act;
 mod agreement;
 mod build;
 mod clock;
+#[cfg(test)]
+mod directed;
 mod disk;
 mod faults;
 mod file;

@@ -235,7 +235,7 @@ fn cl_g13_d9_a_deaf_node_is_met_three_times_at_most() {
 }
 
 #[test]
-fn cl_g10_d31_a_fail_that_was_learned_with_the_node_stays_until_it_has_spoken() {
+fn cl_g10_a_fail_that_was_learned_with_the_node_ends_at_its_first_answer() {
     let mut network = Network::cluster(4, 3);
     network.kill(2);
     network.run(2 * TIMEOUT_MS);
@@ -246,12 +246,6 @@ fn cl_g10_d31_a_fail_that_was_learned_with_the_node_stays_until_it_has_spoken() 
     let ip = network.peers[2].ip;
     network.revive(2, ip);
     network.run(1_000);
-    assert_eq!(
-        network.flags(newcomer, 2),
-        "master,fail",
-        "a voter stays FAIL for 2T, although its slots came later"
-    );
-    network.run(3 * TIMEOUT_MS);
     assert_eq!(network.flags(newcomer, 2), "master");
 }
 
@@ -261,8 +255,7 @@ fn cl_f10_gossip_alone_makes_nobody_fail() {
     let id = network.id(2);
     let m = &mut network.peers[3].cluster.machine;
     let ix = m.table.find(&id).unwrap();
-    let origin = FailOrigin::Declared;
-    m.table.node_mut(ix).health = NodeHealth::Fail { since: network.now_ms, origin };
+    m.table.node_mut(ix).health = NodeHealth::Fail { since: network.now_ms };
     network.cut(3, 2);
     network.run(2_000);
     assert_eq!(network.flags(0, 2), "master");

@@ -80,6 +80,5 @@ pub(super) enum Order {
     DelSlots(Box<SlotSet>),
     Bump,
     SetEpoch(i64),
-    /// Of stock replicas alone.
     Failover(Failover),
 }

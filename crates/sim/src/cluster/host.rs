@@ -1,6 +1,6 @@
 //! A host: a node of either model with its disk, its clocks and its address.
 
-use crate::cluster::act::{Act, File, Link, Order};
+use crate::cluster::act::{Act, Failover, File, Link, Order};
 use crate::cluster::clock::HostClock;
 use crate::cluster::disk::HostDisk;
 use crate::cluster::queue::{ConnId, Event};
@@ -9,7 +9,7 @@ use crate::cluster::view::View;
 use sluice_base::Now;
 use sluice_cluster::{
     Cluster, ClusterAnswer, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, DialMoment,
-    Generation, HasKeys, HashSlot, NodeId, ResetKind, RoleChange, SlotMap, SlotSet, Ticket,
+    FailoverKind, Generation, HasKeys, HashSlot, NodeId, ResetKind, RoleChange, SlotMap, SlotSet, Ticket,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -230,7 +230,13 @@ fn order_ours(cluster: &mut Cluster, now: Now, ticket: u64, order: &Order, data:
         Order::DelSlots(_) => ClusterCommand::DelSlots { slots: &list },
         Order::Bump => ClusterCommand::BumpEpoch,
         Order::SetEpoch(epoch) => ClusterCommand::SetConfigEpoch { epoch: *epoch },
-        Order::Failover(_) => return,
+        Order::Failover(kind) => ClusterCommand::Failover {
+            kind: match kind {
+                Failover::Default => FailoverKind::Agreed,
+                Failover::Force => FailoverKind::Forced,
+                Failover::Takeover => FailoverKind::Takeover,
+            },
+        },
     };
     cluster.step(now, &ClusterInput::Command { ticket: Ticket(ticket), client: "sim", command });
 }

@@ -138,7 +138,7 @@ impl World {
     }
 
     /// The link that a host has dialled to another.
-    fn link_to(&self, from: usize, to: usize) -> Option<Link> {
+    pub(super) fn link_to(&self, from: usize, to: usize) -> Option<Link> {
         let links = self.hosts[from].links.iter().filter(|(_, (_, side))| *side == 0);
         let mut to_other = links.filter(|(_, (conn, _))| {
             self.net.get(*conn).and_then(|conn| conn.ends[1]).is_some_and(|end| end.host == to)

@@ -77,3 +77,15 @@ pub(in crate::cluster) struct StockFile {
     pub(super) current_epoch: u64,
     pub(super) last_vote: u64,
 }
+
+#[cfg(test)]
+impl StockFile {
+    /// The file with `-` for the primary on the own line.
+    pub(in crate::cluster) fn without_primary(&self) -> StockFile {
+        let mut file = self.clone();
+        if let Some(own) = file.nodes.get_mut(&file.me) {
+            own.primary = None;
+        }
+        file
+    }
+}
