@@ -23,6 +23,9 @@ const RANDOM_PING_ROUNDS: u64 = 10;
 /// Milliseconds between warnings of a node that is unsure of itself (N-26).
 const UNSURE_WARNING_MS: u64 = 60_000;
 
+/// Time between two crons.
+const CRON_MS: u64 = 100;
+
 /// One cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     m.cron.rounds += 1;
@@ -198,7 +201,10 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node(ix);
     let pong = node.clocks.pong_received.unwrap_or(0);
-    let is_due = now.saturating_sub(pong) > m.settings.ping_after_ms() || node.clocks.pong_received.is_none();
+    // Half a cron early: a PONG comes some time after the cron that has sent the PING, and the cron at which
+    // the next one is due would pass by a moment too soon for it.
+    let since = now.saturating_sub(pong) + CRON_MS / 2;
+    let is_due = since > m.settings.ping_after_ms() || node.clocks.pong_received.is_none();
     if node.place.link_out != LinkOut::None && node.clocks.ping_sent.is_none() && is_due {
         send::ping(m, ix);
     }

@@ -373,9 +373,7 @@ impl Cluster {
             ClusterInput::Connected { link } => cron::connected(m, link),
             ClusterInput::ReceivedMessage { link, bytes } => receive::bytes(m, link, bytes),
             ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),
-            ClusterInput::Closed { link } => {
-                m.unlink(link);
-            }
+            ClusterInput::Closed { link } => m.lost(link),
             ClusterInput::DialFailed { link, moment } => self.dial_failed(link, moment),
             ClusterInput::Resolved { node, addresses } => {
                 if let Some(ix) = m.table.find(&node) {

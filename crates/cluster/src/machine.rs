@@ -5,7 +5,7 @@ use crate::address::LogName;
 use crate::candidacy::Candidacy;
 use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
-use crate::link::{LinkKind, Links};
+use crate::link::{DialTarget, LinkKind, Links};
 use crate::link_key::LinkKey;
 use crate::node::{ClusterNode, LinkOut, Ms, NodeIx, NodeRole};
 use crate::output::{ClusterOutput, ClusterState};
@@ -330,6 +330,21 @@ impl ClusterMachine {
             LinkKind::In { node: None, .. } => {}
         }
         true
+    }
+
+    /// A connection has ended at its other end. That of a link out starts the clock of suspicion (F-1), which
+    /// otherwise starts with the next PING that is due, up to half of the node timeout later: a process that
+    /// was killed says nothing else.
+    pub(crate) fn lost(&mut self, key: LinkKey) {
+        let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
+            LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),
+            LinkKind::Out { .. } | LinkKind::In { .. } => None,
+        });
+        self.unlink(key);
+        let now = self.time.now;
+        if let Some(ix) = node.filter(|ix| !self.table.node(*ix).is_handshake()) {
+            self.table.node_mut(ix).clocks.ping_sent.get_or_insert(now);
+        }
     }
 
     /// Closes the link out of a node; the next cron dials again.

@@ -112,6 +112,20 @@ fn cl_f23_a_node_that_has_known_no_voter_serves_its_first_slots_at_once() {
 }
 
 #[test]
+fn cl_f1_a_link_that_ends_starts_the_clock_of_suspicion() {
+    for wait in [0, TIMEOUT_MS / 8, TIMEOUT_MS / 4, TIMEOUT_MS * 3 / 8] {
+        let mut network = Network::cluster(4, 3);
+        (0..4).for_each(|number| network.configure(number, |settings| settings.ping_interval_ms = 0));
+        network.run(5_000 + wait);
+        network.kill(3);
+        network.run(TIMEOUT_MS - 100);
+        assert_eq!(network.flags(0, 3), "master", "{wait}: never before T without contact");
+        network.run(300);
+        assert_ne!(network.flags(0, 3), "master", "{wait}");
+    }
+}
+
+#[test]
 fn cl_f9_a_replica_says_that_its_primary_is_fail_and_takes_it_back() {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);
