@@ -24,7 +24,7 @@ fn cluster(kinds: &str) -> Option<Vec<Member>> {
     for other in &members[1..] {
         meet(&mut members[0].client(), other.port(), other.bus());
     }
-    // A primary that does not know its replica yet never learns which node the replica is, and asks it nothing.
+    // A primary that does not know its replica yet never learns which node the replica is.
     for member in &members {
         until("a node that knows all", || {
             let lines = nodes(&mut member.client());
