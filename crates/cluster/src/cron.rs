@@ -23,8 +23,8 @@ const RANDOM_PING_ROUNDS: u64 = 10;
 /// Milliseconds between warnings of a node that is unsure of itself (N-26).
 const UNSURE_WARNING_MS: u64 = 60_000;
 
-/// Time between two crons.
-const CRON_MS: u64 = 100;
+/// Time between two crons: between two [`ClusterInput::Tick`](crate::ClusterInput)s.
+pub const CRON_MS: Ms = 100;
 
 /// One cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {

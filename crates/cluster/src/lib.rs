@@ -59,6 +59,7 @@ pub mod wire;
 pub use address::{AskingClient, BusTransport, IpText, NodeAddress, NodeLabels};
 pub use candidate::FailoverKind;
 pub use conf::StartRefused;
+pub use cron::CRON_MS;
 pub use durable::SaveCounts;
 pub use fuzz::{fuzz_bus_packets, fuzz_nodes_conf};
 pub use id::{ClusterEpoch, NodeId, ShardId};

@@ -15,7 +15,7 @@ mod open_metrics;
 mod process;
 
 pub use fuzz::{fuzz_cluster_words, fuzz_replica, fuzz_restored};
-pub use link::RigLink;
+pub use link::{RigLink, request_of};
 pub use open_metrics::{MetricSamples, check_open_metrics};
 pub use process::{FakeProcess, Snapshots};
 pub use sluice_testbase::{FOREIGN_RDB_FILES, ForeignRdb, content, foreign_rdb, render};

@@ -1,7 +1,10 @@
 //! A replica's link without a socket: a test says what the primary answers.
 
 use crate::Rig;
+use sluice_base::SessionKey;
 use sluice_replication::{Input, TransportOrder};
+use sluice_resp::command::push_command;
+use sluice_session::{ClientAddress, Medium};
 
 /// The link of the rig's engine to its primary. What the link wants done about connections is returned; what
 /// concerns the engine is done.
@@ -39,6 +42,16 @@ impl RigLink {
         let orders = link.receive(rig, b"+CONTINUE\r\n");
         assert!(orders.contains(&TransportOrder::Stream(Vec::new())), "{orders:?}");
         link
+    }
+
+    /// As [`RigLink::up`], with the session that executes what the primary sends.
+    #[track_caller]
+    pub fn streaming(rig: &mut Rig) -> SessionKey {
+        RigLink::up(rig);
+        let addr = rig.engine.primary().map(|primary| format!("{}:{}", primary.host, primary.port));
+        let addr = addr.expect("a primary that is followed");
+        let connection = ClientAddress { addr, laddr: "".into(), fd: 9, medium: Medium::Tcp };
+        rig.engine.connect_primary(connection, &mut rig.process)
     }
 
     /// The link that has received a snapshot as a file, which is about to take the place of the RDB file. Its
@@ -105,6 +118,14 @@ impl RigLink {
     pub fn receive(&mut self, rig: &mut Rig, answer: &[u8]) -> Vec<TransportOrder> {
         self.step(rig, Input::Received(self.attempt, answer))
     }
+}
+
+/// A line as a request: an array of bulk strings, one for each word between spaces.
+pub fn request_of(line: &str) -> Vec<u8> {
+    let mut request = Vec::new();
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    push_command(&mut request, words.into_iter());
+    request
 }
 
 fn is_psync(order: &TransportOrder) -> bool {

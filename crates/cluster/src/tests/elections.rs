@@ -4,13 +4,7 @@ use crate::*;
 
 /// Three voters, and nodes 3 and 4 replicas of node 0 that hear it.
 fn with_replicas() -> Network {
-    let mut network = Network::cluster(5, 3);
-    let node = network.id(0);
-    for replica in [3, 4] {
-        let command = ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No };
-        assert_eq!(network.command(replica, command), ClusterAnswer::Ok);
-    }
-    network.run(1_000);
+    let mut network = Network::with_replicas();
     hear_primary(&mut network, &[100, 90]);
     network.run(1_000);
     network

@@ -4,13 +4,7 @@ use crate::*;
 
 /// Three voters; nodes 3 and 4 follow node 0.
 fn with_replicas() -> Network {
-    let mut network = Network::cluster(5, 3);
-    let node = network.id(0);
-    for replica in [3, 4] {
-        let command = ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No };
-        assert_eq!(network.command(replica, command), ClusterAnswer::Ok);
-    }
-    network.run(1_000);
+    let mut network = Network::with_replicas();
     for replica in [3, 4] {
         network.step(replica, &ClusterInput::Offset(50));
     }

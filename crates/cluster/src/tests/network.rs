@@ -102,6 +102,18 @@ impl Network {
         network
     }
 
+    /// Three voters; nodes 3 and 4 follow node 0, and have nothing of it yet.
+    pub(super) fn with_replicas() -> Network {
+        let mut network = Network::cluster(5, 3);
+        let node = network.id(0);
+        for replica in [3, 4] {
+            let command = ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No };
+            assert_eq!(network.command(replica, command), ClusterAnswer::Ok);
+        }
+        network.run(1_000);
+        network
+    }
+
     pub(super) fn add(&mut self, ip: Ipv4Addr) -> usize {
         let number = self.peers.len();
         let settings = settings(ip);

@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The period of the machine's cron.
-const TICK_NS: u64 = 100_000_000;
+const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
 
 impl Engine {
     /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the

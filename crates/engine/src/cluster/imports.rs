@@ -17,6 +17,8 @@ use std::collections::BTreeSet;
 pub(crate) const FAILED_OVER: &str = "A failover occurred during slot import";
 /// A primary has loaded an import whose end is not in the file.
 pub(crate) const RESTARTED: &str = "Process restarted";
+/// DEBUG has loaded one.
+pub(crate) const LOADED: &str = "A new RDB is being loaded";
 
 /// Fails the imports that this server still knows of, where it is a primary.
 pub(crate) fn fail_imports(engine: &mut Engine, why: &'static str, process: &mut dyn Process) {

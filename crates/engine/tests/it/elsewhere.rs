@@ -7,7 +7,6 @@ use crate::propagation::{ROWS, Row, run_step};
 use sluice_base::{HashSeed, Rng, SessionKey};
 use sluice_engine::Seeds;
 use sluice_replication::HistoryPoint;
-use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink, content};
 
 /// Limits under which nearly every value has the encoding of a large one, and every entry of a stream a node.
@@ -76,10 +75,7 @@ impl Receiver {
         rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
         let point = HistoryPoint { replid: "0123456789".repeat(4), offset: 0 };
         rig.engine.adopt_history(point, &mut rig.process);
-        RigLink::up(&mut rig);
-        let (addr, laddr) = ("10.0.0.1:6379".to_owned(), "".into());
-        let connection = ClientAddress { addr, laddr, fd: 9, medium: Medium::Tcp };
-        let link = rig.engine.connect_primary(connection, &mut rig.process);
+        let link = RigLink::streaming(&mut rig);
         Receiver { place, rig, link }
     }
 

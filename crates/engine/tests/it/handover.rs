@@ -6,7 +6,6 @@ use sluice_control::action::Action;
 use sluice_control::persistence::ending::EndOrder;
 use sluice_engine::EndBegun;
 use sluice_replication::HistoryPoint;
-use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink};
 
 const HEIR: &str = "cccccccccccccccccccccccccccccccccccccccc";
@@ -40,10 +39,7 @@ fn acknowledge(rig: &mut Rig, replica: SessionKey) {
 fn stream_of_heir(buses: &mut Buses) -> SessionKey {
     let rig = &mut buses.nodes[2].1;
     rig.engine.adopt_history(HistoryPoint { replid: "1".repeat(40), offset: 100 }, &mut rig.process);
-    RigLink::up(rig);
-    let connection =
-        ClientAddress { addr: "10.0.0.1:7001".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
-    rig.engine.connect_primary(connection, &mut rig.process)
+    RigLink::streaming(rig)
 }
 
 fn words(line: &str) -> Vec<&[u8]> {

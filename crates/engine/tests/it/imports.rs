@@ -9,9 +9,8 @@ use sluice_control::persistence::loading::LoadEnded;
 use sluice_control::process::AppendOnlyFile;
 use sluice_control::replication::role::SyncSource;
 use sluice_replication::HistoryPoint;
-use sluice_session::{ClientAddress, Medium};
 use sluice_snapshot::NotLoaded;
-use sluice_testkit::{Rig, RigLink};
+use sluice_testkit::{Rig, RigLink, request_of};
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 const JOB: &str = "1111111111222222222233333333334444444444";
@@ -47,23 +46,11 @@ fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
 fn follow(rig: &mut Rig) -> SessionKey {
     let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
     rig.engine.adopt_history(point, &mut rig.process);
-    RigLink::up(rig);
-    let connection =
-        ClientAddress { addr: "10.0.0.1:7001".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
-    rig.engine.connect_primary(connection, &mut rig.process)
-}
-
-fn request(line: &str) -> Vec<u8> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut out = format!("*{}\r\n", words.len());
-    for word in words {
-        out += &format!("${}\r\n{word}\r\n", word.len());
-    }
-    out.into_bytes()
+    RigLink::streaming(rig)
 }
 
 fn log_of(lines: &[&str]) -> Vec<u8> {
-    lines.iter().flat_map(|line| request(line)).collect()
+    lines.iter().flat_map(|line| request_of(line)).collect()
 }
 
 /// What the primary sends.
@@ -340,6 +327,18 @@ fn cb_a37_a_primary_that_is_restarted_deletes_what_an_unfinished_import_has_brou
     // It is over: a key of the slot would be shown.
     let file = snapshot(&mut rig);
     assert!(!file.windows(40).any(|bytes| bytes == JOB.as_bytes()));
+}
+
+#[test]
+fn cb_a60_an_import_that_a_primary_loads_by_a_command_fails_with_its_own_reason() {
+    let (mut rig, _) = half_imported();
+    let file = snapshot(&mut rig);
+    let mut rig = Rig::node(Some(&saved_primary()), &[("cluster-databases", "4")]);
+    rig.process.snapshots.borrow_mut().insert(b"dump.rdb".to_vec(), file);
+    rig.check("DEBUG RELOAD NOSAVE", "+OK");
+    settle(&mut rig);
+    let line = format!("Cleaning up slot migration {JOB} after failed: A new RDB is being loaded");
+    assert!(said(&rig).contains(&line), "{}", said(&rig));
 }
 
 /// what is this node's by then stays.

@@ -8,8 +8,7 @@ use sluice_control::process::SnapshotFiles;
 use sluice_control::replication::role::SyncSource;
 use sluice_replication::HistoryPoint;
 use sluice_replication::{Input, TransportOrder};
-use sluice_session::{ClientAddress, Medium};
-use sluice_testkit::{Rig, RigLink};
+use sluice_testkit::{Rig, RigLink, request_of};
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -19,29 +18,13 @@ fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
     assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
     let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
     rig.engine.adopt_history(point, &mut rig.process);
-    let primary = link(&mut rig);
+    let primary = RigLink::streaming(&mut rig);
     (rig, primary)
-}
-
-fn link(rig: &mut Rig) -> SessionKey {
-    RigLink::up(rig);
-    let connection =
-        ClientAddress { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
-    rig.engine.connect_primary(connection, &mut rig.process)
-}
-
-fn request(line: &str) -> Vec<u8> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut out = format!("*{}\r\n", words.len());
-    for word in words {
-        out += &format!("${}\r\n{word}\r\n", word.len());
-    }
-    out.into_bytes()
 }
 
 /// What the primary sends; what it is answered.
 fn stream(rig: &mut Rig, primary: SessionKey, lines: &[&str]) -> String {
-    let bytes: Vec<u8> = lines.iter().flat_map(|line| request(line)).collect();
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| request_of(line)).collect();
     String::from_utf8(rig.bytes(primary, &bytes)).unwrap()
 }
 
@@ -54,7 +37,7 @@ fn the_primary_s_commands_run_and_are_not_answered() {
     let (mut rig, primary) = following(&[]);
     let lines = ["SELECT 2", "SET a 1", "LPUSH a wrong", "NOSUCHCOMMAND x", "GET a"];
     assert_eq!(stream(&mut rig, primary, &lines), "");
-    let sent: usize = lines.iter().map(|line| request(line).len()).sum();
+    let sent: usize = lines.iter().map(|line| request_of(line).len()).sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     rig.check("SELECT 2", "+OK");
     rig.check("GET a", "\"1\"");
@@ -109,8 +92,10 @@ fn a_transaction_counts_when_it_ends() {
     rig.check("GET a", "nil");
     // What this version lacks is dropped, and nothing else with it.
     stream(&mut rig, primary, &["NOSUCHCOMMAND", "SET b 2", "EXEC"]);
-    let sent: usize =
-        ["MULTI", "SET a 1", "NOSUCHCOMMAND", "SET b 2", "EXEC"].map(|line| request(line).len()).iter().sum();
+    let sent: usize = ["MULTI", "SET a 1", "NOSUCHCOMMAND", "SET b 2", "EXEC"]
+        .map(|line| request_of(line).len())
+        .iter()
+        .sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     rig.check("MGET a b", "[\"1\", \"2\"]");
 }
@@ -125,7 +110,7 @@ fn what_is_cut_off_with_the_link_is_not_counted() {
     rig.engine.disconnect(primary, &mut rig.process);
     RigLink::of(&rig).connection_lost(&mut rig);
     assert_eq!(offset(&rig), before);
-    let primary = link(&mut rig);
+    let primary = RigLink::streaming(&mut rig);
     // The database is that which the stream has selected.
     stream(&mut rig, primary, &["SET b 2"]);
     rig.check("SELECT 3", "+OK");
@@ -201,7 +186,7 @@ fn the_length_of_an_argument_of_the_primary_has_no_limit_of_this_server() {
     let limits = rig.engine.limits();
     let admission = limits.admission(rig.engine.authentication(primary));
     let limits = sluice_resp::ParseLimits::new(admission, limits.proto_max_bulk_len as u64, 16);
-    let bytes = request(&format!("SET a {}", "x".repeat(2 << 20)));
+    let bytes = request_of(&format!("SET a {}", "x".repeat(2 << 20)));
     let mut requests = sluice_resp::Requests::new();
     let progress = sluice_resp::Parser::new().parse(&bytes, &limits, &mut requests);
     assert_eq!((progress.consumed, progress.state), (bytes.len(), sluice_resp::State::Starved));
@@ -213,7 +198,7 @@ fn a_pause_holds_the_primary_and_counts_what_was_read() {
     rig.run("CLIENT PAUSE 100000 WRITE");
     stream(&mut rig, primary, &["SET a 1"]);
     rig.check("GET a", "nil");
-    let read = 100 + request("SET a 1").len();
+    let read = 100 + request_of("SET a 1").len();
     let info = rig.run("INFO replication");
     assert!(
         info.contains("slave_repl_offset:100") && info.contains(&format!("slave_read_repl_offset:{read}")),
@@ -228,11 +213,11 @@ fn a_pause_holds_the_primary_and_counts_what_was_read() {
 fn offsets_are_told_without_the_question() {
     let (mut rig, primary) = following(&[]);
     let told = stream(&mut rig, primary, &["SET a 1", "REPLCONF GETACK *"]);
-    let set = request("SET a 1").len();
-    assert_eq!(told.as_bytes(), request(&format!("REPLCONF ACK {}", 100 + set)));
+    let set = request_of("SET a 1").len();
+    assert_eq!(told.as_bytes(), request_of(&format!("REPLCONF ACK {}", 100 + set)));
     rig.engine.acknowledge();
-    let all = set + request("REPLCONF GETACK *").len();
-    assert_eq!(rig.output(primary), request(&format!("REPLCONF ACK {}", 100 + all)));
+    let all = set + request_of("REPLCONF GETACK *").len();
+    assert_eq!(rig.output(primary), request_of(&format!("REPLCONF ACK {}", 100 + all)));
 }
 
 #[test]
@@ -315,7 +300,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
     let lines = ["SET a 1", "REPLICAOF NO ONE", "REPLCONF GETACK *", "SET b 2"];
     stream(&mut rig, primary, &lines);
     // What was executed under the link's session is counted under its role.
-    let sent: usize = lines.map(|line| request(line).len()).iter().sum();
+    let sent: usize = lines.map(|line| request_of(line).len()).iter().sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     assert!(rig.run("INFO replication").contains("role:slave"));
     assert_eq!(rig.engine.next_transport_order(&mut rig.process), Some(TransportOrder::Close));
@@ -494,12 +479,13 @@ fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_
         rig.engine.acknowledge();
         String::from_utf8(rig.output(primary)).unwrap()
     };
-    let told =
-        |ack: u64, fack: u64| String::from_utf8(request(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap();
+    let told = |ack: u64, fack: u64| {
+        String::from_utf8(request_of(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap()
+    };
     assert_eq!(acked(&mut rig, primary), told(100, 0), "the increment has no base yet");
     // A note of the offset is appended, and stays where the kernel has it.
     stream(&mut rig, primary, &["SET a 1"]);
-    let end = 100 + request("SET a 1").len() as u64;
+    let end = 100 + request_of("SET a 1").len() as u64;
     assert_eq!(acked(&mut rig, primary), told(end, 0));
     rig.engine.report_aof_rewrite(true, &mut rig.process);
     assert_eq!(acked(&mut rig, primary), told(end, 100), "the data of the cut");
@@ -582,7 +568,7 @@ fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
     };
     for durable in [0, offset] {
         let said = acknowledged();
-        let wanted = request(&format!("REPLCONF ACK {offset} FACK {durable}"));
+        let wanted = request_of(&format!("REPLCONF ACK {offset} FACK {durable}"));
         assert_eq!(said.as_bytes(), wanted, "{said}");
     }
 }
@@ -620,7 +606,7 @@ fn a_received_file_becomes_the_base_when_the_file_before_has_ended() {
         let mut rig = received_file("yes", |rig| rig.process.aof_closes = true);
         assert!(!rig.engine.is_snapshot_wanted(&mut rig.process));
         if is_written {
-            let primary = link(&mut rig);
+            let primary = RigLink::streaming(&mut rig);
             stream(&mut rig, primary, &["SET a 1"]);
         }
         rig.process.aof_closes = false;
@@ -730,7 +716,7 @@ fn a_primary_with_more_databases_is_cut_off_ahead_of_what_would_go_elsewhere() {
         rig.engine.disconnect(primary, &mut rig.process);
         RigLink::of(&rig).connection_lost(&mut rig);
         assert!(rig.run("INFO replication").contains("master_link_status:down"));
-        let primary = link(&mut rig);
+        let primary = RigLink::streaming(&mut rig);
         assert!(!rig.is_closing(primary));
         stream(&mut rig, primary, &["SET b 2"]);
         for (db, found) in [(0, "[nil, nil, nil]"), (3, "[\"1\", \"2\", nil]")] {
@@ -766,7 +752,7 @@ fn a_link_that_is_cut_again_and_again_waits_between_its_attempts() {
         assert!(rig.is_closing(primary));
         rig.engine.disconnect(primary, &mut rig.process);
         RigLink::of(&rig).connection_lost(&mut rig);
-        primary = link(&mut rig);
+        primary = RigLink::streaming(&mut rig);
     }
     let passed_s = (rig.process.now.mono_ns - began) / 1_000_000_000;
     assert!(passed_s >= attempts / 4, "{attempts} attempts in {passed_s} s");
@@ -791,7 +777,7 @@ fn a_snapshot_whose_stream_is_in_a_database_that_is_not_here_is_followed_by_noth
         rig.finish_loads();
         let point = HistoryPoint { replid: REPLID.to_owned(), offset: 100 };
         rig.engine.adopt_history(point, &mut rig.process);
-        let session = link(&mut rig);
+        let session = RigLink::streaming(&mut rig);
         assert_eq!((rig.is_closing(session), cuts(&rig)), (is_cut, usize::from(is_cut)));
         stream(&mut rig, session, &["SET a 1"]);
         rig.check("GET a", "nil");

@@ -2,7 +2,6 @@
 
 use sluice_base::{Rng, SessionKey};
 use sluice_replication::HistoryPoint;
-use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, RigLink, render};
 use std::collections::BTreeMap;
 
@@ -288,10 +287,7 @@ fn a_replica_tells_what_its_primary_changes() {
     assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
     let point = HistoryPoint { replid: "a".repeat(40), offset: 100 };
     rig.engine.adopt_history(point, &mut rig.process);
-    RigLink::up(&mut rig);
-    let connection =
-        ClientAddress { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium: Medium::Tcp };
-    let primary = rig.engine.connect_primary(connection, &mut rig.process);
+    let primary = RigLink::streaming(&mut rig);
     let client = rig.connect();
     rig.run_as(client, "HELLO 3");
     rig.run_as(client, "CLIENT TRACKING ON");

@@ -1,6 +1,6 @@
 //! How a load begins, goes on and ends.
 
-use crate::cluster::imports::{RESTARTED, fail_imports};
+use crate::cluster::imports::{LOADED, RESTARTED, fail_imports};
 use crate::engine::Engine;
 use crate::persistence::loading::aof::replay::replay;
 use sluice_base::LogLevel;
@@ -148,6 +148,9 @@ impl Engine {
             }
             LoadPurpose::Debug(client) => {
                 let failed = load.from.failed();
+                if loaded.is_ok() {
+                    fail_imports(self, LOADED, process);
+                }
                 match loaded {
                     Ok(()) => process.log(LogLevel::Notice, load.from.done()),
                     Err(_) => self.stats.count_error(&failed.wire()),
