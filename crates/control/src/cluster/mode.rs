@@ -9,7 +9,7 @@ use crate::cluster::slot_stats::SlotStats;
 use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
     AskingClient, BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId,
-    OpenSlotList, SlotMap, SlotSet, Ticket,
+    OpenSlotList, RoleChange, SlotMap, SlotSet, Ticket,
 };
 use sluice_config::Config;
 use sluice_keyspace::IMPORT_NAME_LEN;
@@ -239,6 +239,13 @@ impl ClusterMode {
     /// Whether a decision waits.
     pub fn has_decisions(&self) -> bool {
         !self.decisions.is_empty()
+    }
+
+    /// Whether this node is to follow another as soon as the unit ends.
+    pub fn is_to_follow(&self) -> bool {
+        let is_to_follow =
+            |decision: &ClusterOutput| matches!(decision, ClusterOutput::Role(RoleChange::ReplicaOf { .. }));
+        self.decisions.iter().any(is_to_follow)
     }
 
     /// The next decision. Messages are counted while any is left.

@@ -2,13 +2,15 @@
 
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
 use crate::engine::Engine;
-use sluice_base::Now;
+use crate::exec::unit::Unit;
+use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
     BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HashSlot, LinkKey, RoleChange,
     SavedCluster, SlotSet, StartRefused, Synchronisation, Ticket,
 };
 use sluice_commands::WaitFor;
 use sluice_config::param;
+use sluice_control::Control;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;
@@ -319,6 +321,21 @@ impl Engine {
             mode.paused_until_ms = until_ms;
             self.control.epoch.advance();
         }
+    }
+}
+
+/// Says how many writes of a unit that ends are lost, because another node has taken this primary's slots
+/// over while the unit stood open (H-14).
+pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut dyn Process) {
+    let writes = unit.commands.as_ref().map_or(0, |commands| commands.count());
+    let is_late = control.replication.replica.is_none()
+        && control.cluster.as_ref().is_some_and(|mode| mode.is_to_follow());
+    if is_late && writes > 0 {
+        let text = format!(
+            "Another node took over this node's slots while a script or transaction was running. Its writes are \
+             lost, though it ends as if they were not: {writes}."
+        );
+        process.log(LogLevel::Warning, &text);
     }
 }
 

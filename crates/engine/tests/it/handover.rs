@@ -260,3 +260,31 @@ fn the_words_of_shutdown_about_clusters() {
     rig.argv_unread(rig.client, &words("SHUTDOWN SAFE"));
     assert!(has_ended(&rig), "without a cluster nobody votes");
 }
+
+#[test]
+fn cb_h14_a_unit_that_ends_too_late_is_lost_with_a_line_in_the_log() {
+    let mut buses = joined();
+    let rig = &mut buses.nodes[1].1;
+    let replica = announced(rig, &format!("version 9.0.0 set-cluster-node-id {HEIR}"));
+    rig.fed(replica);
+    for (line, reply) in [("MULTI", "+OK"), ("RPUSH {a} 1", "+QUEUED"), ("DEBUG STAND-STILL 1000", "+QUEUED")]
+    {
+        rig.check(line, reply);
+    }
+    rig.check("RPUSH {a} 2", "+QUEUED");
+    rig.check("EXEC", "");
+    let writer = rig.connect();
+    rig.check_as(writer, "SET {a}b 1", "");
+    buses.nodes[2].1.check("CLUSTER FAILOVER TAKEOVER", "+OK");
+    buses.pass_ms(500);
+    let rig = &mut buses.nodes[1].1;
+    assert!(rig.run_as(writer, "PING").is_empty(), "all are held while the unit stands open");
+    assert!(!has_logged(rig, "are lost"));
+    rig.pass_ms(1_000);
+    rig.engine.advance_unit(&mut rig.process);
+    let own = rig.client;
+    assert_eq!(sluice_testkit::render(&rig.output(own)), "[:1, +OK, :2]");
+    assert!(has_logged(rig, "Its writes are lost, though it ends as if they were not: 2."));
+    let answer = sluice_testkit::render(&rig.output(writer));
+    assert!(answer.starts_with("-MOVED 15495 10.0.0.1:7002"), "what was held meets the new owner: {answer}");
+}

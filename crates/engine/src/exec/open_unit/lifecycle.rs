@@ -1,6 +1,7 @@
 //! How a unit comes to stand open, goes on and ends.
 
 use super::OpenUnit;
+use crate::cluster::driving::log_writes_too_late;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
@@ -190,6 +191,7 @@ impl Engine {
             };
         }
         *self.control.clients.unit_stands_open = false;
+        log_writes_too_late(&self.control, &unit, process);
         match self.control.unpark(&mut session).or(request) {
             Some(waiting) => self.end_open_command(unit, &waiting, ended, &mut session, &mut now, process),
             None => {
@@ -276,6 +278,8 @@ impl Engine {
     /// What has waited for the end of the unit happens.
     fn end_open_unit(&mut self, process: &mut dyn Process) {
         self.apply_user_load(process);
+        // Ahead of the requests that were held: another node may own their slots by now.
+        self.take_cluster_outputs(process);
         self.apply_role(process);
         self.apply_failover(None, process);
         self.follow_appendonly(process);
