@@ -62,12 +62,14 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     if kind == FailoverKind::Agreed && (m.table.node(primary).is_failed() || link.is_none()) {
         return Err("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE".to_owned());
     }
-    if kind != FailoverKind::Takeover && is_under_way(m) {
+    if kind != FailoverKind::Takeover
+        && let Some(state) = state_under_way(m)
+    {
         // A second controller would delay the first one, and the first one it (M-5).
         log!(
             m,
             Notice,
-            "The election of a manual failover is under way already (user request from '{client}')."
+            "The election of a manual failover is under way already (user request from '{client}'): {state}."
         );
         return Ok(());
     }
@@ -95,11 +97,15 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     Ok(())
 }
 
-/// Whether voters have been asked for a failover by hand whose time is not over.
-fn is_under_way(m: &ClusterMachine) -> bool {
+/// Where a failover by hand stands for which voters have been asked and whose time is not over.
+fn state_under_way(m: &ClusterMachine) -> Option<String> {
     let candidacy = &m.failover.candidacy;
-    let is_in_time = candidacy.wanted.may_start() && candidacy.wanted.end() >= Some(m.time.now);
-    is_in_time && candidacy.open_election(m.epochs.current).is_some_and(|election| election.forces)
+    let left = candidacy.wanted.end().and_then(|end| end.checked_sub(m.time.now))?;
+    let forces = candidacy.open_election(m.epochs.current).is_some_and(|election| election.forces);
+    let ElectionStage::Requested { epoch, votes, .. } = &candidacy.stage else { return None };
+    let is_under_way = candidacy.wanted.may_start() && forces;
+    is_under_way
+        .then(|| format!("epoch {epoch}, {} of {} votes, given up in {left} ms", votes.len(), quorum(m)))
 }
 
 /// An election under way gives way to the one that was asked for by hand (M5).

@@ -223,7 +223,9 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(network.command(4, force.clone()), ClusterAnswer::Ok);
     network.run(200);
     assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "one election");
+    let state = format!("epoch {epoch}, 1 of 2 votes, given up in 4");
     assert!(network.has_logged(4, "The election of a manual failover is under way already"));
+    assert!(network.has_logged(4, &state), "the second is told how far the first is");
     assert!(!network.has_logged(4, "Resetting the election"));
     let agreed = ClusterCommand::Failover { kind: FailoverKind::Agreed };
     assert_eq!(network.command(4, agreed), ClusterAnswer::Ok);
