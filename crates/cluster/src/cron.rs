@@ -123,6 +123,7 @@ fn dial(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
         is_open: false,
         reads_extensions: false,
         pong_at: None,
+        is_bound_there: false,
         queue: SendQueue::default(),
         inbox: ReceiveBuffer::default(),
         kept: 0,

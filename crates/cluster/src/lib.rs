@@ -205,12 +205,13 @@ impl Cluster {
         }
         let (peer, local) = (addresses::text(peer), addresses::text(local));
         Some(m.links.insert(BusLink {
-            kind: LinkKind::In { node: None, peer, local },
+            kind: LinkKind::In { node: None, greeted_by: None, peer, local },
             since: m.time.now,
             since_wall_ms: m.time.wall_ms,
             is_open: true,
             reads_extensions: false,
             pong_at: None,
+            is_bound_there: false,
             queue: SendQueue::default(),
             inbox: ReceiveBuffer::default(),
             kept: 0,

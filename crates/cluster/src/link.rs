@@ -4,6 +4,7 @@
 //! (2) a link out has a node for as long as it lives.
 
 use crate::address::{IpText, NodeAddress};
+use crate::id::NodeId;
 use crate::link_key::LinkKey;
 use crate::node::{Ms, NodeIx};
 use crate::output::BusLane;
@@ -15,8 +16,9 @@ use std::collections::VecDeque;
 pub(crate) enum LinkKind {
     /// Dialled to the node.
     Out { node: NodeIx, target: DialTarget },
-    /// Accepted; a message of a known node binds it (G-5).
-    In { node: Option<NodeIx>, peer: IpText, local: IpText },
+    /// Accepted; a message of a known node binds it (G-5). `greeted_by`: who has sent a PING or MEET on it
+    /// and was not known yet.
+    In { node: Option<NodeIx>, greeted_by: Option<NodeId>, peer: IpText, local: IpText },
 }
 
 /// Which address of a node was dialled.
@@ -40,6 +42,9 @@ pub(crate) struct BusLink {
     pub(crate) reads_extensions: bool,
     /// When the last PONG came on this very link.
     pub(crate) pong_at: Option<Ms>,
+    /// The other end has bound the link out, as far as can be told: messages without a sender may be sent on
+    /// it (P-3).
+    pub(crate) is_bound_there: bool,
     pub(crate) queue: SendQueue,
     /// Bytes of a message that is not whole. SlotsTaken out while its messages are handled.
     pub(crate) inbox: ReceiveBuffer,

@@ -4,7 +4,7 @@ use crate::address::{IpText, Seen};
 use crate::addresses;
 use crate::failure;
 use crate::id::NodeId;
-use crate::link::{DialTarget, LinkKind};
+use crate::link::{BusLink, DialTarget, LinkKind};
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, log};
 use crate::node::{ClusterNode, Initiator, LinkOut, MeetFlag, NodeIx, NodeStanding};
@@ -79,6 +79,19 @@ pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     }
 }
 
+/// Binds the link in on which the node, now known, has introduced itself before. It holds the link for bound,
+/// since it was answered, and could send messages without a sender on it.
+fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
+    if m.table.node(ix).place.link_in.is_some() {
+        return;
+    }
+    let id = m.table.node(ix).id;
+    let is_greeted = |link: &BusLink| matches!(link.kind, LinkKind::In { node: None, greeted_by, .. } if greeted_by == Some(id));
+    if let Some(key) = m.links.find(is_greeted) {
+        bind(m, key, ix);
+    }
+}
+
 /// The first answer on a link out of a handshake (G-14). Whether the link and its node still stand.
 pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &BusHeader<'_>) -> bool {
     let peer = IpText::clone(&m.table.node(ix).place.address.ip);
@@ -108,6 +121,7 @@ pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &
     if let Some(link) = m.links.get_mut(key) {
         link.pong_at = Some(m.time.now);
     }
+    bind_greeted(m, ix);
     log!(m, Debug, "Handshake with node {} completed.", m.name(ix));
     m.reconsider();
     m.save();

@@ -4,6 +4,7 @@ use crate::address::IpText;
 use crate::addresses;
 use crate::candidate;
 use crate::claims;
+use crate::cron::CRON_MS;
 use crate::epochs;
 use crate::failure;
 use crate::gossip;
@@ -12,7 +13,7 @@ use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, log};
 use crate::manual;
 use crate::meet;
-use crate::node::{ClusterNode, NodeIx, NodeStanding};
+use crate::node::{ClusterNode, Ms, NodeIx, NodeStanding};
 use crate::output::{ClusterOutput, PublishScope};
 use crate::roles::{self, HeaderVerdict};
 use crate::send;
@@ -27,6 +28,8 @@ use crate::wire::{
 use sluice_base::Bytes;
 use sluice_base::mistake::{Mistake, is_made};
 
+/// The time from a connection of another node to the moment at which it knows this one for sure, ms.
+const INTRODUCTION_MS: Ms = 2 * CRON_MS;
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
 /// Bytes that all links may keep of messages which are not whole, without those for subscribers.
@@ -50,7 +53,12 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
         match received {
             None => break,
             Some(ReceivedMessage::BusMessage(bytes)) => whole(m, key, bytes),
-            Some(ReceivedMessage::PassedOver(prefix)) => count(m, prefix, prefix.length as usize),
+            Some(ReceivedMessage::PassedOver(prefix)) => {
+                count(m, prefix, prefix.length as usize);
+                if prefix.is_light {
+                    close_unbound(m, key);
+                }
+            }
             Some(ReceivedMessage::Bad(_)) => {
                 let peer = peer_of(m, key);
                 log!(m, Warning, "Bad message length or signature received on the Cluster bus from {peer}.");
@@ -147,14 +155,7 @@ pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &BusMess
 fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let Some(ix) = link.node().filter(|ix| !m.table.node(*ix).is_handshake()) else {
-        let peer = peer_of(m, key);
-        log!(
-            m,
-            Notice,
-            "Closing link for {peer} that sent a lightweight message as its first message on the link"
-        );
-        m.close(key);
-        return;
+        return close_unbound(m, key);
     };
     m.table.node_mut(ix).clocks.data_received = m.time.now;
     match body {
@@ -162,6 +163,18 @@ fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
         LightBody::PublishShard(published) => deliver(m, published, PublishScope::Shard),
         LightBody::Module => {}
     }
+}
+
+/// A message without a sender came on a link without a node. Its sender, which holds the link for bound, is
+/// to dial anew.
+fn close_unbound(m: &mut ClusterMachine, key: LinkKey) {
+    let peer = peer_of(m, key);
+    log!(
+        m,
+        Notice,
+        "Closing link for {peer} that sent a lightweight message as its first message on the link"
+    );
+    m.close(key);
 }
 
 fn deliver(m: &mut ClusterMachine, published: &PublishedMessage<'_>, scope: PublishScope) {
@@ -310,6 +323,12 @@ fn greet(
         let local = IpText::clone(local);
         addresses::learn_own(m, &local);
     }
+    if sender.is_none()
+        && let Some(link) = m.links.get_mut(key)
+        && let LinkKind::In { node: None, greeted_by, .. } = &mut link.kind
+    {
+        *greeted_by = Some(header.sender);
+    }
     if kind == MessageType::Meet {
         match sender {
             Some(ix) => meet::met_again(m, ix),
@@ -335,8 +354,13 @@ fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>
 fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let time = m.time;
     let mut confirmed = None;
+    let place = &m.table.node(ix).place;
+    let met_at = place.link_in.and_then(|key| m.links.get(key)).map(|link| link.since);
+    let asked_at = m.table.node(ix).clocks.ping_sent;
     if let Some(link) = m.links.get_mut(key) {
         link.pong_at = Some(time.now);
+        link.is_bound_there |=
+            met_at.zip(asked_at).is_some_and(|(met, asked)| asked >= met.saturating_add(INTRODUCTION_MS));
         if let LinkKind::Out { target, .. } = &mut link.kind
             && let DialTarget::Candidate(address) = std::mem::replace(target, DialTarget::AnnouncedLabels)
         {

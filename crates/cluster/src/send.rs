@@ -373,6 +373,9 @@ fn pong_to_all(m: &mut ClusterMachine) {
 }
 
 /// A published message to the nodes of its scope (P-1, P-2), light where the node has bound the link (P-3).
+/// The answer to a first PING does not show that: the node may not have known this one when it answered, and
+/// closes the link at a light message. An answer to a PING that was sent when the node's own connection was
+/// there shows it.
 pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
     let kind = match scope {
         PublishScope::All => MessageType::Publish,
@@ -395,9 +398,7 @@ pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, 
             continue;
         };
         let is_bound = node.marks.capabilities.contains(NodeFlags::LIGHT_PUBLISH)
-            && m.links
-                .get(key)
-                .is_some_and(|link| node.clocks.pong_received.is_some_and(|at| at >= link.since));
+            && m.links.get(key).is_some_and(|link| link.is_bound_there);
         let block = if is_bound {
             light.get_or_insert_with(|| bytes(&mut Vec::new(), &BusMessage::Light(light_body.clone())))
         } else {

@@ -55,6 +55,42 @@ fn delivered(network: &Network, number: usize) -> Vec<(Vec<u8>, PublishScope)> {
     .collect()
 }
 
+/// P-3: two nodes that meet each other at once answer one another before they know each other.
+#[test]
+fn cl_p3_no_message_is_lost_between_nodes_that_have_met_each_other_at_once() {
+    let mut network = Network::of(2);
+    network.meet(0, 1);
+    network.meet(1, 0);
+    let (channel, message) = (Bytes::copy_from(b"c"), Bytes::copy_from(b"m"));
+    let mut published = 0;
+    for _ in 0..30 {
+        network.run(100);
+        for (from, to) in [(0, 1), (1, 0)] {
+            if network.line(from, to).is_some_and(|line| line[7] == "connected") {
+                let scope = PublishScope::All;
+                network.step(from, &ClusterInput::Publish { channel: &channel, message: &message, scope });
+                network.deliver();
+                published += 1;
+                assert_eq!(delivered(&network, 0).len() + delivered(&network, 1).len(), published);
+            }
+        }
+    }
+    let light = network.peers.iter().flat_map(|peer| &peer.sent).filter(|(kind, _)| *kind == 0x8004).count();
+    assert!(published >= 58 && light > 20, "{light} light ones of {published}");
+}
+
+#[test]
+fn cl_p3_a_message_without_a_sender_closes_a_link_without_a_node() {
+    let mut network = Network::of(2);
+    network.meet(0, 1);
+    network.run(1_000);
+    let published = wire::PublishedMessage { channel: b"c", message: b"m" };
+    network.inject(0, 1, &wire::BusMessage::Light(wire::LightBody::Publish(published)));
+    assert!(network.has_logged(1, "that sent a lightweight message as its first message on the link"));
+    assert!(delivered(&network, 1).is_empty());
+    assert_eq!(network.peers[1].cluster.links().count(), 2, "the other links stay");
+}
+
 #[test]
 fn cl_p1_p2_p3_published_messages_go_to_all_or_to_the_shard() {
     let mut network = Network::cluster(4, 3);
