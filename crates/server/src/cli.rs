@@ -1,5 +1,6 @@
 //! The command line: what is asked of the program.
 
+use sluice_moving::CHECK_MOVE;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -40,9 +41,6 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
         None => Task::Serve(words),
     }
 }
-
-/// The argument that asks what is missing here of another server's use.
-pub const CHECK_MOVE: &[u8] = b"--check-move";
 
 /// `--version`'s line.
 pub fn version() -> String {

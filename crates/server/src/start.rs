@@ -4,7 +4,7 @@
 use crate::allocator::Allocator;
 use crate::aof;
 use crate::bus::start::NodeStart;
-use crate::check_move::{self, MovePlan};
+use crate::check_move;
 use crate::cli::{self, Task};
 use crate::host::Host;
 use crate::iteration::{self, Server};
@@ -24,6 +24,7 @@ use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, Loader, param};
 use sluice_engine::{Engine, Seeds};
 use sluice_evloop::{AnyLoop, Opened};
+use sluice_moving::MovePlan;
 use sluice_snapshot::NotLoaded;
 use sluice_tls::Context;
 use std::ffi::OsString;

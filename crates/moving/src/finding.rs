@@ -1,11 +1,11 @@
 //! Findings: the lines of the report, and the list that they are added to.
 
-use super::facts::{Asked, Unknown, WhyUnknown};
+use super::facts::{Asked, UnknownFact, WhyUnknown};
 use super::shown::shown;
 
 /// How much a finding weighs; its number is the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum FindingWeight {
     /// It works here.
     Works = 0,
     /// Somebody has to look.
@@ -14,13 +14,13 @@ pub enum Weight {
     Missing = 2,
 }
 
-impl Weight {
+impl FindingWeight {
     /// The word for programs.
     pub fn word(self) -> &'static str {
         match self {
-            Weight::Works => "works",
-            Weight::Look => "look",
-            Weight::Missing => "missing",
+            FindingWeight::Works => "works",
+            FindingWeight::Look => "look",
+            FindingWeight::Missing => "missing",
         }
     }
 }
@@ -29,7 +29,7 @@ impl Weight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveFinding {
     /// How much it weighs.
-    pub weight: Weight,
+    pub weight: FindingWeight,
     /// What part of the server's use it is about.
     pub about: &'static str,
     /// What was found.
@@ -40,29 +40,29 @@ pub struct MoveFinding {
 
 impl MoveFinding {
     /// A finding.
-    pub fn new(weight: Weight, about: &'static str, what: String, advice: &str) -> MoveFinding {
+    pub fn new(weight: FindingWeight, about: &'static str, what: String, advice: &str) -> MoveFinding {
         MoveFinding { weight, about, what, advice: advice.to_owned() }
     }
 }
 
 /// The list that the parts add to.
 #[derive(Default)]
-pub struct Verdict(Vec<MoveFinding>);
+pub struct Findings(Vec<MoveFinding>);
 
-impl Verdict {
+impl Findings {
     /// All findings, in the order in which they were added.
-    pub fn into_findings(self) -> Vec<MoveFinding> {
+    pub(crate) fn into_findings(self) -> Vec<MoveFinding> {
         self.0
     }
 
     /// Adds a finding.
-    pub fn add(&mut self, weight: Weight, about: &'static str, what: impl Into<String>, advice: &str) {
+    pub fn add(&mut self, weight: FindingWeight, about: &'static str, what: impl Into<String>, advice: &str) {
         self.0.push(MoveFinding::new(weight, about, what.into(), advice));
     }
 
     /// Adds what works, of which there is nothing to do.
     pub fn works(&mut self, about: &'static str, what: impl Into<String>) {
-        self.add(Weight::Works, about, what, "");
+        self.add(FindingWeight::Works, about, what, "");
     }
 
     /// The part if it is known; else says that it could not be judged.
@@ -71,7 +71,7 @@ impl Verdict {
     }
 
     /// Adds that a part could not be judged.
-    pub fn unknown(&mut self, about: &'static str, Unknown { command, why }: &Unknown) {
+    pub fn unknown(&mut self, about: &'static str, UnknownFact { command, why }: &UnknownFact) {
         let (why, advice) = match why {
             WhyUnknown::Rights => (
                 "this user has no right to it".to_owned(),
@@ -90,6 +90,6 @@ impl Verdict {
                 "look at this part by hand",
             ),
         };
-        self.add(Weight::Look, about, format!("not judged: {command}: {why}"), advice);
+        self.add(FindingWeight::Look, about, format!("not judged: {command}: {why}"), advice);
     }
 }

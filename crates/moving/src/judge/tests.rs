@@ -1,5 +1,5 @@
 use super::*;
-use crate::check_move::facts::{PayloadFact, SettingFact, SettingValue, Unknown, WhyUnknown};
+use crate::facts::{PayloadFact, SettingFact, SettingValue, UnknownFact, WhyUnknown};
 
 /// A server of which nothing is used that is not here.
 fn plain() -> MoveFacts {
@@ -28,7 +28,7 @@ fn setting(name: &str, value: &str) -> SettingFact {
 
 /// The findings that weigh something, as `weight about: what`.
 fn heavy(facts: &MoveFacts) -> Vec<String> {
-    let heavy = judge(facts).into_iter().filter(|finding| finding.weight != Weight::Works);
+    let heavy = judge(facts).into_iter().filter(|finding| finding.weight != FindingWeight::Works);
     heavy
         .map(|finding| {
             assert!(!finding.advice.is_empty(), "{finding:?}");
@@ -222,7 +222,7 @@ fn values_are_loaded_as_a_full_copy_would() {
 
 #[test]
 fn what_is_not_known_needs_a_look() {
-    let unknown = |why| Unknown { command: "CONFIG GET", why };
+    let unknown = |why| UnknownFact { command: "CONFIG GET", why };
     for (why, wanted) in [
         (WhyUnknown::Rights, "look directives: not judged: CONFIG GET: this user has no right"),
         (WhyUnknown::NoCommand, "look directives: not judged: CONFIG GET: the server has no such command"),
@@ -236,7 +236,7 @@ fn what_is_not_known_needs_a_look() {
 
 #[test]
 fn clients_are_told_by_their_libraries() {
-    let kind = |library: &str, role| ClientKind {
+    let kind = |library: &str, role| ClientGroup {
         library: library.as_bytes().to_vec(),
         version: b"5.0".to_vec(),
         protocol: 3,

@@ -4,8 +4,8 @@
 
 mod settings;
 
-use super::facts::{ClientKind, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts};
-use super::finding::{MoveFinding, Verdict, Weight};
+use super::facts::{ClientGroup, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts};
+use super::finding::{FindingWeight, Findings, MoveFinding};
 use super::shown::shown;
 use sluice_acl::{ConfigUsers, Users};
 use sluice_command::lookup_full;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges everything.
 pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
-    let mut verdict = Verdict::default();
+    let mut verdict = Findings::default();
     if let Some(info) = verdict.known("server", &facts.info) {
         server(&mut verdict, info);
         memory(&mut verdict, info);
@@ -45,7 +45,7 @@ pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
     verdict.into_findings()
 }
 
-fn server(verdict: &mut Verdict, info: &InfoFacts) {
+fn server(verdict: &mut Findings, info: &InfoFacts) {
     let is_valkey = !info.text("valkey_version").is_empty();
     let (name, version) = match is_valkey {
         true => ("Valkey", info.text("valkey_version")),
@@ -55,20 +55,20 @@ fn server(verdict: &mut Verdict, info: &InfoFacts) {
     let [major, minor] = numbers(version);
     match (is_valkey, major, minor) {
         (_, 0, _) => verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "server",
             "INFO names no version",
             "is this a service that only speaks the protocol? Then live replication is rarely there: move by a tool \
              that reads and writes",
         ),
         (false, ..=5, _) => verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "server",
             format!("{what} is older than what was tried"),
             "try the move with a copy: docs/moving-in.md",
         ),
         (true, 9, 2..) | (true, 10.., _) | (false, 9.., _) => verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "server",
             format!("{what} is newer than what was tried"),
             "try the move with a copy: docs/moving-in.md; docs/compat.md lists what is there of Valkey 9.2",
@@ -77,7 +77,7 @@ fn server(verdict: &mut Verdict, info: &InfoFacts) {
     }
     if info.is("redis_mode", "cluster") || info.is("cluster_enabled", "1") {
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "cluster",
             "the server is a node of a cluster",
             "a cluster moves node by node: CLUSTER MEET with a node of this server, CLUSTER REPLICATE there, then \
@@ -86,18 +86,23 @@ fn server(verdict: &mut Verdict, info: &InfoFacts) {
     }
     if info.is("redis_mode", "sentinel") {
         verdict.add(
-            Weight::Missing,
+            FindingWeight::Missing,
             "sentinel",
             "this is a Sentinel, which has no data",
             "check the servers that it watches; Sentinel itself stays what it is: docs/moving-in.md",
         );
     }
     if info.is("loading", "1") {
-        verdict.add(Weight::Look, "server", "the server is loading its data", "ask again when it has loaded");
+        verdict.add(
+            FindingWeight::Look,
+            "server",
+            "the server is loading its data",
+            "ask again when it has loaded",
+        );
     }
 }
 
-fn memory(verdict: &mut Verdict, info: &InfoFacts) {
+fn memory(verdict: &mut Findings, info: &InfoFacts) {
     let (used, limit) = (info.number("used_memory"), info.number("maxmemory"));
     let policy = shown(info.text("maxmemory_policy"));
     match limit {
@@ -109,7 +114,7 @@ fn memory(verdict: &mut Verdict, info: &InfoFacts) {
     }
     if limit != 0 && used >= limit && policy == "noeviction" {
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "memory",
             "maxmemory is reached and nothing is evicted: writes are refused there",
             "data take other amounts of memory here, mostly less: see used_memory behind the first copy",
@@ -117,11 +122,11 @@ fn memory(verdict: &mut Verdict, info: &InfoFacts) {
     }
 }
 
-fn replication(verdict: &mut Verdict, info: &InfoFacts) {
+fn replication(verdict: &mut Findings, info: &InfoFacts) {
     if info.is("role", "slave") {
         let link = shown(info.text("master_link_status"));
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "replication",
             format!("the server is a replica, its link is {link}"),
             "check its primary too, and move from the primary",
@@ -138,7 +143,7 @@ fn replication(verdict: &mut Verdict, info: &InfoFacts) {
     }
 }
 
-fn commands(verdict: &mut Verdict, calls: &[CommandCalls], uptime_s: u64) {
+fn commands(verdict: &mut Findings, calls: &[CommandCalls], uptime_s: u64) {
     let called = || calls.iter().filter(|command| command.calls > 0);
     let mut missing: Vec<&CommandCalls> =
         called().filter(|command| lookup_full(&command.name).is_none()).collect();
@@ -159,13 +164,13 @@ fn commands(verdict: &mut Verdict, calls: &[CommandCalls], uptime_s: u64) {
         let name = shown(name).to_ascii_uppercase();
         match calls.saturating_sub(*failed) {
             0 => verdict.add(
-                Weight::Look,
+                FindingWeight::Look,
                 "commands",
                 format!("{name} is not here; all calls have failed there too (calls: {calls})"),
                 advice,
             ),
             _ => verdict.add(
-                Weight::Missing,
+                FindingWeight::Missing,
                 "commands",
                 format!("{name} is not here (calls: {calls}, of these failed: {failed})"),
                 advice,
@@ -174,7 +179,7 @@ fn commands(verdict: &mut Verdict, calls: &[CommandCalls], uptime_s: u64) {
     }
     if more > 0 {
         let what = format!("{more} more commands that were called are not here");
-        verdict.add(Weight::Missing, "commands", what, "INFO commandstats lists them");
+        verdict.add(FindingWeight::Missing, "commands", what, "INFO commandstats lists them");
     }
 }
 
@@ -191,7 +196,7 @@ fn advice_of(name: &[u8]) -> &'static str {
     }
 }
 
-fn modules(verdict: &mut Verdict, modules: &[(Vec<u8>, i64)]) {
+fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
     // Scripts in Valkey 9.1, and vector sets in Redis 8, are modules that each server has.
     let others: Vec<_> =
         modules.iter().filter(|(name, _)| !matches!(name.as_slice(), b"lua" | b"vectorset")).collect();
@@ -200,7 +205,7 @@ fn modules(verdict: &mut Verdict, modules: &[(Vec<u8>, i64)]) {
     }
     for (name, version) in others.iter().take(LISTED) {
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "modules",
             format!("{} {version} is loaded; there are no modules here", shown(name)),
             "harmless where neither its commands nor its types are found in this report; take loadmodule out of the file",
@@ -209,7 +214,7 @@ fn modules(verdict: &mut Verdict, modules: &[(Vec<u8>, i64)]) {
 }
 
 /// Judges each user alone, and where a line is refused, its rules one by one.
-fn users(verdict: &mut Verdict, lines: &[Vec<u8>]) {
+fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     let mut faults = 0;
     for line in lines {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
@@ -228,7 +233,7 @@ fn users(verdict: &mut Verdict, lines: &[Vec<u8>]) {
             false => format!("rules of {name} are refused here: {}", refused.join(" ")),
         };
         verdict.add(
-            Weight::Missing,
+            FindingWeight::Missing,
             "users",
             what,
             "a file with this line ends the start: leave these rules out, where the commands are not needed",
@@ -236,10 +241,15 @@ fn users(verdict: &mut Verdict, lines: &[Vec<u8>]) {
     }
     if faults > LISTED {
         let what = format!("rules of {} more users are refused", faults - LISTED);
-        verdict.add(Weight::Missing, "users", what, "sluice-server --check-config with the file lists them");
+        verdict.add(
+            FindingWeight::Missing,
+            "users",
+            what,
+            "sluice-server --check-config with the file lists them",
+        );
     }
     verdict.add(
-        Weight::Works,
+        FindingWeight::Works,
         "users",
         format!("{} of {} users have rules that are taken", lines.len() - faults, lines.len()),
         if lines.len() > 1 {
@@ -257,11 +267,16 @@ fn try_user(words: &[&[u8]]) -> Result<(), &'static str> {
     line.define(&mut Users::new(false)).map(drop).map_err(|_| "a command or category is not known")
 }
 
-fn libraries(verdict: &mut Verdict, libraries: &[(Vec<u8>, Vec<u8>)]) {
+fn libraries(verdict: &mut Findings, libraries: &[(Vec<u8>, Vec<u8>)]) {
     let is_lua = |engine: &[u8]| engine.eq_ignore_ascii_case(b"lua");
     for (name, engine) in libraries.iter().filter(|(_, engine)| !is_lua(engine)).take(LISTED) {
         let what = format!("library {} is written for the engine {}", shown(name), shown(engine));
-        verdict.add(Weight::Missing, "functions", what, "there is one engine, LUA: write the library anew");
+        verdict.add(
+            FindingWeight::Missing,
+            "functions",
+            what,
+            "there is one engine, LUA: write the library anew",
+        );
     }
     let lua = libraries.iter().filter(|(_, engine)| is_lua(engine)).count();
     if lua > 0 {
@@ -269,7 +284,7 @@ fn libraries(verdict: &mut Verdict, libraries: &[(Vec<u8>, Vec<u8>)]) {
     }
 }
 
-fn clients(verdict: &mut Verdict, kinds: &BTreeMap<ClientKind, u64>) {
+fn clients(verdict: &mut Findings, kinds: &BTreeMap<ClientGroup, u64>) {
     let of = |role| kinds.iter().filter(move |(kind, _)| kind.role == role);
     let sum = |role| of(role).map(|(_, count)| count).sum::<u64>();
     let mut lines: Vec<_> = of(ClientRole::Usual).chain(of(ClientRole::Tracking)).collect();
@@ -284,10 +299,10 @@ fn clients(verdict: &mut Verdict, kinds: &BTreeMap<ClientKind, u64>) {
     if lines.len() > LISTED {
         verdict.works("clients", format!("{} more kinds of clients", lines.len() - LISTED));
     }
-    let is_redis_py = |kind: &ClientKind| kind.library.starts_with(b"redis-py");
+    let is_redis_py = |kind: &ClientGroup| kind.library.starts_with(b"redis-py");
     if of(ClientRole::Tracking).any(|(kind, _)| is_redis_py(kind)) {
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "clients",
             "redis-py with its client-side cache",
             "that cache refuses servers that say that they are Valkey, and so this one: turn the cache off, or \
@@ -296,7 +311,7 @@ fn clients(verdict: &mut Verdict, kinds: &BTreeMap<ClientKind, u64>) {
     }
     if sum(ClientRole::Sentinel) > 0 {
         verdict.add(
-            Weight::Works,
+            FindingWeight::Works,
             "sentinel",
             "Sentinel watches the server; Sentinel of Valkey 9.1 watches this one as well",
             "move one replica after the other: docs/moving-in.md",
@@ -309,7 +324,7 @@ fn clients(verdict: &mut Verdict, kinds: &BTreeMap<ClientKind, u64>) {
 }
 
 /// `all`: how many keys there are.
-fn keys(verdict: &mut Verdict, sample: &KeySample, all: u64) {
+fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
     let mut types: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((kind, _), count) in &sample.kinds {
         *types.entry(kind).or_insert(0) += count;
@@ -327,7 +342,7 @@ fn keys(verdict: &mut Verdict, sample: &KeySample, all: u64) {
     }
     for (kind, count) in foreign {
         verdict.add(
-            Weight::Missing,
+            FindingWeight::Missing,
             "keys",
             format!("{count} of {} keys are of the type {}", sample.looked_at, shown(kind)),
             "a type of a module: a file or a full copy with such a key is refused, unless rdb-version-check relaxed \
@@ -336,7 +351,7 @@ fn keys(verdict: &mut Verdict, sample: &KeySample, all: u64) {
     }
     if sample.refused > 0 {
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "keys",
             format!("not judged: {} keys, to which this user has no right", sample.refused),
             "ask again as a user with the rights that docs/moving-in.md lists",
@@ -346,7 +361,7 @@ fn keys(verdict: &mut Verdict, sample: &KeySample, all: u64) {
 }
 
 /// Loads the payloads that were dumped, as a full copy would.
-fn payloads(verdict: &mut Verdict, sample: &KeySample) {
+fn payloads(verdict: &mut Findings, sample: &KeySample) {
     let mut said = BTreeSet::new();
     let mut loaded = 0;
     for fact in &sample.payloads {
@@ -359,7 +374,7 @@ fn payloads(verdict: &mut Verdict, sample: &KeySample) {
                     loaded += 1;
                     if entry.mended.is_some() && said.insert("mended".to_owned()) {
                         verdict.add(
-                            Weight::Look,
+                            FindingWeight::Look,
                             "keys",
                             "a stream says another length or last id than its entries have",
                             "its entries are believed: a file or full copy is loaded, and the log names the keys",
@@ -369,7 +384,7 @@ fn payloads(verdict: &mut Verdict, sample: &KeySample) {
                 // Its type stands in files and full copies, where it is read.
                 Err(PayloadError::Foreign(_)) if is_of_redis(payload) => loaded += 1,
                 Err(_) if said.insert(format!("{:?} {:?}", fact.kind, fact.encoding)) => verdict.add(
-                    Weight::Missing,
+                    FindingWeight::Missing,
                     "keys",
                     format!(
                         "a value of the type {}, encoding {}, of RDB version {} does not load here",

@@ -1,13 +1,13 @@
 //! Directives of the other server: those that are refused here, that have no effect, that are not known.
 
-use crate::check_move::facts::{SettingFact, SettingValue};
-use crate::check_move::finding::{Verdict, Weight};
-use crate::check_move::shown::shown;
+use crate::facts::{SettingFact, SettingValue};
+use crate::finding::{FindingWeight, Findings};
+use crate::shown::shown;
 use sluice_config::{Config, Honoured, ParamId, param};
 use std::collections::BTreeSet;
 
 /// Judges all directives.
-pub(super) fn judge(verdict: &mut Verdict, settings: &[SettingFact]) {
+pub(super) fn judge(verdict: &mut Findings, settings: &[SettingFact]) {
     let mut config = Config::default();
     let (mut known, mut unknown, mut seen) = (0, Vec::new(), BTreeSet::new());
     for SettingFact { name, value } in settings {
@@ -25,7 +25,7 @@ pub(super) fn judge(verdict: &mut Verdict, settings: &[SettingFact]) {
         match value {
             SettingValue::Plain(text) => plain(verdict, &mut config, id, text),
             SettingValue::Secret => verdict.add(
-                Weight::Works,
+                FindingWeight::Works,
                 "directives",
                 format!("{} is set (not shown)", id.param().name),
                 "set it here too, from the other server's configuration",
@@ -39,7 +39,7 @@ pub(super) fn judge(verdict: &mut Verdict, settings: &[SettingFact]) {
         unknown.truncate(UNKNOWN_SHOWN);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         verdict.add(
-            Weight::Look,
+            FindingWeight::Look,
             "directives",
             format!("not known here: {}{more}", unknown.join(", ")),
             "leave them out of the configuration file, where they would end the start",
@@ -48,11 +48,11 @@ pub(super) fn judge(verdict: &mut Verdict, settings: &[SettingFact]) {
 }
 
 /// A directive that is known, with a value that may be shown.
-fn plain(verdict: &mut Verdict, config: &mut Config, id: ParamId, text: &[u8]) {
+fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) {
     let param = id.param();
     if let Err(reason) = config.assign_shown(id, text) {
         verdict.add(
-            Weight::Missing,
+            FindingWeight::Missing,
             "directives",
             format!("{} {} is refused here: {}", param.name, shown(text), shown(reason.as_bytes())),
             "choose another value, or do without what it turns on",
@@ -68,7 +68,7 @@ fn plain(verdict: &mut Verdict, config: &mut Config, id: ParamId, text: &[u8]) {
     }
     if let Some(sentence) = config.no_effect_of(id) {
         let advice = "nothing to do, where you can do without: it is accepted, and the log warns";
-        verdict.add(Weight::Look, "directives", shown_whole(&sentence), advice);
+        verdict.add(FindingWeight::Look, "directives", shown_whole(&sentence), advice);
     }
     if name == "notify-keyspace-events" && !text.is_empty() {
         verdict.works(

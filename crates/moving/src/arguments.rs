@@ -3,9 +3,11 @@
 //! Invariant: no password is taken from the command line, where other users of the machine would see it, and
 //! no error repeats a word that may be one.
 
-use crate::cli::CHECK_MOVE;
 use std::fmt;
 use std::time::Duration;
+
+/// The argument that asks what is missing here of another server's use.
+pub const CHECK_MOVE: &[u8] = b"--check-move";
 
 /// What is to be asked, and how.
 pub struct MovePlan {
@@ -13,23 +15,23 @@ pub struct MovePlan {
     port: u16,
     user: Option<Vec<u8>>,
     password: Option<Vec<u8>>,
-    output: Output,
+    output: ReportForm,
     timeout: Duration,
-    transport: Transport,
+    transport: MoveTransport,
     /// The words that are a configuration: those of TLS.
     pub words: Vec<Vec<u8>>,
 }
 
 /// In which form the report is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
+enum ReportForm {
     Text,
     Json,
 }
 
 /// What is spoken below the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transport {
+enum MoveTransport {
     Plain,
     Tls,
 }
@@ -51,7 +53,7 @@ impl MovePlan {
         environment: &dyn Fn(&str) -> Option<Vec<u8>>,
     ) -> Result<MovePlan, String> {
         let (host, port) = (String::new(), 0);
-        let (user, mut password, output, transport) = (None, None, Output::Text, Transport::Plain);
+        let (user, mut password, output, transport) = (None, None, ReportForm::Text, MoveTransport::Plain);
         let timeout = TIMEOUT_DEFAULT;
         let mut plan =
             MovePlan { host, port, user, password: None, output, timeout, transport, words: Vec::new() };
@@ -71,13 +73,13 @@ impl MovePlan {
                     password = Some(found.ok_or(format!("the environment has no variable {name}"))?);
                 }
                 b"--pass" | b"--password" | b"-a" | b"--askpass" => return Err(NO_PASSWORD_HERE.to_owned()),
-                b"--json" => plan.output = Output::Json,
-                b"--tls" => plan.transport = Transport::Tls,
+                b"--json" => plan.output = ReportForm::Json,
+                b"--tls" => plan.transport = MoveTransport::Tls,
                 b"--timeout" => plan.timeout = timeout_of(&value("--timeout", words.next())?)?,
                 _ => plan.words.push(word),
             }
         }
-        if plan.transport == Transport::Plain && !plan.words.is_empty() {
+        if plan.transport == MoveTransport::Plain && !plan.words.is_empty() {
             return Err(
                 "a configuration file and directives mean something with --tls alone; see --help".to_owned()
             );
@@ -108,12 +110,12 @@ impl MovePlan {
 
     /// Whether TLS is to be spoken.
     pub fn wants_tls(&self) -> bool {
-        self.transport == Transport::Tls
+        self.transport == MoveTransport::Tls
     }
 
     /// Whether the report is for programs.
-    pub fn is_json(&self) -> bool {
-        self.output == Output::Json
+    pub(crate) fn is_json(&self) -> bool {
+        self.output == ReportForm::Json
     }
 
     /// How long a connection and a reply may take.

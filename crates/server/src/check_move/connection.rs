@@ -5,14 +5,13 @@
 //! round of requests and replies takes `--timeout` at most, however its bytes drip; (3) the whole takes at
 //! most [`ROUNDS_MAX`] rounds.
 
-use super::arguments::MovePlan;
-use super::ask::{Broken, Peer};
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::os::plain_error;
 use sluice_clock::{Clock, System};
+use sluice_moving::{MovePlan, NoAnswer, Peer};
 use sluice_resp::{ExtentError, ReplyExtent, ReplyLimits, Value, command, decode};
 use sluice_tls::Context;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 /// Bytes of a round's replies: CLIENT LIST of ten thousand clients has some five millions.
@@ -55,16 +54,16 @@ impl MoveConnection {
 
     /// Receives until the input begins with a whole reply, and takes that out of it.
     /// `bytes`: how many the round may still have.
-    fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, Broken> {
+    fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, NoAnswer> {
         let mut extent = ReplyExtent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
         loop {
             let found = extent.find(&self.input).map_err(|error| match error {
-                ExtentError::Wrong(_) => Broken::NoReply,
-                ExtentError::TooLarge => Broken::TooLarge,
+                ExtentError::Wrong(_) => NoAnswer::NoReply,
+                ExtentError::TooLarge => NoAnswer::TooLarge,
             })?;
             if let Some(len) = found {
-                let decoded = decode(&self.input[..len]).map_err(|_| Broken::NoReply)?;
-                let (value, _) = decoded.ok_or(Broken::NoReply)?;
+                let decoded = decode(&self.input[..len]).map_err(|_| NoAnswer::NoReply)?;
+                let (value, _) = decoded.ok_or(NoAnswer::NoReply)?;
                 self.input.drain(..len);
                 *bytes -= len;
                 return Ok(value);
@@ -74,34 +73,43 @@ impl MoveConnection {
     }
 
     /// The next read or write waits until then at most.
-    fn wait_until(&mut self, until_ns: u64) -> Result<(), Broken> {
+    fn wait_until(&mut self, until_ns: u64) -> Result<(), NoAnswer> {
         let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now().mono_ns));
         if left.is_zero() {
-            return Err(Broken::Timeout);
+            return Err(NoAnswer::Timeout);
         }
-        self.stream.set_timeout(left).map_err(|error| Broken::of(&error))
+        self.stream.set_timeout(left).map_err(|error| broken_by(&error))
     }
 
-    fn receive(&mut self, until_ns: u64) -> Result<(), Broken> {
+    fn receive(&mut self, until_ns: u64) -> Result<(), NoAnswer> {
         self.wait_until(until_ns)?;
         let have = self.input.len();
         self.input.resize(have + READ_AT_ONCE, 0);
         let read = self.stream.read(&mut self.input[have..]);
         self.input.truncate(have + *read.as_ref().unwrap_or(&0));
         match read {
-            Ok(0) => Err(Broken::Closed),
+            Ok(0) => Err(NoAnswer::Closed),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(Broken::of(&error)),
+            Err(error) => Err(broken_by(&error)),
         }
     }
 }
 
+/// The reason that an error of the system has.
+fn broken_by(error: &io::Error) -> NoAnswer {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => NoAnswer::Timeout,
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => NoAnswer::Closed,
+        _ => NoAnswer::System(plain_error(error)),
+    }
+}
+
 impl Peer for MoveConnection {
-    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken> {
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, NoAnswer> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {
-            return Err(Broken::TooLarge);
+            return Err(NoAnswer::TooLarge);
         }
         let timeout_ns = u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.clock.now().mono_ns.saturating_add(timeout_ns);
@@ -109,7 +117,7 @@ impl Peer for MoveConnection {
         requests.iter().for_each(|words| command::push_command(&mut out, words.iter().copied()));
         for piece in out.chunks(WRITTEN_AT_ONCE) {
             self.wait_until(until_ns)?;
-            self.stream.write_all(piece).map_err(|error| Broken::of(&error))?;
+            self.stream.write_all(piece).map_err(|error| broken_by(&error))?;
         }
         let mut bytes = REPLY_BYTES_MAX;
         requests.iter().map(|_| self.reply(until_ns, &mut bytes)).collect()

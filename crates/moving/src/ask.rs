@@ -13,13 +13,12 @@
 
 use super::arguments::MovePlan;
 use super::facts::{
-    Asked, ClientKind, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts, PayloadFact, SettingFact,
-    SettingValue, Unknown, WhyUnknown, field,
+    Asked, ClientGroup, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts, PayloadFact, SettingFact,
+    SettingValue, UnknownFact, WhyUnknown, field,
 };
 use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
-use std::io;
 
 /// Keys that are looked at.
 const KEYS_MAX: u64 = 10_000;
@@ -50,7 +49,7 @@ pub trait Peer {
     ///
     /// # Errors
     /// The connection is of no use any more.
-    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken>;
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, NoAnswer>;
 
     /// Leaves the other server alone for a moment.
     fn pause(&mut self);
@@ -59,15 +58,15 @@ pub trait Peer {
     ///
     /// # Errors
     /// As [`Peer::ask_all`].
-    fn ask(&mut self, words: &[&str]) -> Result<Value, Broken> {
+    fn ask(&mut self, words: &[&str]) -> Result<Value, NoAnswer> {
         let words = words.iter().map(|word| word.as_bytes()).collect();
-        self.ask_all(&[words])?.pop().ok_or(Broken::NoReply)
+        self.ask_all(&[words])?.pop().ok_or(NoAnswer::NoReply)
     }
 }
 
 /// Why there is no answer, nor will there be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum NoAnswer {
     /// The peer has ended the connection.
     Closed,
     /// The peer has not answered in time.
@@ -84,28 +83,19 @@ pub enum Broken {
     NoAuth,
 }
 
-impl Broken {
-    /// The reason that an error of the system has.
-    pub fn of(error: &io::Error) -> Broken {
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Broken::Timeout,
-            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
-                Broken::Closed
-            }
-            _ => Broken::System(crate::os::plain_error(error)),
-        }
-    }
-
+impl NoAnswer {
     /// A sentence about the peer at `target`.
     pub fn text(&self, target: &str) -> String {
         match self {
-            Broken::Closed => format!("{target} has ended the connection: does its port speak TLS (--tls)?"),
-            Broken::Timeout => format!("{target} does not answer in time (--timeout SECONDS)"),
-            Broken::NoReply => format!("{target} does not speak the protocol of Redis and Valkey"),
-            Broken::TooLarge => format!("{target} sends more than any server does"),
-            Broken::System(reason) => format!("{target}: {reason}"),
-            Broken::Refused(code) => format!("{target} refuses: {code}"),
-            Broken::NoAuth => format!(
+            NoAnswer::Closed => {
+                format!("{target} has ended the connection: does its port speak TLS (--tls)?")
+            }
+            NoAnswer::Timeout => format!("{target} does not answer in time (--timeout SECONDS)"),
+            NoAnswer::NoReply => format!("{target} does not speak the protocol of Redis and Valkey"),
+            NoAnswer::TooLarge => format!("{target} sends more than any server does"),
+            NoAnswer::System(reason) => format!("{target}: {reason}"),
+            NoAnswer::Refused(code) => format!("{target} refuses: {code}"),
+            NoAnswer::NoAuth => format!(
                 "{target} wants a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
             ),
         }
@@ -116,7 +106,7 @@ impl Broken {
 ///
 /// # Errors
 /// Nothing can be judged.
-pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, Broken> {
+pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
     enter(peer, plan)?;
     // Refusals of these change nothing: older servers do not know them.
     peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
@@ -128,7 +118,7 @@ pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, Broken> {
     let users = list_of("ACL LIST", peer.ask(&["ACL", "LIST"])?);
     let libraries = list_of("FUNCTION LIST", peer.ask(&["FUNCTION", "LIST"])?).map(libraries);
     let clients = match info.as_ref().map_or(0, |info| info.number("connected_clients")) {
-        many if many > CLIENTS_MAX => Err(Unknown { command: "CLIENT LIST", why: WhyUnknown::TooMuch }),
+        many if many > CLIENTS_MAX => Err(UnknownFact { command: "CLIENT LIST", why: WhyUnknown::TooMuch }),
         _ => text_of("CLIENT LIST", peer.ask(&["CLIENT", "LIST"])?).map(|text| clients(&text)),
     };
     let keys = keys(peer, info.as_ref().ok())?;
@@ -146,19 +136,19 @@ pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, Broken> {
 }
 
 /// Authenticates, and sees whether the peer answers.
-fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), Broken> {
+fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
     if let Some(auth) = plan.auth() {
         match peer.ask_all(&[auth])?.pop() {
-            Some(Value::Error(text)) => return Err(Broken::Refused(code_of(&text))),
+            Some(Value::Error(text)) => return Err(NoAnswer::Refused(code_of(&text))),
             Some(_) => {}
-            None => return Err(Broken::NoReply),
+            None => return Err(NoAnswer::NoReply),
         }
     }
     match peer.ask(&["PING"])? {
-        Value::Error(text) if text.starts_with(b"NOAUTH") => Err(Broken::NoAuth),
+        Value::Error(text) if text.starts_with(b"NOAUTH") => Err(NoAnswer::NoAuth),
         // A user may have no right to PING, and a server that loads answers INFO.
         Value::Error(text) if text.starts_with(b"NOPERM") || text.starts_with(b"LOADING") => Ok(()),
-        Value::Error(text) => Err(Broken::Refused(code_of(&text))),
+        Value::Error(text) => Err(NoAnswer::Refused(code_of(&text))),
         _ => Ok(()),
     }
 }
@@ -169,7 +159,7 @@ fn code_of(error: &[u8]) -> String {
     if word.is_empty() { "an error".to_owned() } else { String::from_utf8_lossy(&word).into_owned() }
 }
 
-fn unknown(command: &'static str, reply: &Value) -> Unknown {
+fn unknown(command: &'static str, reply: &Value) -> UnknownFact {
     let why = match reply {
         Value::Error(text) | Value::BulkError(text) => match code_of(text).as_str() {
             "NOPERM" => WhyUnknown::Rights,
@@ -179,7 +169,7 @@ fn unknown(command: &'static str, reply: &Value) -> Unknown {
         },
         _ => WhyUnknown::Strange,
     };
-    Unknown { command, why }
+    UnknownFact { command, why }
 }
 
 fn text_of(command: &'static str, reply: Value) -> Asked<Vec<u8>> {
@@ -270,7 +260,7 @@ fn without_digests(line: &[u8]) -> Vec<u8> {
 const NO_DIGEST: &[u8] = b"#0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Clients by what they have in common, without the connection of the check.
-fn clients(text: &[u8]) -> BTreeMap<ClientKind, u64> {
+fn clients(text: &[u8]) -> BTreeMap<ClientGroup, u64> {
     let mut kinds = BTreeMap::new();
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let part = |name: &[u8]| -> &[u8] {
@@ -294,7 +284,7 @@ fn clients(text: &[u8]) -> BTreeMap<ClientKind, u64> {
         };
         let protocol = if part(b"resp=") == b"3" { 3 } else { 2 };
         let kind =
-            ClientKind { library: library.to_vec(), version: part(b"lib-ver=").to_vec(), protocol, role };
+            ClientGroup { library: library.to_vec(), version: part(b"lib-ver=").to_vec(), protocol, role };
         if kinds.len() < CLIENT_KINDS_MAX || kinds.contains_key(&kind) {
             *kinds.entry(kind).or_insert(0) += 1;
         }
@@ -308,7 +298,7 @@ const OWN_NAME: &str = "sluice-check-move";
 const CLIENT_KINDS_MAX: usize = 200;
 
 /// A sample of the keys of each database. A part that is refused makes the sample unknown.
-fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample>, Broken> {
+fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample>, NoAnswer> {
     let databases: Vec<u64> = match info {
         Some(info) => info.databases().map(|(number, _)| number).take(DATABASES_MAX).collect(),
         None => vec![0],
@@ -329,7 +319,7 @@ fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample
                 Err(refused) => return Ok(Err(refused)),
             };
             let [next, found] = parts.as_slice() else {
-                return Ok(Err(Unknown { command: "SCAN", why: WhyUnknown::Strange }));
+                return Ok(Err(UnknownFact { command: "SCAN", why: WhyUnknown::Strange }));
             };
             cursor = text(next).unwrap_or(b"0").to_vec();
             let found = array(found).iter().filter_map(text).filter(|key| key.len() <= KEY_BYTES_MAX);
@@ -344,7 +334,7 @@ fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample
 }
 
 /// Looks at the keys of a slice.
-fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<(), Broken> {
+fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<(), NoAnswer> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -376,7 +366,7 @@ fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<
 }
 
 /// The payload of a key that is small, or why it is not known; none for a large one.
-fn payload(peer: &mut dyn Peer, key: &[u8]) -> Result<Option<Asked<Vec<u8>>>, Broken> {
+fn payload(peer: &mut dyn Peer, key: &[u8]) -> Result<Option<Asked<Vec<u8>>>, NoAnswer> {
     let usage = peer.ask_all(&[vec![b"MEMORY", b"USAGE", key, b"SAMPLES", b"5"]])?.pop();
     match usage {
         Some(Value::Int(bytes)) if bytes <= DUMP_BYTES_MAX => {}

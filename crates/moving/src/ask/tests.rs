@@ -8,7 +8,7 @@ struct Made {
 }
 
 impl Peer for Made {
-    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, Broken> {
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, NoAnswer> {
         let one = |words: &Vec<&[u8]>| {
             let line = String::from_utf8_lossy(&words.join(&b' ')).into_owned();
             let known = self.replies.iter().find(|(begins, _)| line.starts_with(begins));
@@ -90,7 +90,7 @@ fn what_is_refused_is_unknown_and_says_why() {
         ("CONFIG", Value::Error(b"-weird planted".to_vec())),
         ("SCAN", noperm),
     ]);
-    let why = |unknown: Unknown| (unknown.command, unknown.why);
+    let why = |unknown: UnknownFact| (unknown.command, unknown.why);
     assert_eq!(why(facts.users.unwrap_err()), ("ACL LIST", WhyUnknown::Rights));
     assert_eq!(why(facts.modules.unwrap_err()), ("MODULE LIST", WhyUnknown::NoCommand));
     assert_eq!(why(facts.calls.unwrap_err()), ("INFO commandstats", WhyUnknown::Strange));
@@ -129,8 +129,8 @@ fn no_password_and_a_wrong_one_end_the_check() {
         let replies = vec![("PING", Value::Error(reply.as_bytes().to_vec()))];
         ask(&mut Made { replies, asked: Vec::new(), pauses: 0 }, &plan()).unwrap_err()
     };
-    assert_eq!(ask_with("NOAUTH Authentication required."), Broken::NoAuth);
-    assert_eq!(ask_with("DENIED planted"), Broken::Refused("DENIED".to_owned()));
+    assert_eq!(ask_with("NOAUTH Authentication required."), NoAnswer::NoAuth);
+    assert_eq!(ask_with("DENIED planted"), NoAnswer::Refused("DENIED".to_owned()));
 }
 
 #[test]

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 /// A part of what was asked, or why that part is not known.
-pub type Asked<T> = Result<T, Unknown>;
+pub type Asked<T> = Result<T, UnknownFact>;
 
 /// Why a part is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownFact {
     /// The command that was asked.
     pub command: &'static str,
     /// Why there is no answer.
@@ -47,7 +47,7 @@ pub struct MoveFacts {
     /// FUNCTION LIST: names and engines.
     pub libraries: Asked<Vec<(Vec<u8>, Vec<u8>)>>,
     /// CLIENT LIST, grouped.
-    pub clients: Asked<BTreeMap<ClientKind, u64>>,
+    pub clients: Asked<BTreeMap<ClientGroup, u64>>,
     /// SCAN, TYPE, OBJECT ENCODING, DUMP.
     pub keys: Asked<KeySample>,
 }
@@ -78,7 +78,7 @@ impl InfoFacts {
     }
 
     /// Whether a field is there with this value.
-    pub fn is(&self, name: &str, value: &str) -> bool {
+    pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.text(name) == value.as_bytes()
     }
 
@@ -88,7 +88,7 @@ impl InfoFacts {
     }
 
     /// The databases that have keys, with their numbers of keys.
-    pub fn databases(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn databases(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().filter_map(|(name, value)| {
             let number = sluice_base::num::parse_u64(name.strip_prefix(b"db")?)?;
             Some((number, field(value, b"keys")?))
@@ -135,7 +135,7 @@ pub enum SettingValue {
 
 /// What clients of one kind have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientKind {
+pub struct ClientGroup {
     /// The library, or the client's own name where there is none.
     pub library: Vec<u8>,
     /// The library's version.

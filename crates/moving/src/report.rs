@@ -2,20 +2,20 @@
 //!
 //! Invariant: findings hold a stranger's bytes as `shown.rs` shows them: ASCII, and no end of a line.
 
-use super::finding::{MoveFinding, Weight};
-use crate::cli;
+use super::finding::{FindingWeight, MoveFinding};
 use std::fmt::Write;
 
 /// What is printed in the end.
-pub struct MoveReport {
+pub struct MoveReport<'a> {
     target: String,
+    version: &'a str,
     findings: Vec<MoveFinding>,
 }
 
-impl MoveReport {
-    /// A report about the server at `target`.
-    pub fn new(target: String, findings: Vec<MoveFinding>) -> MoveReport {
-        MoveReport { target, findings }
+impl<'a> MoveReport<'a> {
+    /// A report about the server at `target`, for a move to one of `version`.
+    pub fn new(target: String, version: &'a str, findings: Vec<MoveFinding>) -> MoveReport<'a> {
+        MoveReport { target, version, findings }
     }
 
     /// 0: all is fine; 1: something needs a look; 2: something is missing.
@@ -25,11 +25,11 @@ impl MoveReport {
 
     /// For people: what is missing comes first.
     pub fn text(&self) -> String {
-        let mut out = format!("Moving from {} to Sluice {}\n", self.target, cli::VERSION);
+        let mut out = format!("Moving from {} to Sluice {}\n", self.target, self.version);
         for (weight, title) in [
-            (Weight::Missing, "Missing: would not work here"),
-            (Weight::Look, "Needs a look"),
-            (Weight::Works, "Works"),
+            (FindingWeight::Missing, "Missing: would not work here"),
+            (FindingWeight::Look, "Needs a look"),
+            (FindingWeight::Works, "Works"),
         ] {
             let of_weight = || self.findings.iter().filter(|finding| finding.weight == weight);
             if of_weight().next().is_none() {
@@ -70,7 +70,7 @@ impl MoveReport {
         format!(
             "{{\"target\":{},\"version\":{},\"status\":{},\"findings\":[{}]}}\n",
             quoted(&self.target),
-            quoted(cli::VERSION),
+            quoted(self.version),
             self.status(),
             findings.join(",")
         )
@@ -94,12 +94,12 @@ mod tests {
     #[test]
     fn the_heaviest_finding_is_the_status() {
         let finding = |weight| MoveFinding::new(weight, "keys", "a \"what\"".to_owned(), "do");
-        let report = |weights: &[Weight]| {
-            MoveReport::new("h:1".to_owned(), weights.iter().copied().map(finding).collect())
+        let report = |weights: &[FindingWeight]| {
+            MoveReport::new("h:1".to_owned(), "1", weights.iter().copied().map(finding).collect())
         };
         assert_eq!(report(&[]).status(), 0);
-        assert_eq!(report(&[Weight::Works, Weight::Look]).status(), 1);
-        let report = report(&[Weight::Works, Weight::Missing, Weight::Look]);
+        assert_eq!(report(&[FindingWeight::Works, FindingWeight::Look]).status(), 1);
+        let report = report(&[FindingWeight::Works, FindingWeight::Missing, FindingWeight::Look]);
         assert_eq!(report.status(), 2);
         let text = report.text();
         let position = |part| text.find(part).unwrap();
