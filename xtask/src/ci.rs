@@ -27,7 +27,7 @@ const FUZZ_SECONDS: [u64; 2] = [20, 120];
 /// Seeds of the simulation, from the first on; the tests run fewer, `deep` more.
 const SIM_SEEDS: u64 = 1000;
 /// Seeds of the simulation of clusters, likewise.
-const CLUSTER_SEEDS: u64 = 200;
+const CLUSTER_SEEDS: u64 = 500;
 
 /// Systems whose drivers of the event loop are compiled and never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];

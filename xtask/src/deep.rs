@@ -173,7 +173,7 @@ const RUNS: &[LongRun] = &[
     },
     LongRun {
         name: "sim-clusters",
-        about: "the simulation of clusters, 10,000 seeds from --seed on",
+        about: "the simulation of clusters, 100,000 seeds from --seed on",
         takes: &[SEED],
         commands: 0,
         run: sim_clusters,
@@ -314,7 +314,7 @@ const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 /// Seeds of the simulation of replication; `ci` runs the first thousand, the tests 150.
 const SIM_SEEDS: u64 = 10_000;
 /// Seeds of the simulation of clusters; `ci` runs the first 200, the tests 40.
-const CLUSTER_SEEDS: u64 = 10_000;
+const CLUSTER_SEEDS: u64 = 100_000;
 
 /// Where it is noted what passed when.
 const RECORD: &str = "docs/deep-runs.toml";

@@ -64,6 +64,8 @@ pub(crate) struct Candidacy {
     pub(crate) wanted: WantedFailover,
     /// When the primary was heard last on the replication link; none: never in this process.
     pub(crate) contact: Option<Ms>,
+    /// The highest epoch in which another replica was heard to ask for votes.
+    pub(crate) rival: ClusterEpoch,
     /// What was said last of why no election is held, and when.
     pub(crate) said: Option<(Obstacle, Ms)>,
 }
@@ -82,6 +84,12 @@ impl Candidacy {
     pub(crate) fn give_up(&mut self) {
         self.stage = ElectionStage::Idle;
         self.wanted = WantedFailover::None;
+    }
+
+    /// Another replica asks for votes in this epoch. In the epoch of an open election, or a later one, votes
+    /// go to either of the two: with two shards without a primary neither may get a majority (D23).
+    pub(crate) fn heard_rival(&mut self, epoch: ClusterEpoch) {
+        self.rival = self.rival.max(epoch);
     }
 
     /// Whether the election of this epoch is open, and if so whether it forces voters.

@@ -22,6 +22,7 @@ use crate::roles;
 use crate::send;
 use crate::slots::SlotSet;
 use crate::wire::{BusHeader, MessageType};
+use sluice_base::mistake::{Mistake, is_made};
 
 /// The longest base delay of an election, ms.
 const DELAY_MAX_MS: u64 = 500;
@@ -29,6 +30,8 @@ const DELAY_MAX_MS: u64 = 500;
 const WITHOUT_DATA_MS: u64 = 500;
 /// How long an election is open at least, ms.
 const ELECTION_MIN_MS: u64 = 2_000;
+/// How long votes are waited for at least where another replica asks for them as well, ms.
+const SPLIT_MS: u64 = 500;
 /// Milliseconds between two lines of the log that say the same about why no election is held.
 const SAID_MS: u64 = 1_000;
 /// Milliseconds between two lines of the log about data that are too old.
@@ -129,7 +132,8 @@ pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
 /// A paused primary has told where its stream ends (M-4). What it adds in the pause without a client's doing
 /// moves the end: keys of lost slots that it deletes.
 pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>) {
-    if !header.message_flags.is_paused || !m.is_my_primary(sender) {
+    let is_paused = header.message_flags.is_paused || is_made(Mistake::GoalWithoutPause);
+    if !is_paused || !m.is_my_primary(sender) {
         return;
     }
     let goal = header.offset;
@@ -145,9 +149,18 @@ pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &Bu
     }
 }
 
-/// Goes on with what is under way: called by the cron, and whenever something came that an election waits
-/// for.
+/// Whether this replica's offset may bear on an election.
+pub(crate) fn is_near(m: &ClusterMachine) -> bool {
+    let is_failed = m.table.me().primary().is_some_and(|primary| m.table.node(primary).is_failed());
+    is_failed || awaits_offset(m)
+}
+
+/// Goes on with what is under way: called by the cron, by a vote, and at the end of an event loop iteration
+/// in which something came that an election waits for. Messages that come together say together how many
+/// shards have failed and who has more data: after the first of them a replica would take a rank that is due
+/// to another one.
 pub(crate) fn advance(m: &mut ClusterMachine) {
+    m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
         && m.table.me().offset == goal
     {
@@ -178,6 +191,14 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     stand(m, primary, by_hand);
 }
 
+/// Whether a majority of the epoch of my open election is not to be expected any more: another replica has
+/// asked for votes of that epoch, and votes that were given would have come by now (D23).
+fn is_split(m: &ClusterMachine) -> bool {
+    let ElectionStage::Requested { schedule, epoch, .. } = &m.failover.candidacy.stage else { return false };
+    let patience = delay_ms(m).saturating_mul(4).max(SPLIT_MS);
+    m.failover.candidacy.rival >= *epoch && m.time.now.saturating_sub(schedule.at) > patience
+}
+
 /// How long an election is open: *A*.
 fn open_ms(m: &ClusterMachine) -> u64 {
     m.settings.node_timeout_ms.saturating_mul(2).max(ELECTION_MIN_MS)
@@ -196,6 +217,14 @@ fn has_old_data(m: &ClusterMachine) -> bool {
 /// The stages of an election.
 fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
     let (now, open) = (m.time.now, open_ms(m));
+    if !by_hand && is_split(m) && !has_won(m) {
+        log!(
+            m,
+            Notice,
+            "Another replica asks for votes as well, and neither has a majority. Starting another election."
+        );
+        m.failover.candidacy.stage = ElectionStage::Idle;
+    }
     let scheduled = match &m.failover.candidacy.stage {
         ElectionStage::Idle => None,
         ElectionStage::Waiting(schedule)
@@ -211,12 +240,17 @@ fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
         ElectionStage::Waiting(schedule) if now < schedule.at => say(m, Obstacle::Delay),
         ElectionStage::Waiting(schedule) if now - schedule.at > open => expire(m, schedule),
         ElectionStage::Waiting(schedule) => request(m, schedule),
-        ElectionStage::Requested { votes, .. } if votes.len() as u64 >= quorum(m) => win(m, primary),
+        ElectionStage::Requested { .. } if has_won(m) => win(m, primary),
         ElectionStage::Requested { schedule, .. } if now - schedule.at > open => expire(m, schedule),
         ElectionStage::Requested { .. } => say(m, Obstacle::Votes),
         ElectionStage::Expired(_) => say(m, Obstacle::Expired),
         ElectionStage::Idle => {}
     }
+}
+
+/// Whether the votes of my open election are a majority.
+fn has_won(m: &ClusterMachine) -> bool {
+    matches!(&m.failover.candidacy.stage, ElectionStage::Requested { votes, .. } if votes.len() as u64 >= quorum(m))
 }
 
 fn quorum(m: &ClusterMachine) -> u64 {
@@ -354,7 +388,7 @@ pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_
     let (id, is_voter) = (m.table.node(voter).id, m.table.node(voter).is_voter());
     if let ElectionStage::Requested { epoch, votes, .. } = &mut m.failover.candidacy.stage
         && is_voter
-        && header.current_epoch == *epoch
+        && (header.current_epoch == *epoch || is_made(Mistake::VotesOfAnyEpoch))
         && !votes.contains(&id)
     {
         votes.push(id);

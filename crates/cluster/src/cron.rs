@@ -13,6 +13,7 @@ use crate::orphans;
 use crate::output::{ClusterOutput, ClusterState};
 use crate::send;
 use crate::settings::Switch;
+use crate::twins;
 use crate::voter;
 use crate::wire::ReceiveBuffer;
 
@@ -55,6 +56,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     manual::tick(m);
     candidate::advance(m);
     orphans::tick(m);
+    twins::tick(m);
     voter::regain(m);
     if has_suspects || m.cluster.state == ClusterState::Fail {
         m.todo.evaluate = true;

@@ -23,7 +23,23 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
         m.save();
         m.todo.map = true;
         outbid(m, ix, epoch);
+        if m.is_my_primary(ix) {
+            ask_anew(m);
+        }
     }
+}
+
+/// An epoch of my primary has become known here only now, by a voter that has refused me its vote for that
+/// (E-50). Voters do not refuse the next request, which need not wait for the end of this election.
+fn ask_anew(m: &mut ClusterMachine) {
+    let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
+    log!(
+        m,
+        Notice,
+        "Failover election for epoch {epoch} asked with an old epoch of my primary. Starting another one."
+    );
+    m.failover.candidacy.stage = ElectionStage::Idle;
+    m.todo.elect = true;
 }
 
 /// A primary claims an epoch that is not below that of my open election (E-3), which cannot be won any more:

@@ -171,5 +171,6 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
 pub(crate) fn note_my_primary(m: &mut ClusterMachine) {
     let primary = m.table.me().primary();
     let failed = primary.is_some_and(|primary| m.table.node(primary).is_failed());
-    m.table.me_mut().marks.my_primary_fail = failed;
+    let marks = &mut m.table.me_mut().marks;
+    marks.my_primary_fail = failed || (marks.my_primary_fail && is_made(Mistake::MournsForever));
 }

@@ -44,7 +44,7 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
         }
     }
     m.cluster.size = size;
-    if reachable < quorum(size) {
+    if reachable < quorum(size) && !is_made(Mistake::MinorityServes) {
         // A node that knows no voter has missed no majority: a new cluster need not wait for its nodes.
         if size > 0 {
             m.cluster.last_minority = Some(m.time.now);

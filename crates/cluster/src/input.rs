@@ -49,6 +49,12 @@ pub enum ClusterInput<'a> {
     /// The slots that have keys, when the data of the start are loaded, and as the answer to
     /// [`crate::ClusterOutput::AskKeys`].
     KeysIn(&'a SlotSet),
+    /// Whether the keyspace has keys, in any database: told ahead of a tick, and not while data are loaded.
+    /// Without a word this node counts as one with keys.
+    HasKeys(HasKeys),
+    /// The end of an event loop iteration: its inputs have been stepped, and what they have said together
+    /// decides on an election. Wanted where [`crate::Cluster::awaits_iteration_end`] says so.
+    IterationEnd,
     /// The open slots of this replica's primary, as a full synchronisation has brought them.
     OpenSlots(&'a OpenSlotList),
     /// A command of a client.

@@ -53,6 +53,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod twins;
 mod voter;
 pub mod wire;
 
@@ -216,6 +217,12 @@ impl Cluster {
             inbox: ReceiveBuffer::default(),
             kept: 0,
         }))
+    }
+
+    /// Whether [`ClusterInput::IterationEnd`] is wanted once the inputs of this event loop iteration are
+    /// stepped. O(1).
+    pub fn awaits_iteration_end(&self) -> bool {
+        self.machine.todo.elect
     }
 
     /// When [`ClusterInput::Deadline`] is wanted, if nothing happens before. O(1).
@@ -392,11 +399,17 @@ impl Cluster {
                 let offset = leaving::offset_to_tell(m, offset);
                 let was_loading = std::mem::replace(&mut m.table.me_mut().offset, offset) == 0;
                 m.todo.map |= was_loading != (offset == 0);
-                candidate::advance(m);
+                m.todo.elect |= candidate::is_near(m);
             }
             ClusterInput::WritesPaused { offset } => manual::paused(m, offset),
             ClusterInput::PrimaryContact { at } => m.failover.candidacy.contact = at,
             ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
+            ClusterInput::HasKeys(keys) => m.keys.has_any = keys == HasKeys::Yes,
+            ClusterInput::IterationEnd => {
+                if m.todo.elect {
+                    candidate::advance(m);
+                }
+            }
             ClusterInput::OpenSlots(open) => saved::reopen(m, open),
             ClusterInput::Command { ticket, client, ref command } => {
                 commands::execute(m, ticket, client, command)
@@ -493,9 +506,6 @@ impl Cluster {
         failure::note_my_primary(m);
         if std::mem::take(&mut m.todo.evaluate) {
             health::evaluate(m);
-        }
-        if std::mem::take(&mut m.todo.elect) {
-            candidate::advance(m);
         }
         if m.durable.wants_write(m.time.now) {
             let file = Arc::from(info::file_text(m));

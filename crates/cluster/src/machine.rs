@@ -133,7 +133,7 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
-    /// Look whether this replica stands for election.
+    /// Look whether this replica stands for election, at the end of the event loop iteration.
     pub(crate) elect: bool,
     /// Let the writes go on that a failover by hand has held back, after the map by which they are judged,
     /// unless another failover by hand has begun.
@@ -148,6 +148,8 @@ pub(crate) struct StrayKeys {
     pub(crate) strays: SlotSet,
     /// Slots taken from this node in the message being handled, with keys perhaps (E-15).
     pub(crate) dirty: SlotSet,
+    /// Whether there are keys at all; true until the server has said that there are none.
+    pub(crate) has_any: bool,
 }
 
 /// The state.
@@ -177,6 +179,16 @@ pub(crate) struct VotingRights {
     pub(crate) votes: VoteRight,
 }
 
+/// The other primary of this node's shard (D-7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TwinPrimary {
+    pub(crate) id: NodeId,
+    /// The moment of the cron that saw this primary first.
+    pub(crate) since: Ms,
+    /// Whether the log has said that keys stand in the way.
+    pub(crate) is_said: bool,
+}
+
 /// What the cron remembers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CronMemory {
@@ -185,6 +197,8 @@ pub(crate) struct CronMemory {
     pub(crate) suspicion_at: Option<Ms>,
     /// Primaries that have lost their replicas, and since when they have been seen so (R20).
     pub(crate) orphans: BTreeMap<NodeId, Ms>,
+    /// The other primary of this node's shard (D-7).
+    pub(crate) twin: Option<TwinPrimary>,
     /// Room for the draws of gossip, kept between messages.
     pub(crate) draws: Vec<NodeIx>,
     /// Room for gossip and for a message while they are made.
@@ -225,7 +239,7 @@ impl ClusterMachine {
                 is_leaving: false,
             },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
-            keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY },
+            keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY, has_any: true },
             todo: Todo { evaluate: true, map: true, elect: false, unpause: false },
             cron: CronMemory::default(),
             statistics: Statistics::default(),

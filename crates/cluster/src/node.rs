@@ -85,6 +85,9 @@ pub(crate) struct Clocks {
     pub(crate) data_received: Ms,
     pub(crate) meet_sent: Option<Ms>,
     pub(crate) dialled: Option<Ms>,
+    /// When a header of the node's own said last that the node is a primary of the shard that is known here;
+    /// none where its last header said otherwise.
+    pub(crate) told_primary: Option<Ms>,
     /// Since when no link in of the node is bound.
     pub(crate) link_in_lost: Ms,
     /// The last UPDATE that the node was sent: its subject, and when.

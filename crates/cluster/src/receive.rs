@@ -20,6 +20,7 @@ use crate::send;
 use crate::settings::{OnPacketDrop, PacketFilter};
 use crate::slots::SlotSet;
 use crate::statistics::COUNTED_TYPES;
+use crate::twins;
 use crate::voter;
 use crate::wire::{
     self, BusHeader, BusMessage, Gossip, LightBody, MessageBody, MessagePrefix, MessageType, NodeFlags,
@@ -304,6 +305,7 @@ fn talk(
     // Nothing of gossip deletes its sender, but what it tells may be anything.
     if m.table.find(&id) == Some(ix) {
         gossip::extensions(m, ix, gossip);
+        twins::heard(m, ix, header, gossip);
     }
 }
 

@@ -13,4 +13,5 @@ mod places;
 mod round_trip;
 mod size;
 mod telling;
+mod twins;
 mod votes;

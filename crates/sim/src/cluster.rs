@@ -30,6 +30,7 @@ mod net;
 mod operator;
 mod plan;
 mod queue;
+mod replication;
 mod scenes;
 mod sets;
 mod stock;

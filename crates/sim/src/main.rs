@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 
 /// Measures a cluster of many nodes, and shows what the rules of the bus say beside it.
 fn measure_many(count: usize) -> ExitCode {
-    match run_many(count, 7) {
+    match run_many(count, 7, |figure| println!("{figure}")) {
         Ok(figures) => {
             println!("{figures:#?}");
             println!("bytes beside the formula: {:.3}", figures.bytes_a_second / figures.bytes_by_formula);

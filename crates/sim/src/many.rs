@@ -6,8 +6,8 @@
 
 use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
-    Cluster, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, LinkKey, NodeHealth,
-    NodeId, OwnAddress, Ticket,
+    Cluster, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, ClusterState, DialMoment,
+    Generation, LinkKey, NodeHealth, NodeId, OwnAddress, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,6 +28,10 @@ pub struct ManyFigures {
     pub known_after_ms: u64,
     /// Milliseconds from the death of a replica until every node holds it for failed.
     pub failed_after_ms: u64,
+    /// Primaries that die at one moment then: each has a replica, and a majority of primaries is left.
+    pub halved: usize,
+    /// Milliseconds from that death until all slots are served and every node says so.
+    pub served_after_ms: u64,
 }
 
 /// `cluster-node-timeout`, ms.
@@ -38,8 +42,13 @@ const CONNECT_MS: u64 = 12_000;
 const MEASURE_MS: u64 = TIMEOUT_MS / 2;
 /// When news is given up.
 const NEWS_MS: u64 = 4 * TIMEOUT_MS;
+/// When the slots of many primaries are given up: replicas stand one after another, 500 ms apart, and a
+/// second time after four timeouts.
+const SERVED_MS: u64 = 24 * TIMEOUT_MS;
 /// How long a message is under way, ms.
 const DELAY_MS: u64 = 1;
+/// How long a write of `nodes.conf` takes, ms.
+const DISK_MS: u64 = 5;
 /// Bytes of a message's header, of what it tells of a node, and of its extensions.
 const HEADER_BYTES: f64 = 2_256.0;
 const GOSSIP_BYTES: f64 = 104.0;
@@ -66,24 +75,32 @@ struct ManyNodes {
     nodes: Vec<ManyNode>,
     now_ms: u64,
     wire: VecDeque<OnTheWay>,
+    /// Writes of `nodes.conf`: the time of the end, the node, and the generation.
+    disks: VecDeque<(u64, usize, Generation)>,
     /// Messages and bytes since they were set back.
     sent: (u64, u64),
     dead: Option<NodeId>,
 }
 
 /// Lets `count` nodes form a cluster, at least 4 and at most 1,999, as a node knows 2,000, and measures it.
+/// `say` is told of each figure as soon as that is known.
 ///
 /// # Errors
 /// News that some node did not hear.
-pub fn run_many(count: usize, seed: u64) -> Result<ManyFigures, String> {
+pub fn run_many(count: usize, seed: u64, mut say: impl FnMut(&str)) -> Result<ManyFigures, String> {
     let mut world = ManyNodes::new(count, seed);
     world.pass(CONNECT_MS);
     world.sent = (0, 0);
     world.pass(MEASURE_MS);
     let per_node_second = |total: u64| total as f64 * 1_000.0 / (MEASURE_MS as f64 * count as f64);
     let (messages, bytes) = world.sent;
+    say(&format!("{count} nodes, each in a second: {} bytes", per_node_second(bytes)));
     let known_after_ms = world.meet_another(seed)?;
+    say(&format!("a new node is known to all after {known_after_ms} ms"));
     let failed_after_ms = world.lose(count - 1)?;
+    say(&format!("a dead one has failed for all after {failed_after_ms} ms"));
+    let (halved, served_after_ms) = world.halve(count)?;
+    say(&format!("the slots of {halved} primaries are served after {served_after_ms} ms"));
     let told = (count / 10).max(3) as f64;
     let message_bytes = HEADER_BYTES + GOSSIP_BYTES * told + EXTENSION_BYTES;
     let messages_by_formula = 2.0 * 2.0 * (count - 1) as f64 * 1_000.0 / TIMEOUT_MS as f64;
@@ -94,6 +111,8 @@ pub fn run_many(count: usize, seed: u64) -> Result<ManyFigures, String> {
         bytes_by_formula: messages_by_formula * message_bytes,
         known_after_ms,
         failed_after_ms,
+        halved,
+        served_after_ms,
     })
 }
 
@@ -117,19 +136,16 @@ fn file_of(me: usize, count: usize) -> String {
     let primaries = count - count / 3;
     let line = |number: usize| {
         let myself = if number == me { "myself," } else { "" };
-        let (id, ip) = (number + 1, ip_of(number));
-        match number.checked_sub(primaries) {
-            Some(of) => {
-                format!("{id:040x} {ip}:6379@16379 {myself}slave {:040x} 0 0 {} connected\n", of + 1, of + 1)
-            }
-            None => {
-                let bound = |number: usize| number * 16_384 / primaries;
-                let (first, last) = (bound(number), bound(number + 1) - 1);
-                format!(
-                    "{id:040x} {ip}:6379@16379 {myself}master - 0 0 {} connected {first}-{last}\n",
-                    number + 1
-                )
-            }
+        let id = number + 1;
+        // Without shards in the files each node would write its own again for each other one that tells it.
+        let primary = number.checked_sub(primaries).unwrap_or(number) + 1;
+        let place = format!("{}:6379@16379,,tls-port=0,shard-id={:040x}", ip_of(number), 5_000 + primary);
+        if primary == id {
+            let bound = |number: usize| number * 16_384 / primaries;
+            let (first, last) = (bound(number), bound(number + 1) - 1);
+            format!("{id:040x} {place} {myself}master - 0 0 {id} connected {first}-{last}\n")
+        } else {
+            format!("{id:040x} {place} {myself}slave {primary:040x} 0 0 {primary} connected\n")
         }
     };
     let lines: String = (0..count).map(line).collect();
@@ -142,6 +158,7 @@ impl ManyNodes {
             nodes: Vec::with_capacity(count + 1),
             now_ms: 1_000_000,
             wire: VecDeque::new(),
+            disks: VecDeque::new(),
             sent: (0, 0),
             dead: None,
         };
@@ -184,6 +201,15 @@ impl ManyNodes {
                 let Some(next) = self.wire.pop_front() else { break };
                 self.deliver(&next);
             }
+            while let Some((_, number, generation)) = self.disks.pop_front_if(|next| next.0 <= self.now_ms) {
+                self.step(number, &ClusterInput::Saved { generation });
+            }
+            // What came in one millisecond is one event loop iteration.
+            for number in 0..self.nodes.len() {
+                if self.nodes[number].cluster.awaits_iteration_end() {
+                    self.step(number, &ClusterInput::IterationEnd);
+                }
+            }
         }
     }
 
@@ -224,7 +250,7 @@ impl ManyNodes {
                 self.step(number, &ClusterInput::Sent { link, lane, bytes });
             }
             ClusterOutput::Persist { generation, .. } => {
-                self.step(number, &ClusterInput::Saved { generation });
+                self.disks.push_back((self.now_ms + DISK_MS, number, generation));
             }
             ClusterOutput::Slots(map) => {
                 if let Some(dead) = self.dead {
@@ -274,23 +300,62 @@ impl ManyNodes {
     /// A node ends without a word; how long it takes until all hold it for failed.
     fn lose(&mut self, number: usize) -> Result<u64, String> {
         self.dead = Some(self.nodes[number].cluster.id());
+        self.end(number);
+        self.until("a death", |node| node.has_seen_death)
+    }
+
+    /// As many of the first primaries end at one moment as have a replica that lives, and leave a majority;
+    /// how many, and how long it takes until every node says that all slots are served.
+    fn halve(&mut self, count: usize) -> Result<(usize, u64), String> {
+        let (replicas, primaries) = (count / 3, count - count / 3);
+        // The last replica is dead.
+        let halved = (replicas - 1).min((primaries - 1) / 2);
+        let at = Some(self.now_ms);
+        for replica in primaries..count {
+            self.step(replica, &ClusterInput::PrimaryContact { at });
+            self.step(replica, &ClusterInput::Offset(1));
+        }
+        // All siblings and voters hear of the offsets.
+        self.pass(TIMEOUT_MS);
+        for number in 0..halved {
+            self.end(number);
+        }
+        let is_served = |node: &ManyNode| {
+            let info = node.cluster.info();
+            info.state == ClusterState::Ok && info.slots.ok == 16_384
+        };
+        // All are well for as long as nobody knows.
+        self.pass(TIMEOUT_MS);
+        Ok((halved, TIMEOUT_MS + self.until_within(SERVED_MS - TIMEOUT_MS, "successors", is_served)?))
+    }
+
+    /// A process ends without a word, and so do its connections.
+    fn end(&mut self, number: usize) {
         self.nodes[number].is_alive = false;
         for (other, theirs) in std::mem::take(&mut self.nodes[number].peers).into_values() {
             self.nodes[other].peers.remove(&theirs);
             self.step(other, &ClusterInput::Closed { link: theirs });
         }
-        self.until("a death", |node| node.has_seen_death)
     }
 
     fn until(&mut self, what: &str, knows: impl Fn(&ManyNode) -> bool) -> Result<u64, String> {
+        self.until_within(NEWS_MS, what, knows)
+    }
+
+    fn until_within(
+        &mut self,
+        most_ms: u64,
+        what: &str,
+        knows: impl Fn(&ManyNode) -> bool,
+    ) -> Result<u64, String> {
         let since_ms = self.now_ms;
-        while self.now_ms - since_ms < NEWS_MS {
+        while self.now_ms - since_ms < most_ms {
             self.pass(100);
             if self.nodes.iter().filter(|node| node.is_alive).all(&knows) {
                 return Ok(self.now_ms - since_ms);
             }
         }
         let left = self.nodes.iter().filter(|node| node.is_alive && !knows(node)).count();
-        Err(format!("{left} of {} nodes have not heard of {what} within {NEWS_MS} ms", self.nodes.len()))
+        Err(format!("{left} of {} nodes have not heard of {what} within {most_ms} ms", self.nodes.len()))
     }
 }

@@ -284,3 +284,120 @@ fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
     }
     assert_eq!(masters(&network, 3), [0, 1, 2]);
 }
+
+/// The header of a node of the network, as it stands, with gossip of nobody.
+fn pong_of<'a>(network: &Network, from: usize, slots: &'a SlotSet, offset: u64) -> wire::BusMessage<'a> {
+    let m = &network.peers[from].cluster.machine;
+    let primary = m.table.me().primary().map(|primary| m.table.node(primary).id);
+    let header = wire::BusHeader {
+        current_epoch: m.epochs.current,
+        config_epoch: m.table.node(m.table.primary_of(m.table.my_ix())).config_epoch,
+        offset,
+        sender: network.id(from),
+        slots: slots.bitmap(),
+        replica_of: primary,
+        ip: "",
+        port: 6_379,
+        other_port: 0,
+        bus_port: 16_379,
+        flags: wire::NodeFlags(0x1C12),
+        is_down: false,
+        message_flags: wire::MessageFlags::default(),
+    };
+    wire::BusMessage::Full(header, wire::MessageBody::AuthRequest)
+}
+
+/// The FAIL of its primary and the offset of its sibling come to a replica together, as 15 replicas of one
+/// host had them (5 took the first rank at once): the rank is that of both messages.
+#[test]
+fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
+    let mut network = with_replicas();
+    // Node 4 has more than node 3 has heard of.
+    let (dead, teller) = (network.id(0), network.id(1));
+    let (slots, offset) = (network.peers[0].cluster.machine.table.me().slots.clone(), 500);
+    let mut news = Vec::new();
+    let pong = pong_of(&network, 4, &slots, offset);
+    wire::write(&pong, &mut news).unwrap();
+    let mut fail = Vec::new();
+    let of_teller = network.peers[1].cluster.machine.table.me().slots.clone();
+    let wire::BusMessage::Full(mut header, _) = pong_of(&network, 1, &of_teller, 0) else { unreachable!() };
+    (header.sender, header.flags) = (teller, wire::NodeFlags(0x1C11));
+    wire::write(&wire::BusMessage::Full(header, wire::MessageBody::Fail(dead)), &mut fail).unwrap();
+    let now = network.now();
+    let mut link_of = |from: usize| {
+        let (ip, local) = (network.peers[from].ip, network.peers[3].ip);
+        network.peers[3].cluster.accept(now, ip.into(), local.into()).unwrap()
+    };
+    let links = [link_of(1), link_of(4)];
+    let scheduled = |network: &Network| {
+        let mut lines = network.peers[3].log.iter().rev();
+        lines.find(|line| line.contains("Start of election delayed")).cloned()
+    };
+    network.step_within(3, &ClusterInput::ReceivedMessage { link: links[0], bytes: &fail });
+    network.step_within(3, &ClusterInput::ReceivedMessage { link: links[1], bytes: &news });
+    let candidacy = &network.peers[3].cluster.machine.failover.candidacy;
+    assert_eq!(candidacy.stage, crate::candidacy::ElectionStage::Idle, "the iteration goes on");
+    assert!(network.peers[3].cluster.awaits_iteration_end());
+    network.step_within(3, &ClusterInput::IterationEnd);
+    network.deliver();
+    let line = scheduled(&network).expect("an election at the end of the iteration, without a cron");
+    assert!(line.contains("(rank #1, primary rank #0, offset 100)"), "{line}");
+    assert!(!network.peers[3].cluster.awaits_iteration_end());
+}
+
+/// The votes of an epoch went to replicas of two shards, and neither has a majority: the next election does
+/// not wait until the time of this one is over twice.
+#[test]
+fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
+    let mut network = with_replicas();
+    network.kill(4);
+    // Of two voters that live one hears nothing of node 3, so that nobody has a majority.
+    network.cut(3, 2);
+    network.kill(0);
+    network.run(TIMEOUT_MS + 300);
+    let requests = |network: &Network| network.sent(3, 1, wire::MessageType::AuthRequest);
+    let epoch = network.peers[3].cluster.info().current_epoch;
+    assert_eq!(requests(&network), 1);
+    network.run(1_500);
+    assert_eq!(requests(&network), 1, "nobody else asks");
+    // Node 4, of another shard for once, asks in the same epoch.
+    network.ask_for_vote(4, 3, epoch.0, super::network::Force::Yes);
+    network.heal();
+    network.run(1_000);
+    assert!(network.has_logged(3, "neither has a majority. Starting another election."));
+    assert_eq!(masters(&network, 1), [0, 1, 2, 3]);
+    assert!(network.peers[3].cluster.info().my_epoch > epoch);
+}
+
+/// A voter has refused, and tells of an epoch of the dead primary that this replica has missed (V#2169).
+#[test]
+fn cl_e50_a_replica_that_was_refused_for_its_primarys_epoch_asks_again_at_once() {
+    let mut network = with_replicas();
+    network.kill(4);
+    network.cut(3, 0);
+    assert!(matches!(network.command(0, ClusterCommand::BumpEpoch), ClusterAnswer::Status(_)));
+    network.run(300);
+    network.kill(0);
+    network.run(TIMEOUT_MS + 1_000);
+    assert!(network.has_logged(1, "> reqConfigEpoch ("));
+    assert!(network.has_logged(3, "asked with an old epoch of my primary"));
+    assert_eq!(masters(&network, 1), [0, 1, 2, 3]);
+}
+
+/// K-4: no simulated network brings a vote twice, so that this is asked here.
+#[test]
+fn cl_e46_a_voter_counts_once() {
+    let mut network = with_replicas();
+    network.kill(4);
+    network.cut(3, 1);
+    network.cut(3, 2);
+    network.kill(0);
+    network.run(TIMEOUT_MS);
+    network.command(3, ClusterCommand::Failover { kind: FailoverKind::Forced });
+    let epoch = network.peers[3].cluster.info().current_epoch;
+    network.vote(1, 3, epoch);
+    network.vote(1, 3, epoch);
+    assert!(!network.has_logged(3, "Failover election won"));
+    network.vote(2, 3, epoch);
+    assert!(network.has_logged(3, "Failover election won"));
+}

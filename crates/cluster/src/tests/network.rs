@@ -167,7 +167,16 @@ impl Network {
         }
     }
 
+    /// One input, in an event loop iteration of its own.
     pub(super) fn step(&mut self, number: usize, input: &ClusterInput<'_>) {
+        self.step_within(number, input);
+        if self.peers[number].cluster.awaits_iteration_end() {
+            self.step_within(number, &ClusterInput::IterationEnd);
+        }
+    }
+
+    /// One input of an event loop iteration that goes on.
+    pub(super) fn step_within(&mut self, number: usize, input: &ClusterInput<'_>) {
         let now = self.now();
         self.peers[number].cluster.step(now, input);
     }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
-    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HashSlot, LinkKey, RoleChange,
+    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HasKeys, HashSlot, LinkKey, RoleChange,
     SavedCluster, SlotSet, StartRefused, Synchronisation, Ticket,
 };
 use sluice_commands::WaitFor;
@@ -113,6 +113,10 @@ impl Engine {
     /// `u64::MAX` without cluster mode.
     pub fn cluster_deadline_ns(&self) -> u64 {
         let Some(mode) = &self.control.cluster else { return u64::MAX };
+        // What was stepped behind the end of an iteration does not wait for the next event.
+        if mode.machine.awaits_iteration_end() {
+            return 0;
+        }
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
         mode.next_tick_ns.min(own)
     }
@@ -121,6 +125,8 @@ impl Engine {
     /// has kept back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
         let offset = self.offset_for_nodes();
+        // What has been loaded so far says nothing of what there will be.
+        let is_whole = !self.is_loading();
         let Some(mode) = &mut self.control.cluster else { return };
         let now = process.recent();
         let is_tick = now.mono_ns >= mode.next_tick_ns;
@@ -132,10 +138,18 @@ impl Engine {
             let at =
                 contact_ms(self.control.replication.replica.quietly().as_deref_mut(), &self.sessions, now);
             mode.machine.step(now, &ClusterInput::PrimaryContact { at });
+            if is_whole {
+                let mut databases = (0..self.keyspace.databases()).map(|number| self.keyspace.db(number));
+                let keys = if databases.any(|db| !db.is_empty()) { HasKeys::Yes } else { HasKeys::No };
+                mode.machine.step(now, &ClusterInput::HasKeys(keys));
+            }
             mode.machine.step(now, &ClusterInput::Tick);
             mode.forget_offsets();
         } else if mode.machine.deadline().is_some_and(|ms| now.mono_ns / 1_000_000 >= ms) {
             mode.machine.step(now, &ClusterInput::Deadline);
+        }
+        if mode.machine.awaits_iteration_end() {
+            mode.machine.step(now, &ClusterInput::IterationEnd);
         }
         if !self.is_loading()
             && let Some(mode) = &mut self.control.cluster

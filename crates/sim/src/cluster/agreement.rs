@@ -62,6 +62,20 @@ impl World {
                 }
                 self.file_agrees(*host, view)?;
             }
+            self.no_twins(&own, &stock)?;
+        }
+        Ok(())
+    }
+
+    /// D-7: no node of ours without slots and keys stays a primary beside another one of its shard.
+    fn no_twins(&self, own: &BTreeMap<NodeId, &SeenNode>, stock: &BTreeSet<NodeId>) -> Result<(), String> {
+        let primaries = || own.iter().filter(|(_, node)| node.role == Role::Primary);
+        for (id, node) in primaries().filter(|(id, node)| !stock.contains(id) && node.slots.is_empty()) {
+            let has_keys = self.hosts.iter().any(|host| host.id() == Some(*id) && !host.keys.is_empty());
+            let above = primaries().find(|(_, other)| other.shard == node.shard && other.epoch > node.epoch);
+            if let Some((above, _)) = above.filter(|_| !has_keys) {
+                return Err(format!("D-7: {id} and {above} are primaries of one shard"));
+            }
         }
         Ok(())
     }

@@ -23,6 +23,11 @@ impl HostClock {
         Now { mono_ns, unix_us }
     }
 
+    /// Where a stream ends that grows with time, at a time of this clock: as the stock model says of its own.
+    pub(super) fn stream_end(self, mono_ns: u64) -> u64 {
+        (EPOCH_US as u64 + mono_ns / 1_000) / 1_000
+    }
+
     /// The real time at which the clock shows so many milliseconds.
     pub(super) fn real_ns(self, mono_ms: u64) -> u64 {
         let ns = i128::from(mono_ms) * i128::from(MS);

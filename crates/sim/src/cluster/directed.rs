@@ -12,6 +12,9 @@ use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::{ClusterInput, NodeId, SlotSet};
 
+mod threads;
+mod twins;
+
 const TIMEOUT_MS: u64 = 2_000;
 
 /// The kind of a node, and what it is made.
@@ -38,6 +41,7 @@ fn cluster_with_pings_after(ping_interval_ms: u64, hosts: &[Wanted], seed: u64) 
         group: 0,
         has_name: false,
         is_best_effort: false,
+        stands: false,
         drift_ppm: 0,
     });
     let plan = Plan {

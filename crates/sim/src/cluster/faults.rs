@@ -3,6 +3,7 @@
 use crate::cluster::act::{File, Order};
 use crate::cluster::clock::MS;
 use crate::cluster::file::{self, Damage};
+use crate::cluster::net::Delays;
 use crate::cluster::queue::Event;
 use crate::cluster::view::{Opinion, Role};
 use crate::cluster::world::World;
@@ -47,7 +48,31 @@ impl World {
         self.run(self.plan.storm_ms)?;
         self.met.calms += 1;
         self.plan.rates = Default::default();
+        self.restart_some()?;
         self.wait_until("S-27", 20 * self.plan.timeout_ms, World::agree)
+    }
+
+    /// S-29: a node that starts again within eight tenths of the timeout becomes FAIL for nobody.
+    fn restart_some(&mut self) -> Result<(), String> {
+        let (delays, late_ms) = (self.net.delays, self.plan.late_tick_ms);
+        (self.net.delays, self.plan.late_tick_ms) = (Delays { usual_ms: 2, ..Delays::default() }, 0);
+        // What is late comes.
+        self.run(self.plan.timeout_ms)?;
+        self.looks.bears_suspicion = true;
+        for _ in 0..6 {
+            let host = self.rng.below(self.hosts.len() as u64) as usize;
+            let is_loud = self.rng.below(2) == 0;
+            self.crash(host, is_loud);
+            let away_ms = self.rng.below(self.plan.timeout_ms * 8 / 10 + 1);
+            self.run(away_ms)?;
+            self.start(host)?;
+            self.met.restarts += 1;
+            let pause_ms = self.plan.timeout_ms + self.rng.below(2 * self.plan.timeout_ms);
+            self.run(pause_ms)?;
+        }
+        self.looks.bears_suspicion = false;
+        (self.net.delays, self.plan.late_tick_ms) = (delays, late_ms);
+        Ok(())
     }
 
     /// Nothing goes wrong from now on, and every node runs.
@@ -269,7 +294,7 @@ impl World {
         }
         let timeout = self.plan.timeout_ms;
         let has_heir = (0..self.hosts.len()).any(|host| {
-            !self.hosts[host].is_ours()
+            (!self.hosts[host].is_ours() || self.plan.hosts[host].stands)
                 && self.hosts[host].view().is_some_and(|view| view.own().role == Role::Replica(Some(id)))
         });
         self.trace(|| format!("drill: node {victim} dies"));

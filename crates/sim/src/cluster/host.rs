@@ -47,6 +47,7 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
+    pub(super) began_as_replica: bool,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,
     /// What happens to it then, in order.
@@ -56,6 +57,14 @@ pub(super) struct Host {
     pub(super) links: BTreeMap<Link, (ConnId, usize)>,
     pub(super) keys: SlotSet,
     pub(super) map: Option<Arc<SlotMap>>,
+    /// The end of an event loop iteration is due.
+    pub(super) ends_iteration: bool,
+    /// The offset that the machine was told last.
+    pub(super) told_offset: u64,
+    /// When a replica of ours heard its primary last, ms of its clock.
+    pub(super) contact_ms: Option<u64>,
+    /// A failover by hand has found that this replica has all of its primary's data.
+    pub(super) has_caught_up: bool,
     /// A pause has been asked for and not lifted, since then.
     pub(super) paused_ns: Option<u64>,
     /// All that it may tell of itself (S-23), and the epochs of its files.
@@ -101,6 +110,23 @@ impl Host {
         Ok(())
     }
 
+    /// A line of the log says that an agreed failover has all data, or that another election follows.
+    pub(super) fn note_catching_up(&mut self, text: &str) {
+        let is_other = text.starts_with("Manual failover timed out")
+            || text.starts_with("Forced failover")
+            || (text.starts_with("Start of election") && !text.contains("delayed for 0 milliseconds"));
+        self.has_caught_up |= text.starts_with("All primary replication stream processed");
+        self.has_caught_up &= !is_other;
+    }
+
+    pub(super) fn is_primary(&self) -> bool {
+        match &self.machine {
+            Some(Machine::Ours(cluster)) => cluster.is_primary(),
+            Some(Machine::Stock(stock)) => stock.is_primary(),
+            None => false,
+        }
+    }
+
     pub(super) fn id(&self) -> Option<NodeId> {
         match self.machine.as_ref()? {
             Machine::Ours(cluster) => Some(cluster.id()),
@@ -115,9 +141,23 @@ impl Host {
         }
     }
 
-    pub(super) fn tick(&mut self, now: Now) {
+    /// The cron; `heard` is the offset that a node of ours has of its stream by now, if it is in contact with
+    /// its source.
+    pub(super) fn tick(&mut self, now: Now, heard: Option<u64>) {
+        let keys = if self.keys.is_empty() { HasKeys::No } else { HasKeys::Yes };
+        if heard.is_some() {
+            self.contact_ms = Some(now.mono_ns / 1_000_000);
+        }
         match &mut self.machine {
-            Some(Machine::Ours(cluster)) => cluster.step(now, &ClusterInput::Tick),
+            Some(Machine::Ours(cluster)) => {
+                if let Some(offset) = heard {
+                    self.told_offset = offset;
+                    cluster.step(now, &ClusterInput::Offset(offset));
+                }
+                cluster.step(now, &ClusterInput::PrimaryContact { at: self.contact_ms });
+                cluster.step(now, &ClusterInput::HasKeys(keys));
+                cluster.step(now, &ClusterInput::Tick);
+            }
             Some(Machine::Stock(stock)) => stock.tick(wall_ms(now)),
             None => {}
         }
@@ -188,6 +228,22 @@ impl Host {
             Some(Machine::Ours(cluster)) => order_ours(cluster, now, ticket, order, data),
             Some(Machine::Stock(stock)) => stock.order(wall_ms(now), ticket, order),
             None => {}
+        }
+    }
+
+    pub(super) fn awaits_iteration_end(&self) -> bool {
+        matches!(&self.machine, Some(Machine::Ours(cluster)) if cluster.awaits_iteration_end())
+    }
+
+    /// Where the stream of a primary ends: it grows with time, and not while writes are paused.
+    pub(super) fn stream_end(&self, now: Now) -> u64 {
+        match &self.machine {
+            Some(Machine::Ours(_)) => {
+                let at_ns = self.paused_ns.map_or(now.mono_ns, |paused| self.clock.now(paused).mono_ns);
+                self.clock.stream_end(at_ns)
+            }
+            Some(Machine::Stock(stock)) => stock.offset(),
+            None => 0,
         }
     }
 

@@ -2,10 +2,13 @@
 
 use crate::cluster::host::{Host, OwnWord};
 use crate::cluster::queue::HostId;
-use crate::cluster::view::View;
+use crate::cluster::view::{Opinion, Role, View};
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
 use sluice_cluster::{NodeId, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Ns for which a header may tell of a primary's failure that is over.
+const MOURNING_NS: u64 = 2_000_000_000;
 
 /// See the module. Times are ns of the simulation.
 #[derive(Default)]
@@ -24,6 +27,8 @@ pub(super) struct Ledger {
     claims: BTreeMap<(HostId, NodeId), (u64, SlotSet)>,
     /// Voters that a host knew when gossip about a failure came last.
     voters: BTreeMap<HostId, BTreeSet<NodeId>>,
+    /// Since when a host tells without a break that its primary has failed, and holds it for well.
+    mourning: BTreeMap<HostId, u64>,
     pub(super) votes_given: u64,
     pub(super) fails_told: u64,
     pub(super) updates_told: u64,
@@ -59,6 +64,7 @@ impl Ledger {
     pub(super) fn ended(&mut self, host: HostId) {
         self.reports.retain(|(to, _, _), _| *to != host);
         self.claims.retain(|(to, _), _| *to != host);
+        self.mourning.remove(&host);
     }
 
     /// A whole message is about to be handed to a host.
@@ -104,6 +110,7 @@ impl Ledger {
             Err(why) => return Err(format!("S-40: a message that cannot be read: {why:?}")),
         };
         self.is_durable(host, &header)?;
+        self.mourns_the_dead((number, host), &header, now_ns)?;
         match body {
             MessageBody::AuthAck => self.vote(host, to, &header),
             MessageBody::Fail(about) => {
@@ -126,6 +133,31 @@ impl Ledger {
             }
             _ => Ok(()),
         }
+    }
+
+    /// F-9: MY_PRIMARY_FAIL is told by a replica whose primary is FAIL, and for no longer than that. The view
+    /// is that of the end of the step in which the header was made.
+    fn mourns_the_dead(
+        &mut self,
+        (number, host): (HostId, &Host),
+        header: &BusHeader<'_>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let says_so = header.flags.contains(NodeFlags::MY_PRIMARY_FAIL);
+        let is_failed = || {
+            let view = host.view()?;
+            let Role::Replica(Some(primary)) = view.own().role else { return None };
+            Some(view.nodes.get(&primary)?.opinion == Opinion::Failed)
+        };
+        if !says_so || is_failed() == Some(true) {
+            self.mourning.remove(&number);
+            return Ok(());
+        }
+        let since_ns = *self.mourning.entry(number).or_insert(now_ns);
+        if now_ns - since_ns > MOURNING_NS {
+            return Err(format!("F-9: node {number} goes on telling that its primary has failed"));
+        }
+        Ok(())
     }
 
     /// S-23: what is told was durable first.

@@ -25,7 +25,7 @@ impl World {
                 self.look_at(*host, view)?;
             }
             if self.plan.season == Season::Calm {
-                nobody_is_failing(*host, view)?;
+                nobody_is_failing(*host, view, self.looks.bears_suspicion)?;
             }
         }
         self.one_owner(&views)?;
@@ -73,6 +73,11 @@ impl World {
         let thawed_ms = (self.now_ns - record.frozen_ns) / MS;
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
+        if view.own().role != Role::Primary {
+            // A replica that takes over waits for nothing (F-21, F-23).
+            self.looks.minority.remove(&host);
+            return Ok(());
+        }
         if !serves {
             // A node that knows no voter has missed no majority.
             if !has_quorum && voters > 0 && up_ms > limit_ms && thawed_ms > limit_ms {
@@ -80,7 +85,7 @@ impl World {
             }
             return Ok(());
         }
-        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS {
+        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.began_as_replica {
             return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
         }
         // A process that has stood still finds out T later that nobody answers.
@@ -217,8 +222,9 @@ impl World {
 }
 
 /// S-29, S-30.
-fn nobody_is_failing(host: usize, view: &View) -> Result<(), String> {
-    match view.nodes.iter().find(|(_, node)| node.opinion != Opinion::Up) {
+fn nobody_is_failing(host: usize, view: &View, bears_suspicion: bool) -> Result<(), String> {
+    let is_borne = |opinion| opinion == Opinion::Up || (bears_suspicion && opinion == Opinion::Suspected);
+    match view.nodes.iter().find(|(_, node)| !is_borne(node.opinion)) {
         Some((id, node)) => Err(format!("S-29: node {host} holds {id} for {:?}", node.opinion)),
         None => Ok(()),
     }

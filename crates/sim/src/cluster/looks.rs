@@ -9,6 +9,8 @@ pub(super) struct Looks {
     pub(super) follows_dead: BTreeMap<usize, u64>,
     /// When a node was last out of contact with a quorum.
     pub(super) minority: BTreeMap<usize, u64>,
+    /// In a calm, nodes start again: they may be suspected, and not fail.
+    pub(super) bears_suspicion: bool,
     /// Keys are written.
     pub(super) writes: bool,
     /// The most replicas that node 0 of a scene has had.

@@ -20,8 +20,12 @@ pub struct ClusterMet {
     /// Names that were asked for.
     pub resolved: u64,
     pub pauses: u64,
-    /// Elections that stock nodes won.
+    /// Elections that were won.
     pub won: u64,
+    /// Elections that nodes of ours won: counted there, too.
+    pub won_by_ours: u64,
+    /// Takeovers of nodes of ours that were agreed with their primary, which lives.
+    pub agreed_failovers: u64,
     /// Votes, FAIL messages and UPDATEs of nodes of ours.
     pub votes: u64,
     pub fails: u64,
@@ -32,6 +36,8 @@ pub struct ClusterMet {
     pub agreed: u64,
     pub drills: u64,
     pub calms: u64,
+    /// Nodes that started again within eight tenths of the timeout.
+    pub restarts: u64,
     pub scenes: u64,
     /// Replicas that moved to orphaned primaries.
     pub migrated: u64,
@@ -57,6 +63,8 @@ impl ClusterMet {
         self.resolved += other.resolved;
         self.pauses += other.pauses;
         self.won += other.won;
+        self.won_by_ours += other.won_by_ours;
+        self.agreed_failovers += other.agreed_failovers;
         self.votes += other.votes;
         self.fails += other.fails;
         self.updates += other.updates;
@@ -65,6 +73,7 @@ impl ClusterMet {
         self.agreed += other.agreed;
         self.drills += other.drills;
         self.calms += other.calms;
+        self.restarts += other.restarts;
         self.scenes += other.scenes;
         self.migrated += other.migrated;
     }

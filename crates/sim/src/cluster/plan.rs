@@ -65,6 +65,8 @@ pub(super) struct HostPlan {
     pub(super) group: usize,
     pub(super) has_name: bool,
     pub(super) is_best_effort: bool,
+    /// As a replica of ours it stands for elections.
+    pub(super) stands: bool,
     pub(super) drift_ppm: i64,
 }
 
@@ -146,7 +148,12 @@ impl Plan {
         };
         plan.delays.split_one_in = [0, 20, 4][rng.below(3) as usize];
         match season {
-            Season::Storm => plan.go_wrong(rng),
+            Season::Storm => {
+                plan.go_wrong(rng);
+                // By another die, so that plans of before are the same else.
+                let stands = Rng::new(seed ^ 0x0057_A2D5).below(4) > 0;
+                plan.hosts.iter_mut().for_each(|host| host.stands = stands);
+            }
             Season::Calm => plan.stay_calm(),
             Season::LateWords => (plan.timeout_ms, plan.ping_interval_ms) = (1_000, 100),
             Season::Votes => plan.disk_ms = timeout_ms / 2,
@@ -230,6 +237,7 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
                 _ => rng.below(2) == 0,
             },
             is_best_effort: rng.below(3) == 0,
+            stands: false,
             drift_ppm: rng.below(20_001) as i64 - 10_000,
         });
     }

@@ -10,6 +10,8 @@ pub(super) type ConnId = u64;
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Tick(HostId, u64),
+    /// The end of an event loop iteration: what came at the same moment has been handled.
+    IterationEnd(HostId, u64),
     /// A deadline of the machine.
     Wake(HostId, u64),
     /// Something has arrived from a side of a connection.

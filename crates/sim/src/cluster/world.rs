@@ -132,7 +132,11 @@ impl World {
             Event::Wake(host, boot) if self.is_running(host, boot) => {
                 self.step(host, |host, now| host.input(now, &ClusterInput::Deadline))
             }
-            Event::Tick(..) | Event::Wake(..) => Ok(()),
+            Event::IterationEnd(host, boot) if self.is_running(host, boot) => {
+                self.hosts[host].ends_iteration = false;
+                self.step(host, |host, now| host.input(now, &ClusterInput::IterationEnd))
+            }
+            Event::Tick(..) | Event::Wake(..) | Event::IterationEnd(..) => Ok(()),
             Event::Pipe(conn, side) => self.arrive(conn, side),
             Event::Dial(conn) => self.dial(conn),
             Event::Accept(conn) => self.accept(conn),
@@ -178,6 +182,7 @@ impl World {
         let end = |conn: &ConnId, side: usize| self.net.get(*conn)?.ends[side].map(|end| end.host);
         let host = match event {
             Event::Tick(host, _)
+            | Event::IterationEnd(host, _)
             | Event::Wake(host, _)
             | Event::Disk(host, ..)
             | Event::Resolved(host, ..) => *host,
@@ -198,7 +203,8 @@ impl World {
     }
 
     fn tick(&mut self, number: HostId) -> Result<(), String> {
-        self.step(number, |host, now| host.tick(now))?;
+        let heard = self.replicated(number);
+        self.step(number, |host, now| host.tick(now, heard))?;
         let late_ms = if self.rng.below(4) == 0 { self.rng.below(self.plan.late_tick_ms + 1) } else { 0 };
         let late_ms = if self.is_stormy || self.plan.season == Season::Calm { late_ms } else { 0 };
         let at_ns = self.now_ns + (100 + late_ms) * MS + self.rng.below(MS);
@@ -250,6 +256,10 @@ impl World {
             }
         }
         let host = &mut self.hosts[number];
+        if host.awaits_iteration_end() && !host.ends_iteration {
+            host.ends_iteration = true;
+            self.queue.push(self.now_ns, Event::IterationEnd(number, host.boot));
+        }
         let wakes_ms = host.deadline_ms();
         if wakes_ms != host.wakes_ms {
             host.wakes_ms = wakes_ms;
@@ -298,14 +308,24 @@ impl World {
             Act::Pause => {
                 self.hosts[number].paused_ns = Some(self.now_ns);
                 self.met.pauses += 1;
-                // No data are written here, so the stream ends where it began.
                 let now = self.hosts[number].clock.now(self.now_ns);
-                self.hosts[number].input(now, &ClusterInput::WritesPaused { offset: 0 });
+                let offset = self.hosts[number].stream_end(now);
+                self.hosts[number].input(now, &ClusterInput::WritesPaused { offset });
             }
             Act::Unpause => self.hosts[number].paused_ns = None,
             Act::Map(map) => self.hosts[number].map = Some(map),
             Act::Won { epoch, votes } => self.won(number, epoch, &votes)?,
-            Act::Log(text) => self.trace(|| format!("node {number}: {text}")),
+            Act::Log(text) => {
+                self.trace(|| format!("node {number}: {text}"));
+                self.hosts[number].note_catching_up(&text);
+                if let Some(epoch) = epoch_won(&text) {
+                    self.met.won_by_ours += 1;
+                    self.won(number, epoch, &[])?;
+                }
+                if let Some(old) = text.split("; my old primary is ").nth(1) {
+                    self.has_all_data(number, old)?;
+                }
+            }
             Act::End => {
                 self.crash(number, true);
                 self.queue.push(self.now_ns + self.plan.timeout_ms * MS, Event::Start(number));
@@ -503,6 +523,7 @@ impl World {
         host.boot += 1;
         host.started_ns = self.now_ns;
         (host.paused_ns, host.wakes_ms, host.heard_epoch, host.frozen_ns) = (None, None, 0, 0);
+        (host.ends_iteration, host.contact_ms, host.has_caught_up) = (false, None, false);
         self.looks.restarts(number);
         host.words.clear();
         (host.durable_epoch, host.durable_vote) = (0, 0);
@@ -516,6 +537,7 @@ impl World {
             let view = host.view();
             if let Some(view) = view {
                 note_view(host, &view);
+                host.began_as_replica = view.own().role != crate::cluster::view::Role::Primary;
             }
         }
         self.trace(|| {
@@ -558,6 +580,11 @@ impl World {
     }
 }
 
+/// The epoch of the election that a node of ours says to have won.
+fn epoch_won(text: &str) -> Option<u64> {
+    text.strip_prefix("configEpoch set to ")?.strip_suffix(" after successful failover")?.parse().ok()
+}
+
 /// Host names of the simulation.
 pub(super) fn host_name(number: usize) -> String {
     format!("node-{number}.example")
@@ -584,7 +611,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
             require_full_coverage: plan.full_coverage,
             allow_replica_migration: plan.allow_migration,
             migration_barrier: plan.migration_barrier as u64,
-            replica: ReplicaRules { no_failover: true, ..ReplicaRules::default() },
+            replica: ReplicaRules { no_failover: !host.stands, ..ReplicaRules::default() },
             blacklist_ttl_s: plan.blacklist_ttl_s,
             save_behavior: if host.is_best_effort { SaveBehavior::BestEffort } else { SaveBehavior::Sync },
             announced: OwnAddress {
@@ -604,6 +631,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         ip: Ipv4Addr::new(10, 0, (number / 250) as u8, (number % 250) as u8 + 1),
         boot: 0,
         started_ns: 0,
+        began_as_replica: false,
         frozen_ns: 0,
         waiting: Vec::new(),
         group: host.group,
@@ -611,6 +639,10 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         keys: SlotSet::EMPTY,
         map: None,
         paused_ns: None,
+        ends_iteration: false,
+        told_offset: 0,
+        contact_ms: None,
+        has_caught_up: false,
         words: Vec::new(),
         durable_epoch: 0,
         durable_vote: 0,

@@ -8,10 +8,14 @@ use sluice_cluster::SlotSet;
 use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
 
 impl Stock {
-    /// What this node has of the stream (N-8): a primary's grows with time, a replica has what its primary
-    /// has told last.
-    pub(super) fn offset(&self) -> u64 {
-        if self.own().has(NodeFlags::PRIMARY) { self.now / 100 } else { self.own().offset }
+    /// What this node has of the stream (N-8): a primary's grows with time while writes are not paused, a
+    /// replica has what its primary has told last.
+    pub(in crate::cluster) fn offset(&self) -> u64 {
+        if self.own().has(NodeFlags::PRIMARY) {
+            self.manual.paused_ms.unwrap_or(self.now)
+        } else {
+            self.own().offset
+        }
     }
 
     /// The primary's header moves a replica's offset, and PAUSED gives the goal (M-4).
@@ -53,6 +57,7 @@ impl Stock {
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
         self.manual.pauses_for = Some(sender);
+        self.manual.paused_ms = Some(self.now);
         self.out.push(Act::Pause);
         self.gossip(number, MessageType::Ping);
     }

@@ -15,6 +15,10 @@ impl Stock {
         self.me
     }
 
+    pub(in crate::cluster) fn is_primary(&self) -> bool {
+        self.own().has(NodeFlags::PRIMARY)
+    }
+
     pub(in crate::cluster) fn nodes(&self) -> &BTreeMap<NodeId, StockNode> {
         &self.nodes
     }

@@ -109,4 +109,6 @@ pub(super) struct Manual {
     pub(super) can_start: bool,
     /// The replica that this node, a primary, pauses for.
     pub(super) pauses_for: Option<NodeId>,
+    /// The beginning of that pause, ms.
+    pub(super) paused_ms: Option<u64>,
 }

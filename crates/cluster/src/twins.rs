@@ -1,0 +1,97 @@
+//! Two primaries of one shard: the one without slots follows the other (D-7).
+//!
+//! A shard gets a second primary where its old one comes back after a failover and no claim of a slot tells
+//! the old one so: the shard has no slots, or its winner has given them away meanwhile. By the reference's
+//! rules both stay. The shard then lacks the replica that it seems to have, and nobody takes over when its
+//! primary fails.
+//!
+//! Invariants: (1) a node that has slots, keys or a slot on its way follows nobody by this rule, and nor does
+//! a node that is unsure of itself or about to end; (2) the node with the lower configEpoch follows, and
+//! epochs of primaries only rise: no two nodes follow each other; (3) gossip and files count for nothing
+//! here, only headers that the other primary has sent to this process, before the wait and after its end.
+
+use crate::machine::{ClusterMachine, ManualFailover, Sureness, TwinPrimary, log};
+use crate::node::{LinkOut, NodeIx};
+use crate::output::Synchronisation;
+use crate::roles::{self, OpenSlots};
+use crate::wire::{BusHeader, Extension, Gossip};
+use sluice_base::mistake::{Mistake, is_made};
+
+/// What a PING, PONG or MEET that is not stale says of its sender's role and shard.
+pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
+    let shard = m.table.node(sender).shard;
+    let names_it =
+        |extension| matches!(extension, Extension::Shard(id) if shard.is_some_and(|known| known == id));
+    let is_told = header.replica_of.is_none() && gossip.extensions().any(names_it);
+    m.table.node_mut(sender).clocks.told_primary = is_told.then_some(m.time.now);
+}
+
+/// Follows the other primary of this node's shard, if there has been one for longer than T. Called by the
+/// cron.
+pub(crate) fn tick(m: &mut ClusterMachine) {
+    let Some(other) = superior(m) else {
+        m.cron.twin = None;
+        return;
+    };
+    let (id, now) = (m.table.node(other).id, m.time.now);
+    let known = m.cron.twin.filter(|twin| twin.id == id);
+    let twin = *m.cron.twin.insert(known.unwrap_or(TwinPrimary { id, since: now, is_said: false }));
+    // A word that was under way for long does not count: one has to come after the wait.
+    let end = twin.since.saturating_add(m.settings.handshake_ms());
+    if m.table.node(other).clocks.told_primary.is_none_or(|at| at <= end) {
+        return;
+    }
+    let (shard, epoch) = (m.table.me().shown_shard(), m.table.node(other).config_epoch);
+    if m.keys.has_any {
+        if !twin.is_said {
+            log!(
+                m,
+                Warning,
+                "Node {} is a primary of my shard {shard}, too, with the higher configEpoch {epoch}. I have no slots, \
+                 and do not become its replica because I have keys: they would be lost. Without keys (FLUSHALL) I \
+                 become its replica.",
+                m.name(other)
+            );
+            m.cron.twin = Some(TwinPrimary { is_said: true, ..twin });
+        }
+        return;
+    }
+    log!(
+        m,
+        Notice,
+        "Node {} is a primary of my shard {shard}, too, with the higher configEpoch {epoch}. I have no slots and no \
+         keys. Reconfiguring myself as a replica of it.",
+        m.name(other)
+    );
+    m.cron.twin = None;
+    roles::follow(m, other, OpenSlots::Close, Synchronisation::Full);
+    m.announce();
+}
+
+/// The primary that this one would have to follow: of its shard by its own word, reached, and with the
+/// highest configEpoch, which is above this node's.
+fn superior(m: &ClusterMachine) -> Option<NodeIx> {
+    let me = m.table.me();
+    let is_free = me.is_primary()
+        && me.slot_count == 0
+        && m.rights.sureness == Sureness::Sure
+        && !m.failover.is_leaving
+        && m.failover.paused == ManualFailover::Off
+        && m.table.importing.is_empty()
+        && m.table.migrating.is_empty();
+    if !is_free || is_made(Mistake::TwinsStay) {
+        return None;
+    }
+    let others = m.table.iter().filter(|(ix, node)| {
+        *ix != m.table.my_ix()
+            && node.is_primary()
+            && node.is_up()
+            && !node.is_handshake()
+            && !node.is_without_address()
+            && node.clocks.told_primary.is_some()
+            && node.shares_shard_with(me)
+            && node.config_epoch > me.config_epoch
+            && matches!(node.place.link_out, LinkOut::Open(_))
+    });
+    others.max_by_key(|(_, node)| node.config_epoch).map(|(ix, _)| ix)
+}
