@@ -1,16 +1,18 @@
 //! `cargo xtask clients`: small programs with the clients that people use, against the built server and
-//! against a cluster of six of it.
+//! against a cluster of six of it; then loops through failovers of another cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::args::Arguments;
 use crate::cluster::{Cluster, Replicas};
 use crate::error::Result;
+use crate::loops::SUFFIX;
 use crate::shell::Ran;
-use crate::{binaries, shell};
+use crate::{binaries, failovers, loops, shell};
 
 /// Builds the server unless `--server` names one, and hands over to `e2e/clients/run`; words choose clients.
+/// A name such as `go-redis-cluster` chooses its loop, too, and `go-redis-loop` that alone.
 pub(crate) fn clients(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }
@@ -31,16 +33,39 @@ pub(crate) fn against(server: Option<PathBuf>, names: &[String]) -> Result<Ran> 
         println!("clients: skipped: the workspace has no server yet");
         return Ok(Ran::Skipped);
     };
+    let through_failovers: Vec<String> = names.iter().filter_map(|name| loop_of(name)).collect();
+    let programs: Vec<&String> = names.iter().filter(|name| !name.ends_with(SUFFIX)).collect();
+    if names.is_empty() || !programs.is_empty() {
+        each_by_itself(&server, &programs)?;
+    }
+    if names.is_empty() || !through_failovers.is_empty() {
+        failovers::run(&server, &through_failovers)?;
+    }
+    Ok(Ran::Passed)
+}
+
+/// The program that reads and writes through the client of a name, where there is one.
+fn loop_of(name: &str) -> Option<String> {
+    match name.strip_suffix("-cluster") {
+        // The reference's load is no library.
+        Some("benchmark") => None,
+        Some(library) => Some(loops::of(library)),
+        None => name.ends_with(SUFFIX).then(|| name.to_owned()),
+    }
+}
+
+/// The programs of these names, or all, one after the other.
+fn each_by_itself(server: &Path, names: &[&String]) -> Result<()> {
     let mut run = Command::new(shell::root().join("e2e/clients/run"));
     run.env("SLUICE_CLIENTS_CACHE", shell::target_dir().join("e2e"));
     let needs_cluster = names.is_empty() || names.iter().any(|name| name.ends_with("-cluster"));
-    let cluster = if needs_cluster { Some(Cluster::start(&server, Replicas::One, &[])?) } else { None };
+    let cluster = if needs_cluster { Some(Cluster::start(server, Replicas::One, &[])?) } else { None };
     if let Some(cluster) = &cluster {
         run.env("SLUICE_CLUSTER_PORTS", cluster.ports().join(" "));
     }
-    let ran = shell::pass(run.arg(server).args(names))?;
-    if let Some(cluster) = &cluster {
-        cluster.is_unchanged()?;
+    shell::run(run.arg(server).args(names))?;
+    match &cluster {
+        Some(cluster) => cluster.is_unchanged(),
+        None => Ok(()),
     }
-    Ok(ran)
 }

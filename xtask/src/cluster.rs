@@ -85,8 +85,8 @@ impl Cluster {
         })
     }
 
-    /// Whether every node serves, and names all nodes to clients.
-    fn serves(&self) -> Result<bool> {
+    /// Whether every node serves, and names all nodes to clients: the same ones as primaries.
+    pub(crate) fn serves(&self) -> Result<bool> {
         let are_ok = self.ask_each(&["CLUSTER", "INFO"])?;
         let are_ok = are_ok.iter().all(|text| text.string().starts_with("cluster_state:ok"));
         // Two ends, and the nodes. A replica that has no data yet is not named.
@@ -94,10 +94,37 @@ impl Cluster {
         let is_whole = |slots: &Reply| {
             slots.items.len() == PRIMARIES && slots.items.iter().all(|range| range.items.len() == fields)
         };
-        Ok(are_ok && self.ask_each(&["CLUSTER", "SLOTS"])?.iter().all(is_whole))
+        let slots = self.ask_each(&["CLUSTER", "SLOTS"])?;
+        let id = |range: &Reply| range.items.get(2).and_then(|node| node.items.get(2)).map(Reply::string);
+        let primaries = |slots: &Reply| -> Vec<_> { slots.items.iter().map(id).collect() };
+        let agree = slots.windows(2).all(|two| primaries(&two[0]) == primaries(&two[1]));
+        Ok(are_ok && agree && slots.iter().all(is_whole))
     }
 
-    fn ask(&self, at: usize, words: &[&str]) -> Result<Reply> {
+    /// Whether the node is a primary by its own word; an error while it does not answer.
+    pub(crate) fn is_primary(&self, at: usize) -> Result<bool> {
+        let text = self.ask(at, &["INFO", "replication"])?.string();
+        match text.contains("role:master") || text.contains("role:slave") {
+            true => Ok(text.contains("role:master")),
+            false => Err(format!("INFO replication: {text}").into()),
+        }
+    }
+
+    /// Waits until a node that was started again serves, follows its primary where it is a replica, and all
+    /// nodes name all nodes.
+    pub(crate) fn until_back(&self, at: usize) -> Result<()> {
+        self.until("a node that is back", |of| {
+            // Until the node listens, asking it is an error.
+            let is_back = || -> Result<bool> {
+                let text = of.ask(at, &["INFO", "replication"])?.string();
+                let is_there = text.contains("role:master") || text.contains("master_link_status:up");
+                Ok(is_there && of.serves()?)
+            };
+            Ok(is_back().unwrap_or(false))
+        })
+    }
+
+    pub(crate) fn ask(&self, at: usize, words: &[&str]) -> Result<Reply> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         Connection::open(self.nodes[at].port)?.ask(&words)
     }
@@ -107,7 +134,7 @@ impl Cluster {
         (0..self.nodes.len()).map(|at| self.ask(at, words)).collect()
     }
 
-    fn done(&self, at: usize, words: &[&str]) -> Result<()> {
+    pub(crate) fn done(&self, at: usize, words: &[&str]) -> Result<()> {
         let reply = self.ask(at, words)?;
         if reply.is_error() {
             return Err(format!("{}: {}", words.join(" "), reply.string()).into());
@@ -120,8 +147,11 @@ impl Cluster {
         let began = shell::now();
         while !holds(self)? {
             if began.elapsed() > PATIENCE {
-                let views = self.ask_each(&["CLUSTER", "NODES"])?;
-                let views: Vec<String> = views.iter().map(Reply::string).collect();
+                let view = |at| match self.ask(at, &["CLUSTER", "NODES"]) {
+                    Ok(text) => text.string(),
+                    Err(error) => format!("node {at}: {error}\n{}", self.nodes[at].log_tail()),
+                };
+                let views: Vec<String> = (0..self.nodes.len()).map(view).collect();
                 return Err(format!("waited for {what} in vain:\n{}", views.join("\n")).into());
             }
             std::thread::sleep(Duration::from_millis(20));

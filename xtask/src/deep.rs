@@ -263,6 +263,13 @@ const RUNS: &[LongRun] = &[
         run: |_| crate::clients::run(&[]),
     },
     LongRun {
+        name: "rolling",
+        about: "a cluster is upgraded node by node under real clients: from the reference, from ours to ours, and back",
+        takes: &[OURS],
+        commands: 0,
+        run: |chosen| crate::rolling::deep(chosen.ours.as_deref()),
+    },
+    LongRun {
         name: "metrics",
         about: "promtool reads what the metrics endpoint says, and redis_exporter has no name that it lacks",
         takes: &[],

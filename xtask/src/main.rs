@@ -15,12 +15,15 @@ mod conformance;
 mod deep;
 mod differential;
 mod error;
+mod failovers;
 mod fuzz;
 mod generate;
 mod glob;
+mod loops;
 mod package;
 mod probe;
 mod release;
+mod rolling;
 mod server;
 mod shell;
 mod table;
@@ -77,6 +80,11 @@ const TASKS: &[Task] = &[
         name: "clients",
         about: "small programs with real clients: [--server BIN] [name...]",
         run: clients::clients,
+    },
+    Task {
+        name: "rolling",
+        about: "a cluster is upgraded node by node under real clients: --from SERVER --to SERVER (--help)",
+        run: rolling::rolling,
     },
     Task {
         name: "differential",

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::error::Result;
@@ -79,24 +80,36 @@ impl Server {
         let folder = std::env::temp_dir().join(format!("sluice-xtask-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         prepare(&folder)?;
-        let log = File::create(folder.join("log"))?;
-        let mut command = match launcher.split_first() {
-            Some((program, words)) => {
-                let mut command = Command::new(program);
-                command.args(words).arg(binary);
-                command
-            }
-            None => Command::new(binary),
-        };
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.arg("--dir").arg(&folder);
-        // A server of ours with debug assertions sums the parts of its memory then.
-        command.env("SLUICE_TEST_PARTS", "1");
-        command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
+        File::create(folder.join("log"))?;
+        let child = spawn(launcher, binary, extra, &folder, port)?;
         let launcher = launcher.to_vec();
         let (binary, extra) = (binary.to_path_buf(), extra.to_vec());
         Ok(Server { launcher, binary, extra, folder, child, port })
+    }
+
+    /// Starts a program with the options of this server, whose process has ended, at its port and in its
+    /// folder; whether the program ever answers is up to the caller.
+    pub(crate) fn begin_again(&mut self, binary: &Path) -> Result<()> {
+        self.binary = binary.to_path_buf();
+        self.child = spawn(&self.launcher, binary, &self.extra, &self.folder, self.port)?;
+        Ok(())
+    }
+
+    /// Sends a signal, such as `-TERM`.
+    pub(crate) fn signal(&self, signal: &str) -> Result<()> {
+        shell::run(Command::new("kill").args([signal, &self.pid().to_string()]))
+    }
+
+    /// Waits for the process's end; an error where it lasts longer than `patience`.
+    pub(crate) fn wait_for_end(&mut self, patience: Duration) -> Result<()> {
+        let began = shell::now();
+        while self.is_alive() {
+            if began.elapsed() > patience {
+                return Err(format!("{} does not end:\n{}", self.binary.display(), self.log_tail()).into());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
     }
 
     /// Waits for the first PONG; ten seconds at most.
@@ -144,6 +157,25 @@ impl Server {
     }
 }
 
+/// Starts a process that appends to the log in the folder.
+fn spawn(launcher: &[String], binary: &Path, extra: &[String], folder: &Path, port: u16) -> Result<Child> {
+    let log = File::options().append(true).open(folder.join("log"))?;
+    let mut command = match launcher.split_first() {
+        Some((program, words)) => {
+            let mut command = Command::new(program);
+            command.args(words).arg(binary);
+            command
+        }
+        None => Command::new(binary),
+    };
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.arg("--dir").arg(folder);
+    // A server of ours with debug assertions sums the parts of its memory then.
+    command.env("SLUICE_TEST_PARTS", "1");
+    command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().map_err(|error| format!("{}: {error}", binary.display()).into())
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _gone = self.child.kill();
@@ -152,7 +184,22 @@ impl Drop for Server {
     }
 }
 
+/// Ports of servers: below those that the system gives to connections. From the system's range a server that
+/// comes back may find its port taken, and a client may connect to itself.
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
 /// A port that nobody listens on right now.
 pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Runs beside this one begin elsewhere.
+    let first = std::process::id().wrapping_mul(97);
+    for _ in PORTS {
+        // Relaxed: that each caller gets another number is all.
+        let at = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        let port = u16::try_from(PORTS.start + at)?;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err("no port is free".into())
 }

@@ -80,12 +80,21 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Seconds since 1970, for records and for seeds that nobody chose.
+pub(crate) fn unix_seconds() -> u64 {
+    since_1970().as_secs()
+}
+
+/// Milliseconds since 1970, for moments that other programs tell of, too.
+pub(crate) fn unix_ms() -> u64 {
+    u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "automation dates its records; the product takes time as an argument"
 )]
-pub(crate) fn unix_seconds() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+fn since_1970() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Processor time of this process and of those that it started and that have ended, theirs included; `None`

@@ -18,7 +18,11 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
         m.cluster.is_safe_to_join = false;
         return;
     }
-    m.cluster.is_safe_to_join = true;
+    if !m.cluster.is_safe_to_join {
+        m.cluster.is_safe_to_join = true;
+        // Requests that waited are answered by what is known now.
+        m.todo.map |= m.cluster.has_come_back;
+    }
     let reason = why_down(m);
     let state = if reason.is_none() { ClusterState::Ok } else { ClusterState::Fail };
     if state == ClusterState::Ok && m.cluster.state == ClusterState::Fail && is_patient {
@@ -28,6 +32,13 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
         }
     }
     change(m, state, reason);
+}
+
+/// Whether this node was a primary when its last process ended, and waits to hear whether it still is one
+/// (F-21). In a handover by a node that ends at once, its clients come back to it ahead of that news.
+pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
+    let is_patient = m.table.me().is_primary() && !m.cluster.is_safe_to_join;
+    m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
 /// What speaks against ok (F-22).

@@ -60,6 +60,8 @@ pub(crate) struct StateOfCluster {
     pub(crate) first: Option<Ms>,
     /// Whether votes may be given (F-21).
     pub(crate) is_safe_to_join: bool,
+    /// Whether this process began with slots by its file, beside other nodes.
+    pub(crate) has_come_back: bool,
     /// Voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
@@ -229,6 +231,7 @@ impl ClusterMachine {
                 reason: None,
                 first: None,
                 is_safe_to_join: false,
+                has_come_back: false,
                 size: 0,
                 last_minority: None,
             },

@@ -1,6 +1,7 @@
 //! The map of slots that the gate and the readers of CLUSTER SLOTS and SHARDS work with.
 
 use crate::durable::OwnClaim;
+use crate::health;
 use crate::leaving;
 use crate::machine::ClusterMachine;
 use crate::node::{ClusterNode, NodeIx, NodeRole};
@@ -26,6 +27,7 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
         nodes,
         postponed: postponed(m),
         is_leaving: leaving::is_leaving_replica(m),
+        is_coming_back: health::is_coming_back(m),
         my_primary: m.table.me().primary().map(|ix| m.table.node(ix).id),
         migrating: open(&m.table.migrating),
         importing: open(&m.table.importing),

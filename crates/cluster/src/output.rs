@@ -195,6 +195,9 @@ pub struct SlotMap {
     pub postponed: SlotSet,
     /// This node is a replica that is about to end: who reads here is sent to the slot's owner.
     pub is_leaving: bool,
+    /// This node has come back, and hears first whether it is still a primary: until then requests that the
+    /// state would refuse wait. That is over at most two seconds after the node's first step.
+    pub is_coming_back: bool,
     /// This node's primary, for a replica.
     pub my_primary: Option<NodeId>,
     pub migrating: Vec<(crate::HashSlot, NodeId)>,

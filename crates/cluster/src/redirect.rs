@@ -52,6 +52,8 @@ pub enum SlotVerdict<'a> {
     Local,
     /// Here, as soon as the node's file says so.
     LocalLater,
+    /// By what this node has heard shortly after it came back; now nowhere.
+    DownAtFirst,
     /// Nowhere: the slot has no owner.
     Unbound,
     /// Nowhere: the cluster is down.
@@ -104,7 +106,7 @@ impl SlotMap {
         if self.state == ClusterState::Fail
             && let Some(refusal) = refusal_when_down(request, rules)
         {
-            return refusal;
+            return if self.is_coming_back { SlotVerdict::DownAtFirst } else { refusal };
         }
         if is_open && !is_replica && request.is_migrate {
             return SlotVerdict::Local;

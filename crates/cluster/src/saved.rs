@@ -129,6 +129,7 @@ pub(crate) fn load(
     lines().for_each(|node| set_role(&mut m, node));
     share_shards(&mut m);
     set_slots(&mut m, saved);
+    m.cluster.has_come_back = m.table.me().slot_count > 0 && m.table.len() > 1;
     open_slots(&mut m, saved);
     for (_, node) in m.table.iter() {
         m.epochs.current = m.epochs.current.max(node.config_epoch);

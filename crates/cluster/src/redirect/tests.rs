@@ -48,6 +48,7 @@ fn map(role: Role, owner: Option<usize>) -> SlotMap {
         nodes: (0..3).map(node).collect(),
         postponed: SlotSet::EMPTY,
         is_leaving: false,
+        is_coming_back: false,
         my_primary: (role == Role::Replica).then(|| id(PRIMARY)),
         migrating: Vec::new(),
         importing: Vec::new(),
@@ -92,6 +93,7 @@ fn told(verdict: SlotVerdict<'_>) -> String {
     match verdict {
         SlotVerdict::Local => "local".into(),
         SlotVerdict::LocalLater => "later".into(),
+        SlotVerdict::DownAtFirst => "down at first".into(),
         SlotVerdict::Unbound => "unbound".into(),
         SlotVerdict::Down => "down".into(),
         SlotVerdict::DownForWrites => "down for writes".into(),
@@ -195,6 +197,23 @@ fn a_slot_whose_owner_is_not_in_the_file_yet_is_answered_later() {
     assert_eq!(told(of.answer(&request(""), DownRules::default(), KeyCounts::default)), "later");
     of.state = ClusterState::Fail;
     assert_eq!(told(of.answer(&request(""), DownRules::default(), KeyCounts::default)), "down");
+}
+
+#[test]
+fn cl_f25_a_node_that_has_come_back_refuses_nothing_until_it_has_heard() {
+    for (name, flags, rules, wanted) in [
+        ("mine", "", DownRules::default(), "down at first"),
+        ("mine", "w", DownRules::default(), "down at first"),
+        ("foreign", "", DownRules::default(), "down at first"),
+        ("unbound", "", DownRules::default(), "unbound"),
+        ("mine", "", DownRules { allows_reads: true, ..DownRules::default() }, "local"),
+        ("mine", "w", DownRules { allows_reads: true, ..DownRules::default() }, "down at first"),
+    ] {
+        let mut of = state(name, Role::Primary);
+        (of.state, of.is_coming_back) = (ClusterState::Fail, true);
+        let verdict = told(of.answer(&request(flags), rules, KeyCounts::default));
+        assert_eq!(verdict, wanted, "{name}, {flags}");
+    }
 }
 
 #[test]

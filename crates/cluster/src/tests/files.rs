@@ -418,3 +418,46 @@ fn cl_n26_a_node_that_is_unsure_of_itself_collides_with_nobody() {
     // The other has kept epoch 0, and has the greater id.
     assert_eq!(network.peers[smaller].cluster.machine.table.me().config_epoch, ClusterEpoch(0));
 }
+
+#[test]
+fn cl_f21_a_primary_that_has_come_back_says_for_two_seconds_that_it_does_not_know() {
+    let mut network = Network::cluster(4, 3);
+    let node = network.id(0);
+    network.command(3, ClusterCommand::Replicate { node: node.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    let (file, of_replica) = (saved(&network, 0), saved(&network, 3));
+    network.kill(0);
+    restart(&mut network, 0, &file);
+    network.run(1_900);
+    assert!(last_map(&network, 0).is_coming_back);
+    network.run(300);
+    let map = last_map(&network, 0);
+    assert!(!map.is_coming_back && map.state == ClusterState::Ok, "it is what it was");
+
+    // Nobody is there whom it could hear from: it waits no longer.
+    [0, 1, 2, 3].into_iter().for_each(|number| network.kill(number));
+    restart(&mut network, 0, &file);
+    network.run(2_200);
+    assert!(!last_map(&network, 0).is_coming_back);
+
+    for number in [1, 2, 3] {
+        let ip = network.peers[number].ip;
+        network.revive(number, ip);
+    }
+    network.run(4_000);
+    network.kill(0);
+    network.take_over(3);
+    restart(&mut network, 0, &file);
+    assert!(last_map(&network, 0).is_coming_back);
+    network.run(400);
+    let map = last_map(&network, 0);
+    assert!(!map.is_coming_back && map.my_primary == Some(network.id(3)), "it has heard");
+
+    // Neither a replica nor a new node has anything to ask.
+    network.kill(3);
+    restart(&mut network, 3, &of_replica);
+    let new = network.add(std::net::Ipv4Addr::new(10, 0, 0, 9));
+    network.command(new, ClusterCommand::AddSlots { slots: &[HashSlot::new(0).unwrap()] });
+    network.run(100);
+    assert!(!last_map(&network, 3).is_coming_back && !last_map(&network, new).is_coming_back);
+}

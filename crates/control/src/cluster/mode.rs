@@ -181,6 +181,7 @@ impl ClusterMode {
             nodes: Vec::new(),
             postponed: SlotSet::EMPTY,
             is_leaving: false,
+            is_coming_back: false,
             my_primary: None,
             migrating: Vec::new(),
             importing: Vec::new(),

@@ -210,7 +210,7 @@ impl Engine {
             ClusterOutput::Slots(map) => {
                 self.keep_returning_slots(&map, process);
                 if let Some(mode) = &mut self.control.cluster {
-                    let had_postponed = !mode.map.postponed.is_empty();
+                    let had_postponed = !mode.map.postponed.is_empty() || mode.map.is_coming_back;
                     mode.set_map(map);
                     self.control.epoch.advance();
                     self.answer_lost_waits(process);

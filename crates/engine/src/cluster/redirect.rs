@@ -252,8 +252,12 @@ fn answer(asked: &Asked<'_>, slot: HashSlot, verdict: SlotVerdict<'_>) -> Option
     let name = asked.spec.full_name;
     let in_script: Cow<'static, str> = match verdict {
         SlotVerdict::Local => return None,
-        SlotVerdict::LocalLater if asked.call.is_none() => return Some(Verdict::Postpone),
-        SlotVerdict::Down => format!("Can not execute a command '{name}' while the cluster is down").into(),
+        SlotVerdict::LocalLater | SlotVerdict::DownAtFirst if asked.call.is_none() => {
+            return Some(Verdict::Postpone);
+        }
+        SlotVerdict::Down | SlotVerdict::DownAtFirst => {
+            format!("Can not execute a command '{name}' while the cluster is down").into()
+        }
         SlotVerdict::DownForWrites => {
             format!("Can not execute a write command '{name}' while the cluster is down and readonly").into()
         }
@@ -281,7 +285,7 @@ fn text_of(
     let text = match verdict {
         SlotVerdict::Local => return None,
         SlotVerdict::LocalLater | SlotVerdict::Unbound => UNBOUND,
-        SlotVerdict::Down => DOWN,
+        SlotVerdict::Down | SlotVerdict::DownAtFirst => DOWN,
         SlotVerdict::DownForWrites => "CLUSTERDOWN The cluster is down and only accepts read commands",
         SlotVerdict::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
         SlotVerdict::Ask(node) => return Some(redirect(RedirectWord::Ask, slot, node, caller, config)),

@@ -739,3 +739,33 @@ fn cb_v3_links_are_counted_in_memory() {
     let stats = rig.run("MEMORY STATS");
     assert!(stats.contains(&format!("\"cluster.links\", :{idle}")), "{stats}");
 }
+
+#[test]
+fn cl_f21_f25_requests_wait_while_a_primary_that_has_come_back_does_not_know_what_it_is() {
+    let mut buses = Buses::new(vec![(7000, Rig::node(Some(&two_shards()), &[("port", "7000")]))]);
+    let rig = &mut buses.nodes[0].1;
+    let [asker, other, queues] = std::array::from_fn(|_| rig.connect());
+    rig.argv_unread(asker, &[b"SET", b"{b}", b"1"]);
+    rig.argv_unread(other, &[b"SET", b"{a}", b"1"]);
+    rig.run_as(queues, "MULTI");
+    rig.argv_unread(queues, &[b"GET", b"{b}"]);
+    rig.end_iteration();
+    for client in [asker, other, queues] {
+        assert_eq!(rig.output(client), b"", "nothing is refused yet");
+    }
+    // What asks for no key is answered, and a script is no client that could wait.
+    rig.check("PING", "+PONG");
+    assert!(rig.run("CLUSTER INFO").contains("cluster_state:fail"));
+    let down = "Can not execute a command 'get' while the cluster is down";
+    assert!(rig.run("EVAL \"return redis.call('get', 'b')\" 0").contains(down));
+    // Nobody has said anything else.
+    buses.pass_ms(2_200);
+    let rig = &mut buses.nodes[0].1;
+    let wanted = ["+OK\r\n", "-MOVED 15495 10.0.0.1:7001\r\n", "+QUEUED\r\n"];
+    for (client, wanted) in [asker, other, queues].into_iter().zip(wanted) {
+        assert_eq!(String::from_utf8(rig.output(client)).unwrap(), wanted);
+    }
+    // From then on a cluster that is down is told at once.
+    rig.check("CLUSTER DELSLOTS 16383", "+OK");
+    rig.check("GET {b}", "-CLUSTERDOWN The cluster is down");
+}

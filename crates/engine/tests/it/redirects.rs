@@ -103,7 +103,8 @@ fn cb_s11_a_slot_without_an_owner_is_not_served() {
 
 #[test]
 fn cb_s14_a_cluster_that_is_down() {
-    let mut rig = Rig::node(Some(&two_shards()), &[]);
+    let mut rig = served();
+    rig.check("CLUSTER DELSLOTS 16383", "+OK");
     let down = "-CLUSTERDOWN The cluster is down";
     check_all(
         &mut rig,

@@ -2,6 +2,7 @@
 //! over a kill; what comes to the bus port that is no message; TLS; how a start is refused.
 
 mod handover;
+mod learning;
 mod member;
 mod operators;
 mod redirects;

@@ -14,7 +14,7 @@ const SHARES: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 
 /// Three primaries, then a replica of each, as far as `kinds` goes: `o` is a node of ours, `s` a stock one.
 /// None without the reference.
-fn cluster(kinds: &str) -> Option<Vec<Member>> {
+pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
     let members: Option<Vec<Member>> = kinds.chars().map(|kind| Member::start(kind == 's', &more)).collect();
     let members = members?;
