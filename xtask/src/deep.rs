@@ -285,7 +285,7 @@ const RUNS: &[LongRun] = &[
     },
     LongRun {
         name: "packages",
-        about: "the packages, read, installed, upgraded, removed and purged in a fresh root; the container's steps",
+        about: "the packages, read, installed, upgraded, removed, purged; the service and containers, in clusters too",
         takes: &[],
         commands: 0,
         run: |_| packages::run(),

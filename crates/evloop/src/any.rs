@@ -68,6 +68,17 @@ impl Backend {
     }
 }
 
+impl Backend {
+    /// Why this driver runs where no other one was named or refused.
+    fn why_by_default(self) -> &'static str {
+        match self {
+            #[cfg(target_os = "linux")]
+            Backend::Epoll => "the default; io_uring runs only where it is configured",
+            _ => "the default",
+        }
+    }
+}
+
 impl FromStr for Backend {
     type Err = io::Error;
 
@@ -139,7 +150,7 @@ impl AnyLoop {
         for &backend in backends {
             match Loop::with(config, |config, wake| AnyDriver::open_as(backend, config, wake)) {
                 Ok(event_loop) => {
-                    let why = if refusals.is_empty() { "default" } else { &refusals };
+                    let why = if refusals.is_empty() { backend.why_by_default() } else { &refusals };
                     let reason = format!("{}: {why}", event_loop.name());
                     return Ok(Opened { event_loop, reason });
                 }

@@ -1,6 +1,6 @@
 //! The packages as an operator meets them: read by the tools of their systems, installed into a fresh root,
-//! upgraded, removed, purged; the steps of the container; what the server asks of the kernel beside what the
-//! unit allows.
+//! upgraded, removed, purged; the service under systemd and containers, as nodes of a cluster too; what the
+//! server asks of the kernel beside what the unit allows.
 //!
 //! What needs a tool or a right that is missing here is skipped by its name.
 
@@ -41,10 +41,12 @@ pub(super) fn run() -> Result<Ran> {
     let mut ran = Ran::Passed;
     let (programs, old, new) = (new.join("programs"), text(&old), text(&new));
     let (server, unit) = (programs.join("sluice-server"), shell::root().join(UNIT));
-    let scripts: [(&str, &[&str]); 4] = [
+    let scripts: [(&str, &[&str]); 6] = [
         ("syscalls", &[&text(&server), &text(&unit)]),
         ("container", &[&text(&programs)]),
+        ("pod", &[&text(&programs)]),
         ("lifecycle", &[&old, &new]),
+        ("unit", &[&old, &new]),
         ("rpm", &[&old, &new]),
     ];
     for (name, words) in scripts {

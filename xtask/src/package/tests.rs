@@ -219,6 +219,9 @@ fn a_container_turns_protected_mode_off_where_no_configuration_speaks() {
         ("--check-move h:1", "server --check-move h:1".to_owned()),
         ("sluice-server --check-config my.cfg", "server --check-config my.cfg".to_owned()),
         ("--version", "server --version".to_owned()),
+        ("valkey-server", format!("server {off}")),
+        ("redis-server my.cfg --port 1", "server my.cfg --port 1".to_owned()),
+        ("valkey-server --cluster-enabled yes", format!("server --cluster-enabled yes {off}")),
         ("my-tool my.cfg", "tool my.cfg".to_owned()),
     ] {
         assert_eq!(run(words), wanted, "{words:?}");

@@ -51,7 +51,16 @@ fn without_io_uring_epoll_runs_and_says_why() {
     }
     let opened =
         AnyLoop::first_of(&[Backend::IoUring, Backend::Epoll], &Config::default()).expect("one opens");
-    assert_eq!(opened.reason, format!("{}: default", opened.event_loop.name()));
+    let name = opened.event_loop.name();
+    if name == "io_uring" {
+        assert_eq!(opened.reason, "io_uring: the default");
+    } else {
+        assert!(opened.reason.starts_with("epoll: no io_uring: "), "{}", opened.reason);
+    }
+    let opened = AnyLoop::choose(Backend::Auto, &Config::default()).expect("epoll opens");
+    assert_eq!(opened.reason, "epoll: the default; io_uring runs only where it is configured");
+    let opened = AnyLoop::choose(Backend::Poll, &Config::default()).expect("poll opens");
+    assert_eq!(opened.reason, "poll: configured");
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program)
         .args(["--exact", "denied::without_io_uring_epoll_runs_and_says_why", "--nocapture"])

@@ -23,6 +23,7 @@ mod migrate;
 mod moving;
 mod open_units;
 mod operation;
+mod operators_traces;
 mod protocol;
 mod pubsub;
 mod replica;

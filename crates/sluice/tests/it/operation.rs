@@ -35,6 +35,23 @@ fn the_log_tells_what_an_operator_asks() {
 }
 
 #[test]
+fn the_log_and_info_say_why_the_event_loop_is_the_one_it_is() {
+    for (directive, name, why) in [
+        ("auto", "epoll", "the default; io_uring runs only where it is configured"),
+        ("epoll", "epoll", "configured"),
+        ("poll", "poll", "configured"),
+    ] {
+        let server = Server::start(&["--event-loop", directive]);
+        let wanted = format!("{name}: {why}");
+        let line = server.log.wait(" * event loop: ").unwrap();
+        assert!(line.ends_with(&format!(" * event loop: {wanted}")), "{line}");
+        let mut client = server.client();
+        assert_eq!(client.info("event_loop"), name);
+        assert_eq!(client.info("event_loop_reason"), wanted);
+    }
+}
+
+#[test]
 fn structured_lines_have_the_same_facts() {
     for (format, wanted) in [
         ("logfmt", "role=primary timestamp=\""),
