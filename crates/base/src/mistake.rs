@@ -104,6 +104,8 @@ pub enum Mistake {
     ToldBeforeFile,
     /// A replica moves to another primary though its own keeps too few (S-37).
     BarrierIgnored,
+    /// A node that has stood still serves before anybody has answered (S-24).
+    ServesAfterStandstill,
 }
 
 impl Mistake {
@@ -136,7 +138,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of clusters finds.
-    pub const OF_CLUSTERS: [Mistake; 24] = [
+    pub const OF_CLUSTERS: [Mistake; 25] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
         Mistake::EpochByTimeAlone,
@@ -161,6 +163,7 @@ impl Mistake {
         Mistake::HeirlessStaysFailed,
         Mistake::ToldBeforeFile,
         Mistake::BarrierIgnored,
+        Mistake::ServesAfterStandstill,
     ];
 }
 

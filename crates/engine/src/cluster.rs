@@ -12,7 +12,7 @@
 //! changes the cluster is answered when the machine answers, by the ticket of its session, never when its
 //! handler returns.
 
-mod driving;
+pub(crate) mod driving;
 mod emptying;
 pub(crate) mod imports;
 mod lost_waits;
