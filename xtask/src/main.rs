@@ -18,6 +18,7 @@ mod error;
 mod fuzz;
 mod generate;
 mod glob;
+mod histories;
 mod package;
 mod probe;
 mod release;
@@ -77,6 +78,11 @@ const TASKS: &[Task] = &[
         name: "clients",
         about: "small programs with real clients: [--server BIN] [name...]",
         run: clients::clients,
+    },
+    Task {
+        name: "histories",
+        about: "clusters of real processes, damaged under load and judged: [--seed S] [--faults N] [--nodes ours|stock|mixed]",
+        run: histories::histories,
     },
     Task {
         name: "differential",
