@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::args::Arguments;
 use crate::binaries::{PEER_VARIABLE, build_checked_server, build_server, peer_server};
 use crate::error::Result;
+use crate::histories::{self, Histories};
 use crate::shell::{self, Ran, Steps};
 use crate::{clients, differential, fuzz, test, tidy};
 
@@ -28,6 +29,10 @@ const FUZZ_SECONDS: [u64; 2] = [20, 120];
 const SIM_SEEDS: u64 = 1000;
 /// Seeds of the simulation of clusters, likewise.
 const CLUSTER_SEEDS: u64 = 500;
+
+/// Faults of the histories of real clusters, and the seed of the first of three that share them.
+const HISTORY_FAULTS: u64 = 20;
+const HISTORY_SEED: u64 = 1;
 
 /// Systems whose drivers of the event loop are compiled and never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
@@ -71,6 +76,9 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
             DIFFERENTIAL_SEED,
             &["--cluster", "--no-metadata"],
         )
+    });
+    steps.step("histories", || {
+        histories::run(test::server()?.as_deref(), &Histories::of_ours(HISTORY_SEED, HISTORY_FAULTS))
     });
     if !without_tests {
         steps.step("clients", || clients::run(&[]));

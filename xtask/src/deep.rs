@@ -20,6 +20,7 @@ use std::process::Command;
 
 use crate::args::Arguments;
 use crate::error::Result;
+use crate::histories::{self, Histories};
 use crate::shell::{self, Ran, Steps};
 use crate::{binaries, ci, conformance, differential, fuzz, table, test};
 
@@ -193,6 +194,20 @@ const RUNS: &[LongRun] = &[
         run: sim_mistakes,
     },
     LongRun {
+        name: "histories",
+        about: "1,000 faults to clusters of real processes under load, from --seed on; says how to go on after a stop",
+        takes: &[SEED, OURS],
+        commands: 0,
+        run: histories_of_ours,
+    },
+    LongRun {
+        name: "histories-canary",
+        about: "the judge of these histories must notice lost writes, and stock nodes that serve after they stood still",
+        takes: &[SEED, OURS],
+        commands: 0,
+        run: |chosen| histories::canary(server_of(chosen)?.as_deref(), chosen.seed),
+    },
+    LongRun {
         name: "arms",
         about: "the tests of the server in each way to run it: I/O threads, rings of two, io_uring, poll, a slow log",
         takes: &[],
@@ -322,6 +337,9 @@ const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 const SIM_SEEDS: u64 = 10_000;
 /// Seeds of the simulation of clusters; `ci` runs the first 200, the tests 40.
 const CLUSTER_SEEDS: u64 = 100_000;
+
+/// Faults of the histories of real clusters; `ci` has twenty.
+const HISTORY_FAULTS: u64 = 1000;
 
 /// Where it is noted what passed when.
 const RECORD: &str = "docs/deep-runs.toml";
@@ -533,6 +551,19 @@ fn sim_many(_: &Chosen) -> Result<Ran> {
     let mut run = shell::cargo();
     run.args(["run", "--release", "--quiet", "--package", "sluice-sim", "--", "--many", "1000"]);
     shell::pass(&mut run)
+}
+
+/// Histories of real clusters with a release, or with the server that was chosen.
+fn histories_of_ours(chosen: &Chosen) -> Result<Ran> {
+    histories::run(server_of(chosen)?.as_deref(), &Histories::of_ours(chosen.seed, HISTORY_FAULTS))
+}
+
+/// The server that was chosen, or a release.
+fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
+    match &chosen.ours {
+        Some(server) => Ok(Some(server.clone())),
+        None => binaries::build_server(),
+    }
 }
 
 /// Each mistake that `sluice_base::mistake` knows must be found by the simulation that it is meant for.

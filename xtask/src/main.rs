@@ -19,6 +19,7 @@ mod failovers;
 mod fuzz;
 mod generate;
 mod glob;
+mod histories;
 mod loops;
 mod package;
 mod probe;
@@ -85,6 +86,11 @@ const TASKS: &[Task] = &[
         name: "rolling",
         about: "a cluster is upgraded node by node under real clients: --from SERVER --to SERVER (--help)",
         run: rolling::rolling,
+    },
+    Task {
+        name: "histories",
+        about: "clusters of real processes, damaged under load and judged: [--seed S] [--faults N] [--nodes ours|stock|mixed]",
+        run: histories::histories,
     },
     Task {
         name: "differential",

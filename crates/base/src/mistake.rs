@@ -116,6 +116,8 @@ pub enum Mistake {
     PauseEndsEarly,
     /// A replica whose primary has failed once says so for good (K-23).
     MournsForever,
+    /// A node that has stood still serves before anybody has answered (S-24).
+    ServesAfterStandstill,
 }
 
 impl Mistake {
@@ -148,7 +150,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of clusters finds.
-    pub const OF_CLUSTERS: [Mistake; 30] = [
+    pub const OF_CLUSTERS: [Mistake; 31] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
         Mistake::EpochByTimeAlone,
@@ -179,6 +181,7 @@ impl Mistake {
         Mistake::GoalWithoutPause,
         Mistake::PauseEndsEarly,
         Mistake::MournsForever,
+        Mistake::ServesAfterStandstill,
     ];
 }
 

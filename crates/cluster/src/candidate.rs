@@ -17,10 +17,8 @@ use crate::health;
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{LinkOut, Ms, NodeIx};
-use crate::output::ClusterOutput;
 use crate::roles;
 use crate::send;
-use crate::slots::SlotSet;
 use crate::wire::{BusHeader, MessageType};
 use sluice_base::mistake::{Mistake, is_made};
 
@@ -81,7 +79,7 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
         FailoverKind::Takeover => {
             log!(m, Notice, "Taking over the primary (user request from '{client}').");
             epochs::advance_alone(m);
-            take_over(m, primary);
+            roles::take_over(m, primary);
             return Ok(());
         }
         FailoverKind::Forced | FailoverKind::Ordered => {
@@ -404,34 +402,7 @@ fn win(m: &mut ClusterMachine, primary: NodeIx) {
         m.table.me_mut().config_epoch = epoch;
         log!(m, Notice, "configEpoch set to {epoch} after successful failover");
     }
-    take_over(m, primary);
-}
-
-/// This replica becomes the primary of its shard (E-55).
-fn take_over(m: &mut ClusterMachine, old: NodeIx) {
-    let (shard, my_ix) = (m.table.me().shown_shard(), m.table.my_ix());
-    log!(
-        m,
-        Notice,
-        "Setting myself to primary in shard {shard} after failover; my old primary is {}",
-        m.name(old)
-    );
-    roles::stand_alone(m);
-    let slots = m.table.node(old).slots.clone();
-    for slot in slots.iter() {
-        m.table.unbind(slot);
-        m.table.bind(slot, my_ix);
-    }
-    epochs::takes_seat(m);
-    // Who is unsure of itself comes here by an operator's hand alone (N-26).
-    m.grow_sure();
-    m.channels_gone(slots);
-    // What the data hold of slots that are another's is found as at a start (R30).
-    m.out.push_back(ClusterOutput::AskKeys);
-    m.reconsider();
-    m.save();
-    m.announce();
-    m.keys.strays = SlotSet::EMPTY;
+    roles::take_over(m, primary);
 }
 
 /// One line of the log, unless the same was said a moment ago.

@@ -1,6 +1,8 @@
-//! The cluster's state: ok or fail, and how many voters there are (F-20 to F-24).
+//! The cluster's state: ok or fail, and how many voters there are (F-20 to F-24); a process that has stood
+//! still (S-24).
 
 use crate::machine::{ClusterMachine, DownReason, Sureness, log};
+use crate::node::{ClusterNode, NodeIx};
 use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
 use sluice_base::mistake::{Mistake, is_made};
@@ -41,14 +43,45 @@ pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
     m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
+/// This node's process has stood still for longer than T: a replica may have taken over. This node serves
+/// nothing until a quorum has answered anew (S-24), and as long again as after a minority (F-23), within
+/// which voters that know better say so. An answer that waits on a link may be as old as the silence, so the
+/// links to voters are dialled again.
+pub(crate) fn stood_still(m: &mut ClusterMachine) {
+    if is_made(Mistake::ServesAfterStandstill) {
+        return;
+    }
+    log!(
+        m,
+        Warning,
+        "This process stood still for longer than cluster-node-timeout: no slot is served until a \
+         majority of the primaries has answered."
+    );
+    m.cluster.stood_until = Some(m.time.now);
+    for position in 0..m.table.positions() {
+        let Some(ix) = m.table.at(position) else { continue };
+        if m.table.node(ix).is_voter() && ix != m.table.my_ix() {
+            m.drop_link_out(ix);
+        }
+    }
+    m.todo.evaluate = true;
+}
+
+/// Whether this voter has said something since this node's process stood still.
+fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
+    let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
+    let link = node.place.link_out.key().and_then(|key| m.links.get(key));
+    link.and_then(|link| link.pong_at).is_some_and(|at| at >= since)
+}
+
 /// What speaks against ok (F-22).
 fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     let (mut size, mut reachable, mut covered) = (0_u32, 0, 0);
-    for (_, node) in m.table.iter() {
+    for (ix, node) in m.table.iter() {
         let is_left_out = node.is_failed() && is_made(Mistake::FailedVotersLeftOut);
         if node.is_voter() && !is_left_out {
             size += 1;
-            reachable += u32::from(node.is_up());
+            reachable += u32::from(node.is_up() && has_answered(m, ix, node));
         }
         if !node.is_failed() {
             covered += node.slot_count;
@@ -62,6 +95,7 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
         }
         return Some(DownReason::Minority);
     }
+    m.cluster.stood_until = None;
     let is_covered = covered == SLOT_COUNT || !m.settings.require_full_coverage;
     let is_sure = m.rights.sureness == Sureness::Sure;
     (!is_covered || !is_sure).then_some(DownReason::Coverage)

@@ -21,6 +21,9 @@ pub enum ClusterInput<'a> {
     Tick,
     /// The moment of [`crate::Cluster::deadline`]. One that comes early changes nothing.
     Deadline,
+    /// This node's process has stood still for longer than T, and goes on (S-24). To come ahead of anything
+    /// that a client or another node has sent meanwhile.
+    StoodStill,
     /// A dialled connection is made.
     Connected { link: LinkKey },
     /// Bytes of a link, split anywhere.

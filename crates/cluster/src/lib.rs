@@ -230,6 +230,11 @@ impl Cluster {
         health::deadline(&self.machine)
     }
 
+    /// T, `cluster-node-timeout`, in ms.
+    pub fn node_timeout_ms(&self) -> u64 {
+        self.machine.settings.node_timeout_ms
+    }
+
     /// This node's id.
     pub fn id(&self) -> NodeId {
         self.machine.table.me().id
@@ -379,6 +384,7 @@ impl Cluster {
         match *input {
             ClusterInput::Tick => cron::tick(m),
             ClusterInput::Deadline => cron::expired(m),
+            ClusterInput::StoodStill => health::stood_still(m),
             ClusterInput::Connected { link } => cron::connected(m, link),
             ClusterInput::ReceivedMessage { link, bytes } => receive::bytes(m, link, bytes),
             ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),

@@ -65,6 +65,8 @@ pub(crate) struct StateOfCluster {
     /// Voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
+    /// When this node went on after it had stood still, as long as no quorum has answered since (S-24).
+    pub(crate) stood_until: Option<Ms>,
 }
 
 /// Whether this node's own line of the file could be read (N-26).
@@ -234,6 +236,7 @@ impl ClusterMachine {
                 has_come_back: false,
                 size: 0,
                 last_minority: None,
+                stood_until: None,
             },
             durable: Durable::new(told),
             failover: Failovers {

@@ -1,5 +1,6 @@
 //! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
 
+use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{NodeIx, NodeRole};
@@ -119,6 +120,10 @@ fn demote(
             // Nothing of it can be lost, and its own epoch may be above its primary's for ever (E-17).
             return HeaderVerdict::Go;
         }
+        if is_me && epoch > known && m.rights.sureness == Sureness::Sure {
+            remember(m, sender, epoch);
+            return HeaderVerdict::Go;
+        }
         if is_old || is_me {
             log!(
                 m,
@@ -150,6 +155,23 @@ fn demote(
         }
     }
     HeaderVerdict::Go
+}
+
+/// This node's primary follows this node, by an epoch that is news here. This node has won that epoch, told
+/// of it while its file could not be written (`cluster-config-save-behavior best-effort`), and has started
+/// again from the older file. Nobody serves the slots; by the reference's rule each of the two waits for the
+/// other until an operator comes. The message is of this start: connections end with their process.
+fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
+    log!(
+        m,
+        Warning,
+        "Node {} is a replica of this node by config epoch {epoch}, of which the cluster configuration file does not \
+         know: the takeover is made good.",
+        m.name(old)
+    );
+    m.epochs.current = m.epochs.current.max(epoch);
+    m.table.me_mut().config_epoch = epoch;
+    take_over(m, old);
 }
 
 /// Whether two nodes are of one shard: by their ids of shards, or because one follows the other here.
@@ -270,6 +292,33 @@ pub(crate) fn adopt_shard(m: &mut ClusterMachine, replica: NodeIx, primary: Node
             m.todo.map = true;
         }
     }
+}
+
+/// This replica becomes the primary of its shard (E-55).
+pub(crate) fn take_over(m: &mut ClusterMachine, old: NodeIx) {
+    let (shard, my_ix) = (m.table.me().shown_shard(), m.table.my_ix());
+    log!(
+        m,
+        Notice,
+        "Setting myself to primary in shard {shard} after failover; my old primary is {}",
+        m.name(old)
+    );
+    stand_alone(m);
+    let slots = m.table.node(old).slots.clone();
+    for slot in slots.iter() {
+        m.table.unbind(slot);
+        m.table.bind(slot, my_ix);
+    }
+    epochs::takes_seat(m);
+    // Who is unsure of itself comes here by an operator's hand alone (N-26).
+    m.grow_sure();
+    m.channels_gone(slots);
+    // What the data hold of slots that are another's is found as at a start (R30).
+    m.out.push_back(ClusterOutput::AskKeys);
+    m.reconsider();
+    m.save();
+    m.announce();
+    m.keys.strays = SlotSet::EMPTY;
 }
 
 /// This node becomes a primary without slots.

@@ -89,6 +89,36 @@ fn cl_f22_f23_a_primary_with_a_minority_stops_and_waits_before_it_serves_again()
 }
 
 #[test]
+fn cl_s24_a_node_that_stood_still_serves_when_a_quorum_has_answered_anew() {
+    let state = |network: &Network| network.peers[0].cluster.info().state;
+    for others in [&[1][..], &[1, 2]] {
+        let mut network = Network::cluster(3, 3);
+        network.cut(0, 1);
+        network.cut(0, 2);
+        network.step(0, &ClusterInput::StoodStill);
+        assert_eq!(state(&network), ClusterState::Fail, "whatever was said last");
+        network.run(TIMEOUT_MS - 200);
+        assert_eq!(network.flags(0, 1), "master", "nobody is suspected yet");
+        assert_eq!(state(&network), ClusterState::Fail, "nobody has answered");
+        network.heal();
+        for other in [1, 2].into_iter().filter(|other| !others.contains(other)) {
+            network.cut(0, other);
+        }
+        network.run(TIMEOUT_MS - 200);
+        assert_eq!(state(&network), ClusterState::Fail, "F-23, with the answers of {others:?}");
+        network.run(600);
+        assert_eq!(state(&network), ClusterState::Ok, "two of three voters are a quorum: {others:?}");
+    }
+}
+
+#[test]
+fn cl_s24_the_only_voter_needs_nobodys_answer() {
+    let mut network = Network::cluster(2, 1);
+    network.step(0, &ClusterInput::StoodStill);
+    assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
+}
+
+#[test]
 fn cl_f21_a_primary_waits_after_its_start() {
     let mut network = Network::of(1);
     network.configure(0, |settings| settings.require_full_coverage = false);

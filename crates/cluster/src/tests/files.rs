@@ -115,6 +115,29 @@ fn cl_n15_n17_a_node_goes_on_from_its_file() {
     assert!(follows, "R5");
 }
 
+/// With best-effort a takeover may be told and not written (E-53).
+#[test]
+fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
+    let mut network = Network::with_replicas();
+    let forgetful = saved(&network, 3);
+    network.take_over(3);
+    network.run(1_000);
+    assert!(network.flags(0, 0).ends_with("slave"), "{}", network.flags(0, 0));
+    let epoch = network.peers[3].cluster.machine.table.me().config_epoch;
+    network.kill(3);
+    let file = saved(&network, 0);
+    network.kill(0);
+    restart(&mut network, 0, &file);
+    restart(&mut network, 3, &forgetful);
+    network.run(5_000);
+    for one in 0..5 {
+        assert!(network.flags(one, 3).ends_with("master"), "node {one}: {}", network.flags(one, 3));
+        assert!(network.flags(one, 0).ends_with("slave"), "node {one}: {}", network.flags(one, 0));
+        assert_eq!(network.peers[one].cluster.info().state, ClusterState::Ok, "node {one}");
+    }
+    assert_eq!(network.peers[3].cluster.machine.table.me().config_epoch, epoch, "of the election, no other");
+}
+
 #[test]
 fn cl_n16_lines_in_any_order_make_one_consistent_table() {
     let network = Network::cluster(4, 3);

@@ -51,8 +51,8 @@ pub struct ClusterMode {
     waiting_message_bytes: usize,
     /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
     pub keys_to_check: bool,
-    /// When the machine's cron is due next, monotonic ns.
-    pub next_tick_ns: u64,
+    /// When the machine's cron is due, and whether this server goes on.
+    pub pulse: Pulse,
     /// The open slots as a full synchronisation carries them; none where no slot is open.
     pub open_slots: Option<String>,
     /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
@@ -61,6 +61,15 @@ pub struct ClusterMode {
     pub slot_stats: SlotStats,
     /// Switches of DEBUG.
     pub debug: BusDebug,
+}
+
+/// Times of the monotonic clock, ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pulse {
+    /// When the machine's cron is due next.
+    pub next_tick_ns: u64,
+    /// When this server was last seen to go on: at a batch of a client, or the end of an iteration.
+    pub moved_ns: u64,
 }
 
 /// Slots of other nodes whose keys are being deleted.
@@ -200,7 +209,7 @@ impl ClusterMode {
             drops_data: false,
             waiting_message_bytes: 0,
             keys_to_check: true,
-            next_tick_ns: 0,
+            pulse: Pulse::default(),
             open_slots: None,
             replies: BTreeMap::new(),
             slot_stats: SlotStats::default(),

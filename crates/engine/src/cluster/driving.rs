@@ -66,7 +66,9 @@ impl Engine {
     }
 
     fn become_node(&mut self, machine: Cluster, process: &mut dyn Process) {
-        self.control.cluster = Some(Box::new(ClusterMode::new(machine)));
+        let mut mode = ClusterMode::new(machine);
+        mode.pulse.moved_ns = process.now().mono_ns;
+        self.control.cluster = Some(Box::new(mode));
         self.control.epoch.advance();
         self.take_cluster_outputs(process);
     }
@@ -118,23 +120,24 @@ impl Engine {
             return 0;
         }
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
-        mode.next_tick_ns.min(own)
+        mode.pulse.next_tick_ns.min(own)
     }
 
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
     /// has kept back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
+        notice_standstill(self, process);
         let offset = self.offset_for_nodes();
         // What has been loaded so far says nothing of what there will be.
         let is_whole = !self.is_loading();
         let Some(mode) = &mut self.control.cluster else { return };
         let now = process.recent();
-        let is_tick = now.mono_ns >= mode.next_tick_ns;
+        let is_tick = now.mono_ns >= mode.pulse.next_tick_ns;
         if is_tick || mode.machine.awaits_own_offset() {
             mode.machine.step(now, &ClusterInput::Offset(offset));
         }
         if is_tick {
-            mode.next_tick_ns = now.mono_ns + TICK_NS;
+            mode.pulse.next_tick_ns = now.mono_ns + TICK_NS;
             let at =
                 contact_ms(self.control.replication.replica.quietly().as_deref_mut(), &self.sessions, now);
             mode.machine.step(now, &ClusterInput::PrimaryContact { at });
@@ -353,6 +356,19 @@ pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut 
     }
 }
 
+/// Has the node judge its own state where this server has stood still for longer than T since it was last
+/// seen to go on: another node may own its slots by now (S-24). Ahead of each batch of a client, since a
+/// process can be stopped anywhere in an iteration. Cost: a look at the clock.
+pub(crate) fn notice_standstill(engine: &mut Engine, process: &mut dyn Process) {
+    let Some(mode) = &mut engine.control.cluster else { return };
+    let now = process.now();
+    let stood_ns = now.mono_ns.saturating_sub(std::mem::replace(&mut mode.pulse.moved_ns, now.mono_ns));
+    if stood_ns / 1_000_000 > mode.machine.node_timeout_ms().max(STANDSTILL_MIN_MS) {
+        mode.machine.step(now, &ClusterInput::StoodStill);
+        engine.take_cluster_outputs(process);
+    }
+}
+
 /// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds
 /// are counted, as the reference counts them. A link that has ended counts from its end. A server that stood
 /// still learns of the end when it goes on: its data are older, and the primary's last word counts.
@@ -373,6 +389,9 @@ fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> 
     let age_s = u64::try_from(now.unix_s().saturating_sub(heard_s)).unwrap_or(0);
     Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
 }
+
+/// A shorter pause is no standstill, however short T is: the event loop sleeps until the next cron.
+const STANDSTILL_MIN_MS: u64 = 500;
 
 /// Seconds without a look at a link that was up until its end, from which on this server has stood still.
 const STOOD_STILL_S: i64 = 2;

@@ -3,6 +3,7 @@
 //! Times: the clock is read when the batch begins and after each command; a command starts when its
 //! predecessor ended.
 
+use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
 use crate::exec::request::Next;
 use sluice_base::Now;
@@ -126,6 +127,9 @@ impl Engine {
 
     #[inline]
     fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
+        if self.control.cluster.is_some() {
+            notice_standstill(self, process);
+        }
         let mut session = self.sessions.take(key)?;
         session.caller.traffic.last_s = process.recent().unix_s();
         if session.outbox.capacity_bytes() == 0

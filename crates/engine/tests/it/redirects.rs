@@ -135,6 +135,30 @@ fn cb_s14_a_cluster_that_is_down() {
 
 /// What was queued while the cluster was well is not executed by one that is down, writes least of all.
 #[test]
+fn cl_s24_a_node_that_has_stood_still_refuses_the_next_request() {
+    let mut rig = served();
+    rig.check("SET bar 1", "+OK");
+    rig.pass_ms(15_000);
+    rig.check("SET bar 2", "+OK");
+    rig.pass_ms(15_001);
+    rig.check("SET bar 3", "-CLUSTERDOWN The cluster is down");
+    assert!(rig.process.log.iter().any(|(_, text)| text.starts_with("This process stood still")));
+    // The event loop may sleep for longer than the shortest timeouts.
+    let mut rig = Rig::node(Some(&two_shards()), &[("cluster-node-timeout", "0")]);
+    for (ms, is_standstill) in [(500, false), (501, true)] {
+        rig.pass_ms(ms);
+        rig.check("PING", "+PONG");
+        let is_said = rig.process.log.iter().any(|(_, text)| text.starts_with("This process stood still"));
+        assert_eq!(is_said, is_standstill, "after {ms} ms");
+    }
+    // A replica answers old reads no more than its primary does.
+    let mut rig = replica();
+    check_all(&mut rig, &[("READONLY", "+OK"), ("GET foo", "nil")]);
+    rig.pass_ms(15_001);
+    rig.check("GET foo", "-CLUSTERDOWN The cluster is down");
+}
+
+#[test]
 fn cb_s14_the_flags_of_the_queue_decide_at_exec() {
     let mut rig = served();
     check_all(&mut rig, &[("MULTI", "+OK"), ("SET bar 1", "+QUEUED"), ("GET bar", "+QUEUED")]);

@@ -88,7 +88,7 @@ impl World {
             let host = &mut self.hosts[number];
             host.disk.is_full = false;
             host.frozen_ns = host.frozen_ns.min(self.now_ns);
-            self.thaw(number);
+            self.thaw(number)?;
             // Slow connections end.
             for (conn, _) in self.net.of_host(number) {
                 self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));

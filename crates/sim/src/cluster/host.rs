@@ -50,6 +50,10 @@ pub(super) struct Host {
     pub(super) began_as_replica: bool,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,
+    /// The first thing that waited for it to go on happened then.
+    pub(super) stands_since_ns: u64,
+    /// When the process of a voter went on last after it had stood still for longer than T.
+    pub(super) stood_until_ns: Option<u64>,
     /// What happens to it then, in order.
     pub(super) waiting: Vec<Event>,
     /// Which cluster it belongs to.

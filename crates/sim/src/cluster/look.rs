@@ -88,7 +88,17 @@ impl World {
         if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.began_as_replica {
             return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
         }
-        // A process that has stood still finds out T later that nobody answers.
+        // Nobody else may have answered a process that has stood still for long, and F-23 comes after that.
+        if let Some(at) = record.stood_until_ns
+            && voters > 1
+            && (self.now_ns - at) / MS < timeout.clamp(500, 5_000) * 97 / 100
+        {
+            return Err(format!(
+                "S-24: node {host} serves {} ms after it stood still",
+                (self.now_ns - at) / MS
+            ));
+        }
+        // A process that has stood still for less finds out T later that nobody answers.
         if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms {
             return Err(format!("S-24: node {host} serves without a quorum of {voters} voters"));
         }

@@ -122,6 +122,7 @@ impl World {
         if let Some(host) = self.frozen_host(&event) {
             let host_state = &mut self.hosts[host];
             if host_state.waiting.is_empty() {
+                host_state.stands_since_ns = self.now_ns;
                 self.queue.push(host_state.frozen_ns, Event::Thaw(host));
             }
             host_state.waiting.push(event);
@@ -158,23 +159,30 @@ impl World {
                 self.hosts[host].disk.is_full = false;
                 Ok(())
             }
-            Event::Thaw(host) => {
-                self.thaw(host);
-                Ok(())
-            }
+            Event::Thaw(host) => self.thaw(host),
         }
     }
 
     /// What has waited for a process that stood still happens now, unless the process stands still for
     /// longer by now.
-    pub(super) fn thaw(&mut self, number: HostId) {
+    pub(super) fn thaw(&mut self, number: HostId) -> Result<(), String> {
         let host = &mut self.hosts[number];
         if host.frozen_ns > self.now_ns {
-            return self.queue.push(host.frozen_ns, Event::Thaw(number));
+            self.queue.push(host.frozen_ns, Event::Thaw(number));
+            return Ok(());
         }
+        let has_stood = !host.waiting.is_empty()
+            && self.now_ns - host.stands_since_ns > self.plan.timeout_ms.max(500) * MS
+            && host.is_ours()
+            && host.view().is_some_and(|view| view.own().is_voter());
         for event in std::mem::take(&mut host.waiting) {
             self.queue.push(self.now_ns, event);
         }
+        if !has_stood {
+            return Ok(());
+        }
+        host.stood_until_ns = Some(self.now_ns);
+        self.step(number, |host, now| host.input(now, &ClusterInput::StoodStill))
     }
 
     /// The host whose process the event is meant for, if it stands still.
@@ -524,6 +532,7 @@ impl World {
         host.started_ns = self.now_ns;
         (host.paused_ns, host.wakes_ms, host.heard_epoch, host.frozen_ns) = (None, None, 0, 0);
         (host.ends_iteration, host.contact_ms, host.has_caught_up) = (false, None, false);
+        host.stood_until_ns = None;
         self.looks.restarts(number);
         host.words.clear();
         (host.durable_epoch, host.durable_vote) = (0, 0);
@@ -633,6 +642,8 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         started_ns: 0,
         began_as_replica: false,
         frozen_ns: 0,
+        stands_since_ns: 0,
+        stood_until_ns: None,
         waiting: Vec::new(),
         group: host.group,
         links: BTreeMap::new(),

@@ -1,0 +1,129 @@
+//! `cargo xtask histories`: clusters of real processes are damaged while clients use them, and a checker of
+//! linearizability judges what the clients saw. The program is `e2e/histories`, in Go, for Porcupine's sake.
+//!
+//! Invariants: (1) the plan of faults follows from the seed; (2) what the machine lacks is printed: without
+//! Go, its packages or Linux nothing runs, and faults that need more are skipped and counted by the program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::args::Arguments;
+use crate::binaries::{self, PEER_VARIABLE};
+use crate::error::Result;
+use crate::shell::{self, Ran};
+
+/// Faults of a run by hand.
+const FAULTS: u64 = 20;
+/// Histories that run side by side, with up to nine processes each.
+const SIDE: u64 = 3;
+
+/// What is run.
+pub(crate) struct Histories {
+    /// The seed of the first history; its successors have the next ones.
+    pub(crate) seed: u64,
+    /// Faults in all histories together.
+    pub(crate) faults: u64,
+    /// `ours`, `stock`, or `mixed`: every other node is the reference's.
+    pub(crate) nodes: String,
+    /// Histories side by side.
+    pub(crate) side: u64,
+}
+
+impl Histories {
+    /// Histories with nodes of ours.
+    pub(crate) fn of_ours(seed: u64, faults: u64) -> Histories {
+        Histories { seed, faults, nodes: "ours".to_owned(), side: SIDE }
+    }
+}
+
+/// The task: `[--seed S] [--faults N] [--nodes ours|stock|mixed] [--side N] [--server BIN]`.
+pub(crate) fn histories(arguments: &[String]) -> Result<()> {
+    let mut arguments = Arguments::new(arguments);
+    let chosen = Histories {
+        seed: arguments.number("--seed", shell::unix_seconds())?,
+        faults: arguments.number("--faults", FAULTS)?,
+        nodes: arguments.option("--nodes")?.unwrap_or_else(|| "ours".to_owned()),
+        side: arguments.number("--side", SIDE)?,
+    };
+    let server = arguments.option("--server")?.map(PathBuf::from);
+    arguments.words()?;
+    let server = match server {
+        Some(server) => Some(server),
+        None => binaries::build_server()?,
+    };
+    run(server.as_deref(), &chosen).map(drop)
+}
+
+/// Runs histories with a server of ours.
+pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
+    match command(server, chosen)? {
+        Some(mut command) => shell::pass(&mut command),
+        None => Ok(Ran::Skipped),
+    }
+}
+
+/// The judge must notice (1) writes that are lost, when clients take each write for confirmed and a primary
+/// is cut off; (2) nodes that serve though they cannot know whether they still may: those of the reference,
+/// after they stood still while they were cut off (S-24).
+pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
+    let of_ours = Histories::of_ours(seed, 3);
+    let of_stock = Histories { nodes: "stock".to_owned(), ..Histories::of_ours(seed, 3) };
+    let believing = ["-believe", "-only", "primary cut off"];
+    let standing = ["-only", "primary stands still for 5 T, cut off"];
+    let mut ran = Ran::Skipped;
+    for (chosen, words, found) in
+        [(of_ours, &believing[..], "BROKEN: (a)"), (of_stock, &standing[..], "BROKEN: (c)")]
+    {
+        let Some(mut command) = command(server, &chosen)? else { continue };
+        let output = command.args(words).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() || !text.contains(found) {
+            return Err(format!("nothing begins with {found} in\n{text}").into());
+        }
+        println!("histories: {} {}: {found} was found", chosen.nodes, words.join(" "));
+        ran = Ran::Passed;
+    }
+    Ok(ran)
+}
+
+/// The program with its arguments; `None`, and why, where something is missing.
+fn command(server: Option<&Path>, chosen: &Histories) -> Result<Option<Command>> {
+    let skip = |why: &str| {
+        println!("histories: skipped: {why}");
+        Ok(None)
+    };
+    if !cfg!(target_os = "linux") {
+        return skip("addresses of one machine, signals and mounts are as on Linux");
+    }
+    if !shell::on_path("go") {
+        return skip("no go on the path");
+    }
+    let peer = binaries::peer_server();
+    if chosen.nodes != "ours" && peer.is_none() {
+        return skip(&format!("{PEER_VARIABLE} names no reference server"));
+    }
+    if chosen.nodes != "stock" && server.is_none() {
+        return skip("the workspace has no server yet");
+    }
+    let source = shell::root().join("e2e/histories");
+    let fetched = Command::new("go").args(["mod", "download"]).current_dir(&source).output()?;
+    if !fetched.status.success() {
+        return skip(&format!("no packages of Go: {}", String::from_utf8_lossy(&fetched.stderr).trim()));
+    }
+    let folder = std::path::absolute(shell::target_dir().join("histories"))?;
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join("histories");
+    shell::run(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(&source))?;
+    // The checker is tried on histories that were written by hand ahead of those that it is to judge.
+    shell::run(Command::new("go").args(["test", "."]).current_dir(&source))?;
+    let mut command = Command::new(program);
+    for (name, binary) in [("-server", server), ("-peer", peer.as_deref())] {
+        if let Some(binary) = binary {
+            command.arg(name).arg(std::path::absolute(binary)?);
+        }
+    }
+    command.args(["-nodes", &chosen.nodes, "-seed", &chosen.seed.to_string()]);
+    command.args(["-faults", &chosen.faults.to_string(), "-side", &chosen.side.to_string()]);
+    command.arg("-out").arg(folder);
+    Ok(Some(command))
+}
