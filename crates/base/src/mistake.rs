@@ -104,16 +104,8 @@ pub enum Mistake {
     ToldBeforeFile,
     /// A replica moves to another primary though its own keeps too few (S-37).
     BarrierIgnored,
-    /// A primary without slots stays one beside another primary of its shard (D-7).
-    TwinsStay,
-    /// A vote counts for the election that is open, whatever epoch it was given for (K-3).
-    VotesOfAnyEpoch,
     /// A primary serves without a majority (K-18).
     MinorityServes,
-    /// A failover by hand takes the end of the stream from a primary that does not pause (K-20).
-    GoalWithoutPause,
-    /// A primary lets writes go on when its replica asks for votes, and not when it is demoted (K-21).
-    PauseEndsEarly,
     /// A replica whose primary has failed once says so for good (K-23).
     MournsForever,
     /// A node that has stood still serves before anybody has answered (S-24).
@@ -149,8 +141,7 @@ impl Mistake {
         Mistake::ShortLinkPaused,
     ];
 
-    /// Mistakes that the simulation of clusters finds. `TwinsStay`, `VotesOfAnyEpoch`, `GoalWithoutPause` and
-    /// `PauseEndsEarly` are not among them: 150 random histories need not meet them.
+    /// Mistakes that the simulation of clusters finds.
     pub const OF_CLUSTERS: [Mistake; 27] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,

@@ -15,7 +15,6 @@ use crate::node::{LinkOut, NodeIx};
 use crate::output::Synchronisation;
 use crate::roles::{self, OpenSlots};
 use crate::wire::{BusHeader, Extension, Gossip};
-use sluice_base::mistake::{Mistake, is_made};
 
 /// What a PING, PONG or MEET that is not stale says of its sender's role and shard.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
@@ -79,7 +78,7 @@ fn superior(m: &ClusterMachine) -> Option<NodeIx> {
         && m.failover.paused == ManualFailover::Off
         && m.table.importing.is_empty()
         && m.table.migrating.is_empty();
-    if !is_free || is_made(Mistake::TwinsStay) {
+    if !is_free {
         return None;
     }
     let others = m.table.iter().filter(|(ix, node)| {
