@@ -156,7 +156,8 @@ func (h *history) judge(l *load, round []planned, before [shards]int, r *result)
 				r.Undecided++
 			}
 		}
-		h.keepPromises(shard, k, broken)
+		// What is seconds old has been written to every disk and every replica: no fault of this round takes it.
+		h.keepPromises(shard, k, &r.Broken)
 		for _, kind := range kinds {
 			key := l.key(shard, kind[0])
 			if ops := l.ops[key]; len(ops) > 0 {
@@ -218,17 +219,24 @@ func (h *history) keepPromises(shard int, k *client, broken *[]string) {
 		}
 		o := op{Key: p.key, Name: name}
 		commands := o.commands()
-		for range 20 {
+		isRead := false
+		for end := time.Now().Add(15 * time.Second); !isRead && time.Now().Before(end); {
 			replies, err := k.ask(time.Second, commands...)
 			if err == nil && replies[len(replies)-1].err == "" {
+				isRead = true
 				if value := o.read(replies[len(replies)-1]); value != p.value {
 					*broken = append(*broken, fmt.Sprintf("(a) %s: was %q, is %q after a later fault", p.key, p.value, value))
 					p.value = value
 				}
-				break
-			} else if err == nil {
-				k.learn(replies[len(replies)-1].err)
+			} else {
+				if err == nil {
+					k.learn(replies[len(replies)-1].err)
+				}
+				time.Sleep(20 * time.Millisecond)
 			}
+		}
+		if !isRead {
+			*broken = append(*broken, fmt.Sprintf("(a) %s: no read is answered though the cluster is well", p.key))
 		}
 	}
 }

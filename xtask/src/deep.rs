@@ -335,7 +335,7 @@ const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 
 /// Seeds of the simulation of replication; `ci` runs the first thousand, the tests 150.
 const SIM_SEEDS: u64 = 10_000;
-/// Seeds of the simulation of clusters; `ci` runs the first 200, the tests 40.
+/// Seeds of the simulation of clusters; `ci` runs the first 500, the tests 60.
 const CLUSTER_SEEDS: u64 = 100_000;
 
 /// Faults of the histories of real clusters; `ci` has twenty.

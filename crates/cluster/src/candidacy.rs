@@ -66,6 +66,10 @@ pub(crate) struct Candidacy {
     pub(crate) contact: Option<Ms>,
     /// The highest epoch in which another replica was heard to ask for votes.
     pub(crate) rival: ClusterEpoch,
+    /// When the request for votes of the open election left; none: it waits for the file.
+    pub(crate) asked_at: Option<Ms>,
+    /// How many elections in a row were begun anew since votes were split.
+    pub(crate) splits: u32,
     /// What was said last of why no election is held, and when.
     pub(crate) said: Option<(Obstacle, Ms)>,
 }
@@ -84,6 +88,7 @@ impl Candidacy {
     pub(crate) fn give_up(&mut self) {
         self.stage = ElectionStage::Idle;
         self.wanted = WantedFailover::None;
+        self.splits = 0;
     }
 
     /// Another replica asks for votes in this epoch. In the epoch of an open election, or a later one, votes

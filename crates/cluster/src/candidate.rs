@@ -188,11 +188,15 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
 }
 
 /// Whether a majority of the epoch of my open election is not to be expected any more: another replica has
-/// asked for votes of that epoch, and votes that were given would have come by now (D23).
+/// asked for votes of that epoch, and votes that were given would have come by now (D23). The time counts
+/// from the moment at which the request left, after this node's file, and doubles each time: where the files
+/// of voters take longer, a vote comes to an election that is still open.
 fn is_split(m: &ClusterMachine) -> bool {
-    let ElectionStage::Requested { schedule, epoch, .. } = &m.failover.candidacy.stage else { return false };
-    let patience = delay_ms(m).saturating_mul(4).max(SPLIT_MS);
-    m.failover.candidacy.rival >= *epoch && m.time.now.saturating_sub(schedule.at) > patience
+    let candidacy = &m.failover.candidacy;
+    let ElectionStage::Requested { epoch, .. } = &candidacy.stage else { return false };
+    let first = delay_ms(m).saturating_mul(4).max(SPLIT_MS);
+    let patience = first.saturating_mul(1 << candidacy.splits.min(16)).min(open_ms(m));
+    candidacy.rival >= *epoch && candidacy.asked_at.is_some_and(|at| m.time.now.saturating_sub(at) > patience)
 }
 
 /// How long an election is open: *A*.
@@ -220,6 +224,7 @@ fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
             "Another replica asks for votes as well, and neither has a majority. Starting another election."
         );
         m.failover.candidacy.stage = ElectionStage::Idle;
+        m.failover.candidacy.splits = m.failover.candidacy.splits.saturating_add(1);
     }
     let scheduled = match &m.failover.candidacy.stage {
         ElectionStage::Idle => None,
@@ -375,6 +380,7 @@ fn request(m: &mut ClusterMachine, schedule: Schedule) {
     let of = m.table.node(m.table.primary_of(m.table.my_ix())).config_epoch;
     log!(m, Notice, "Starting a failover election for epoch {epoch}, node config epoch is {of}");
     m.failover.candidacy.stage = ElectionStage::Requested { schedule, epoch, votes: Vec::new() };
+    m.failover.candidacy.asked_at = None;
     m.save();
     m.durable.hold(Withheld::VoteRequest { epoch });
 }
@@ -400,6 +406,7 @@ fn win(m: &mut ClusterMachine, primary: NodeIx) {
         m.table.me_mut().config_epoch = epoch;
         log!(m, Notice, "configEpoch set to {epoch} after successful failover");
     }
+    m.failover.candidacy.splits = 0;
     roles::take_over(m, primary);
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
 /// This node's process has stood still for longer than T: a replica may have taken over. This node serves
 /// nothing until a quorum has answered anew (S-24), and as long again as after a minority (F-23), within
 /// which voters that know better say so. An answer that waits on a link may be as old as the silence, so the
-/// links to voters are dialled again.
+/// links are dialled again, those of replicas too: one may have become a voter.
 pub(crate) fn stood_still(m: &mut ClusterMachine) {
     if is_made(Mistake::ServesAfterStandstill) {
         return;
@@ -60,7 +60,7 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
     m.cluster.stood_until = Some(m.time.now);
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
-        if m.table.node(ix).is_voter() && ix != m.table.my_ix() {
+        if ix != m.table.my_ix() {
             m.drop_link_out(ix);
         }
     }

@@ -410,7 +410,10 @@ impl Cluster {
             ClusterInput::WritesPaused { offset } => manual::paused(m, offset),
             ClusterInput::PrimaryContact { at } => m.failover.candidacy.contact = at,
             ClusterInput::KeysIn(slots) => claims::check_keys(m, slots),
-            ClusterInput::HasKeys(keys) => m.keys.has_any = keys == HasKeys::Yes,
+            ClusterInput::HasKeys(keys) => {
+                m.keys.has_any = keys == HasKeys::Yes;
+                m.keys.are_known = true;
+            }
             ClusterInput::IterationEnd => {
                 if m.todo.elect {
                     candidate::advance(m);

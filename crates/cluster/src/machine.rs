@@ -154,6 +154,8 @@ pub(crate) struct StrayKeys {
     pub(crate) dirty: SlotSet,
     /// Whether there are keys at all; true until the server has said that there are none.
     pub(crate) has_any: bool,
+    /// Whether the server has said so, which it does not while it loads.
+    pub(crate) are_known: bool,
 }
 
 /// The state.
@@ -245,7 +247,12 @@ impl ClusterMachine {
                 is_leaving: false,
             },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
-            keys: StrayKeys { strays: SlotSet::EMPTY, dirty: SlotSet::EMPTY, has_any: true },
+            keys: StrayKeys {
+                strays: SlotSet::EMPTY,
+                dirty: SlotSet::EMPTY,
+                has_any: true,
+                are_known: false,
+            },
             todo: Todo { evaluate: true, map: true, elect: false, unpause: false },
             cron: CronMemory::default(),
             statistics: Statistics::default(),

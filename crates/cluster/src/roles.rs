@@ -120,7 +120,7 @@ fn demote(
             // Nothing of it can be lost, and its own epoch may be above its primary's for ever (E-17).
             return HeaderVerdict::Go;
         }
-        if is_me && epoch > known && m.rights.sureness == Sureness::Sure {
+        if is_me && epoch > known && may_remember(m, sender) {
             remember(m, sender, epoch);
             return HeaderVerdict::Go;
         }
@@ -157,10 +157,21 @@ fn demote(
     HeaderVerdict::Go
 }
 
+/// Whether this replica may take its primary's word that it has won an epoch: a node with data, since the
+/// primary takes a copy of them, that is not about to end.
+fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
+    m.rights.sureness == Sureness::Sure
+        && m.table.me().primary() == Some(sender)
+        && m.keys.are_known
+        && m.keys.has_any
+        && !m.failover.is_leaving
+}
+
 /// This node's primary follows this node, by an epoch that is news here. This node has won that epoch, told
 /// of it while its file could not be written (`cluster-config-save-behavior best-effort`), and has started
 /// again from the older file. Nobody serves the slots; by the reference's rule each of the two waits for the
-/// other until an operator comes. The message is of this start: connections end with their process.
+/// other until an operator comes. The message is of this start: connections end with their process. Another
+/// replica may have won a later epoch meanwhile: nothing is served until a majority has spoken.
 fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,
@@ -172,6 +183,8 @@ fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     m.epochs.current = m.epochs.current.max(epoch);
     m.table.me_mut().config_epoch = epoch;
     take_over(m, old);
+    m.cluster.stood_until = Some(m.time.now);
+    m.todo.evaluate = true;
 }
 
 /// Whether two nodes are of one shard: by their ids of shards, or because one follows the other here.

@@ -353,6 +353,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
         // The request leaves unless its election is over.
         Withheld::VoteRequest { epoch } => {
             if let Some(schedule) = m.failover.candidacy.open_election(epoch) {
+                m.failover.candidacy.asked_at = Some(m.time.now);
                 vote_request(m, epoch, schedule.forces);
             }
         }

@@ -6,9 +6,10 @@
 //! primary fails.
 //!
 //! Invariants: (1) a node that has slots, keys or a slot on its way follows nobody by this rule, and nor does
-//! a node that is unsure of itself or about to end; (2) the node with the lower configEpoch follows, and
-//! epochs of primaries only rise: no two nodes follow each other; (3) gossip and files count for nothing
-//! here, only headers that the other primary has sent to this process, before the wait and after its end.
+//! a node that is unsure of itself or about to end; (2) a primary that has slots is followed whatever its
+//! epoch; among those without, the one with the lower configEpoch follows, and epochs of primaries only rise:
+//! no two nodes follow each other; (3) gossip and files count for nothing here, only headers that the other
+//! primary has sent to this process, before the wait and after its end.
 
 use crate::machine::{ClusterMachine, ManualFailover, Sureness, TwinPrimary, log};
 use crate::node::{LinkOut, NodeIx};
@@ -46,7 +47,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
             log!(
                 m,
                 Warning,
-                "Node {} is a primary of my shard {shard}, too, with the higher configEpoch {epoch}. I have no slots, \
+                "Node {} is a primary of my shard {shard}, too, with configEpoch {epoch}. I have no slots, \
                  and do not become its replica because I have keys: they would be lost. Without keys (FLUSHALL) I \
                  become its replica.",
                 m.name(other)
@@ -58,7 +59,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     log!(
         m,
         Notice,
-        "Node {} is a primary of my shard {shard}, too, with the higher configEpoch {epoch}. I have no slots and no \
+        "Node {} is a primary of my shard {shard}, too, with configEpoch {epoch}. I have no slots and no \
          keys. Reconfiguring myself as a replica of it.",
         m.name(other)
     );
@@ -67,8 +68,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// The primary that this one would have to follow: of its shard by its own word, reached, and with the
-/// highest configEpoch, which is above this node's.
+/// The primary that this one would have to follow: of its shard by its own word, reached, with slots or a
+/// configEpoch above this node's. One with slots comes first, then the highest epoch.
 fn superior(m: &ClusterMachine) -> Option<NodeIx> {
     let me = m.table.me();
     let is_free = me.is_primary()
@@ -89,8 +90,8 @@ fn superior(m: &ClusterMachine) -> Option<NodeIx> {
             && !node.is_without_address()
             && node.clocks.told_primary.is_some()
             && node.shares_shard_with(me)
-            && node.config_epoch > me.config_epoch
+            && (node.slot_count > 0 || node.config_epoch > me.config_epoch)
             && matches!(node.place.link_out, LinkOut::Open(_))
     });
-    others.max_by_key(|(_, node)| node.config_epoch).map(|(ix, _)| ix)
+    others.max_by_key(|(_, node)| (node.slot_count > 0, node.config_epoch)).map(|(ix, _)| ix)
 }

@@ -143,10 +143,13 @@ fn replication(verdict: &mut Findings, info: &InfoFacts) {
     }
 }
 
+/// Commands that are in the table and refused whatever their arguments are.
+const REFUSED: [&[u8]; 3] =
+    [b"cluster|cancelslotmigrations", b"cluster|getslotmigrations", b"cluster|migrateslots"];
+
 fn commands(verdict: &mut Findings, calls: &[CommandCalls], uptime_s: u64) {
     let called = || calls.iter().filter(|command| command.calls > 0);
-    let mut missing: Vec<&CommandCalls> =
-        called().filter(|command| lookup_full(&command.name).is_none()).collect();
+    let mut missing: Vec<&CommandCalls> = called().filter(|command| is_missing(&command.name)).collect();
     missing.sort_by_key(|command| std::cmp::Reverse(command.calls));
     let known = called().count() - missing.len();
     let since = match uptime_s {
@@ -181,6 +184,10 @@ fn commands(verdict: &mut Findings, calls: &[CommandCalls], uptime_s: u64) {
         let what = format!("{more} more commands that were called are not here");
         verdict.add(FindingWeight::Missing, "commands", what, "INFO commandstats lists them");
     }
+}
+
+fn is_missing(name: &[u8]) -> bool {
+    lookup_full(name).is_none() || REFUSED.contains(&name)
 }
 
 /// What to do about a command that is not there.

@@ -369,6 +369,28 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     assert!(network.peers[3].cluster.info().my_epoch > epoch);
 }
 
+/// Files that take long: votes come later than they are waited for, and would do so for ever.
+#[test]
+fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
+    let mut network = with_replicas();
+    network.kill(4);
+    network.cut(3, 2);
+    network.kill(0);
+    network.run(TIMEOUT_MS + 300);
+    let (mut at, mut asked) = (Vec::new(), 1);
+    for ms in (0..7_000).step_by(100) {
+        let epoch = network.peers[3].cluster.info().current_epoch;
+        network.ask_for_vote(4, 3, epoch.0, super::network::Force::Yes);
+        network.run(100);
+        let now = network.sent(3, 1, wire::MessageType::AuthRequest);
+        if now > asked {
+            (at, asked) = ([at, vec![ms]].concat(), now);
+        }
+    }
+    let gaps: Vec<u64> = at.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(gaps.len() >= 2 && gaps.windows(2).all(|two| two[1] > two[0] + 300), "{at:?}");
+}
+
 /// A voter has refused, and tells of an epoch of the dead primary that this replica has missed (V#2169).
 #[test]
 fn cl_e50_a_replica_that_was_refused_for_its_primarys_epoch_asks_again_at_once() {

@@ -129,6 +129,15 @@ fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
     network.kill(0);
     restart(&mut network, 0, &file);
     restart(&mut network, 3, &forgetful);
+    network.run(1_000);
+    assert!(network.flags(3, 3).ends_with("slave"), "it does not know yet whether it has data");
+    network.step(3, &ClusterInput::HasKeys(HasKeys::No));
+    network.run(1_000);
+    assert!(network.flags(3, 3).ends_with("slave"), "its primary would take a copy of nothing");
+    network.step(3, &ClusterInput::HasKeys(HasKeys::Yes));
+    network.run(1_200);
+    assert!(network.flags(3, 3).ends_with("master"));
+    assert_eq!(network.peers[3].cluster.info().state, ClusterState::Fail, "another may have won since");
     network.run(5_000);
     for one in 0..5 {
         assert!(network.flags(one, 3).ends_with("master"), "node {one}: {}", network.flags(one, 3));

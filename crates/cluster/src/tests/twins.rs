@@ -107,6 +107,18 @@ fn cl_d7_the_lower_epoch_decides_who_follows() {
     assert_eq!(network.line(1, 3).unwrap()[3], network.id(0).to_string());
 }
 
+/// The shard has no slots, and the node with the lower epoch gets one.
+#[test]
+fn cl_d7_who_has_slots_is_followed_whatever_its_epoch() {
+    let mut network = twins();
+    let slot = HashSlot::new(0).unwrap();
+    assert!(matches!(network.command(0, ClusterCommand::BumpEpoch), ClusterAnswer::Status(_)));
+    assert_eq!(network.command(3, ClusterCommand::AddSlots { slots: &[slot] }), ClusterAnswer::Ok);
+    assert!(matches!(network.command(0, ClusterCommand::BumpEpoch), ClusterAnswer::Status(_)));
+    network.run(3 * TIMEOUT_MS);
+    assert_eq!([0, 3].map(|number| is_primary(&network, number)), [false, true]);
+}
+
 #[test]
 fn cl_d7_a_primary_that_fell_silent_within_the_wait_is_not_followed() {
     let mut network = twins();

@@ -85,6 +85,7 @@ impl Engine {
 
     /// Has the machine know of an event of the bus, or of its file.
     pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
+        notice_standstill(self, process);
         let offset = self.offset_for_nodes();
         let Some(mode) = &mut self.control.cluster else { return };
         let now = process.recent();

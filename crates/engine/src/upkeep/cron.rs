@@ -1,5 +1,6 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
+use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
 use sluice_base::LogLevel;
 use sluice_config::param;
@@ -11,6 +12,8 @@ impl Engine {
     /// Does what is due; returns the milliseconds until it wants to be called again.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
         self.notice();
+        // Ahead of requests that were held and go on here.
+        notice_standstill(self, process);
         let now = process.now();
         let hz = self.control.config.int(param::HZ).clamp(1, 500);
         let period = 1000 / hz;

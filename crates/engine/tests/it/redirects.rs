@@ -133,7 +133,6 @@ fn cb_s14_a_cluster_that_is_down() {
     );
 }
 
-/// What was queued while the cluster was well is not executed by one that is down, writes least of all.
 #[test]
 fn cl_s24_a_node_that_has_stood_still_refuses_the_next_request() {
     let mut rig = served();
@@ -158,6 +157,7 @@ fn cl_s24_a_node_that_has_stood_still_refuses_the_next_request() {
     rig.check("GET foo", "-CLUSTERDOWN The cluster is down");
 }
 
+/// What was queued while the cluster was well is not executed by one that is down, writes least of all.
 #[test]
 fn cb_s14_the_flags_of_the_queue_decide_at_exec() {
     let mut rig = served();

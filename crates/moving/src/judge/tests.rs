@@ -94,6 +94,7 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
         |facts| {
             facts.calls = Ok(vec![
                 calls("json.get", 5, 0),
+                calls("cluster|migrateslots", 1, 0),
                 calls("get", 9, 0),
                 calls("vsim", 3, 3),
                 calls("vadd", 80, 1),
@@ -104,6 +105,7 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
             "missing commands: VADD is not here (calls: 80",
             "missing commands: JSON.GET is not here (calls: 5",
             "look commands: VSIM is not here; all calls have failed",
+            "missing commands: CLUSTER|MIGRATESLOTS is not here (calls: 1",
         ],
     );
     let many = (0..50).map(|number| calls(&format!("m.{number}"), 1, 0)).collect();

@@ -72,7 +72,9 @@ impl World {
         let primaries = || own.iter().filter(|(_, node)| node.role == Role::Primary);
         for (id, node) in primaries().filter(|(id, node)| !stock.contains(id) && node.slots.is_empty()) {
             let has_keys = self.hosts.iter().any(|host| host.id() == Some(*id) && !host.keys.is_empty());
-            let above = primaries().find(|(_, other)| other.shard == node.shard && other.epoch > node.epoch);
+            let above = primaries().find(|(_, other)| {
+                other.shard == node.shard && (!other.slots.is_empty() || other.epoch > node.epoch)
+            });
             if let Some((above, _)) = above.filter(|_| !has_keys) {
                 return Err(format!("D-7: {id} and {above} are primaries of one shard"));
             }
