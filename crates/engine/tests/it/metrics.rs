@@ -1,5 +1,6 @@
 //! Samples for the metrics endpoint, and their text.
 
+use crate::cluster::two_shards;
 use sluice_numbers::facts::ProcessNumbers;
 use sluice_numbers::info::sample::Health;
 use sluice_numbers::info::text::{EndpointNumbers, MetricsFormat};
@@ -92,6 +93,27 @@ fn a_sample_is_valid_and_has_the_numbers_of_info() {
     assert_eq!(number(&samples, "redis_errors_total", "err=\"MY\\\"CODE\\\\\""), 1.0);
     assert_eq!(number(&samples, "sluice_sample_duration_seconds", ""), 0.000001);
     assert!(samples["redis_instance_info"][0].0.contains("role=\"master\""));
+}
+
+/// As redis_exporter tells what CLUSTER INFO says: `ok` is 1, `fail` 0.
+#[test]
+fn a_node_of_a_cluster_says_whether_it_serves_and_how_many_are_down() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("metrics-port", "1")]);
+    for (state, ms) in [(0.0, 0), (1.0, 2_100)] {
+        rig.pass_ms(ms);
+        rig.end_iteration();
+        let samples = samples(&mut rig);
+        for (name, value) in [
+            ("state", state),
+            ("nodes_pfail", 0.0),
+            ("nodes_fail", 0.0),
+            ("voting_nodes_pfail", 0.0),
+            ("voting_nodes_fail", 0.0),
+            ("known_nodes", 3.0),
+        ] {
+            assert_eq!(number(&samples, &format!("redis_cluster_{name}"), ""), value, "{name}");
+        }
+    }
 }
 
 /// What the boards and alerts of redis_exporter ask for (contrib/), and the names that others ask for most.

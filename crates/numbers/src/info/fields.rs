@@ -444,15 +444,15 @@ fields! {
         CLUSTER_ENABLED: gauge("cluster_enabled", Count, "1: the server is a node of a cluster").metric("redis_cluster_enabled");
     }
     "Cluster Info" {
-        CLUSTER_STATE: text("cluster_state", "`ok` or `fail`: whether the cluster serves, as this node sees it");
+        CLUSTER_STATE: gauge("cluster_state", Count, "`ok` (1), or `fail` (0): whether the cluster serves, as this node sees it").metric("redis_cluster_state");
         CLUSTER_SLOTS_ASSIGNED: gauge("cluster_slots_assigned", Count, "slots that have an owner").metric("redis_cluster_slots_assigned");
         CLUSTER_SLOTS_OK: gauge("cluster_slots_ok", Count, "slots whose owner is well").metric("redis_cluster_slots_ok");
         CLUSTER_SLOTS_PFAIL: gauge("cluster_slots_pfail", Count, "slots whose owner this node does not reach").metric("redis_cluster_slots_pfail");
         CLUSTER_SLOTS_FAIL: gauge("cluster_slots_fail", Count, "slots whose owner has failed").metric("redis_cluster_slots_fail");
-        CLUSTER_NODES_PFAIL: gauge("cluster_nodes_pfail", Count, "nodes that this node does not reach");
-        CLUSTER_NODES_FAIL: gauge("cluster_nodes_fail", Count, "nodes that have failed, as a quorum holds");
-        CLUSTER_VOTING_NODES_PFAIL: gauge("cluster_voting_nodes_pfail", Count, "primaries with slots that this node does not reach");
-        CLUSTER_VOTING_NODES_FAIL: gauge("cluster_voting_nodes_fail", Count, "primaries with slots that have failed");
+        CLUSTER_NODES_PFAIL: gauge("cluster_nodes_pfail", Count, "nodes that this node does not reach").metric("redis_cluster_nodes_pfail");
+        CLUSTER_NODES_FAIL: gauge("cluster_nodes_fail", Count, "nodes that have failed, as a quorum holds").metric("redis_cluster_nodes_fail");
+        CLUSTER_VOTING_NODES_PFAIL: gauge("cluster_voting_nodes_pfail", Count, "primaries with slots that this node does not reach").metric("redis_cluster_voting_nodes_pfail");
+        CLUSTER_VOTING_NODES_FAIL: gauge("cluster_voting_nodes_fail", Count, "primaries with slots that have failed").metric("redis_cluster_voting_nodes_fail");
         CLUSTER_KNOWN_NODES: gauge("cluster_known_nodes", Count, "nodes, this one included").metric("redis_cluster_known_nodes");
         CLUSTER_SIZE: gauge("cluster_size", Count, "primaries with slots").metric("redis_cluster_size");
         CLUSTER_CURRENT_EPOCH: gauge("cluster_current_epoch", Count, "the highest epoch that is known").metric("redis_cluster_current_epoch");

@@ -4,6 +4,7 @@ use super::view::View;
 use sluice_cluster::{ClusterInfo, ClusterState};
 use sluice_numbers::info::fields::field;
 use sluice_numbers::info::sink::Sink;
+use sluice_numbers::info::value::FieldValue;
 
 /// Types of messages as CLUSTER INFO names them, by their number on the wire.
 const TYPES: [&str; 11] = [
@@ -31,8 +32,8 @@ pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
 pub(crate) fn write(info: &ClusterInfo, out: &mut dyn Sink) {
     let slots = &info.slots;
     let state = match info.state {
-        ClusterState::Ok => "ok",
-        ClusterState::Fail => "fail",
+        ClusterState::Ok => FieldValue::Word("ok", 1),
+        ClusterState::Fail => FieldValue::Word("fail", 0),
     };
     out.add(field::CLUSTER_STATE, state);
     out.add(field::CLUSTER_SLOTS_ASSIGNED, slots.ok + slots.pfail + slots.fail);
