@@ -339,7 +339,9 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
     group.follow(4, 1);
     group.is_well(5);
     // A replica of a primary with three would go to one without any.
-    group.members[4].client().check("CONFIG SET cluster-allow-replica-migration no", "+OK\r\n");
+    for at in [3, 4, 5] {
+        group.members[at].client().check("CONFIG SET cluster-allow-replica-migration no", "+OK\r\n");
+    }
     let (moved, others) = keys_to_move();
     let (mut source, target) = (group.members[0].client(), &group.members[1]);
     let mut own = target.client();
