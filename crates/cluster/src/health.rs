@@ -58,6 +58,8 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
          majority of the primaries has answered."
     );
     m.cluster.stood_until = Some(m.time.now);
+    // The delay counts from here also where F-21 holds evaluations back.
+    m.cluster.last_minority = Some(m.time.now);
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
         if ix != m.table.my_ix() {

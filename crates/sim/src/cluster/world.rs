@@ -532,7 +532,7 @@ impl World {
         host.started_ns = self.now_ns;
         (host.paused_ns, host.wakes_ms, host.heard_epoch, host.frozen_ns) = (None, None, 0, 0);
         (host.ends_iteration, host.contact_ms, host.has_caught_up) = (false, None, false);
-        host.stood_until_ns = None;
+        (host.stood_until_ns, host.stands_since_ns) = (None, self.now_ns);
         self.looks.restarts(number);
         host.words.clear();
         (host.durable_epoch, host.durable_vote) = (0, 0);
