@@ -79,8 +79,8 @@ pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     }
 }
 
-/// Binds the link in on which the node, now known, has introduced itself before. It holds the link for bound,
-/// since it was answered, and could send messages without a sender on it.
+/// Binds the link in on which this node, known from now on, has introduced itself before. The node was
+/// answered on that link, and may therefore send messages without a sender on it.
 fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).place.link_in.is_some() {
         return;

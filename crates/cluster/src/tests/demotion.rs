@@ -1,5 +1,5 @@
 //! Roles, slots and epochs by what others say.
-use super::network::Network;
+use super::network::{Network, header_of};
 use crate::*;
 
 /// Three voters, and node 3 a replica of node 0.
@@ -358,17 +358,8 @@ fn cl_k7_equal_epochs_rebind_nothing() {
     let header = wire::BusHeader {
         current_epoch: ClusterEpoch(3),
         config_epoch: ClusterEpoch(1),
-        offset: 0,
-        sender: network.id(2),
-        slots: slots.bitmap(),
-        replica_of: None,
         ip: "10.0.0.3",
-        port: 6_379,
-        other_port: 0,
-        bus_port: 16_379,
-        flags: wire::NodeFlags(0x1C11),
-        is_down: false,
-        message_flags: wire::MessageFlags::default(),
+        ..header_of(network.id(2), &slots)
     };
     network.inject(2, 1, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
     assert_eq!(owner(&network, 1, HashSlot::new(0).unwrap()), Some(network.id(0)));

@@ -1,5 +1,5 @@
 //! Elections of this node's own, and failovers by hand.
-use super::network::{Network, TIMEOUT_MS};
+use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 
 /// Three voters, and nodes 3 and 4 replicas of node 0 that hear it.
@@ -293,16 +293,9 @@ fn pong_of<'a>(network: &Network, from: usize, slots: &'a SlotSet, offset: u64) 
         current_epoch: m.epochs.current,
         config_epoch: m.table.node(m.table.primary_of(m.table.my_ix())).config_epoch,
         offset,
-        sender: network.id(from),
-        slots: slots.bitmap(),
         replica_of: primary,
-        ip: "",
-        port: 6_379,
-        other_port: 0,
-        bus_port: 16_379,
         flags: wire::NodeFlags(0x1C12),
-        is_down: false,
-        message_flags: wire::MessageFlags::default(),
+        ..header_of(network.id(from), slots)
     };
     wire::BusMessage::Full(header, wire::MessageBody::AuthRequest)
 }

@@ -1,5 +1,5 @@
 //! Nodes that fail, and the cluster's state.
-use super::network::{Network, TIMEOUT_MS};
+use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 
 #[test]
@@ -177,21 +177,8 @@ fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
     let mut network = Network::cluster(3, 3);
     let stranger = network.add(std::net::Ipv4Addr::new(10, 0, 9, 9));
     let slots = SlotSet::EMPTY;
-    let header = wire::BusHeader {
-        current_epoch: ClusterEpoch(1),
-        config_epoch: ClusterEpoch(0),
-        offset: 0,
-        sender: network.id(stranger),
-        slots: slots.bitmap(),
-        replica_of: None,
-        ip: "",
-        port: 6_379,
-        other_port: 0,
-        bus_port: 16_379,
-        flags: wire::NodeFlags(0x1C11),
-        is_down: false,
-        message_flags: wire::MessageFlags::default(),
-    };
+    let header =
+        wire::BusHeader { current_epoch: ClusterEpoch(1), ..header_of(network.id(stranger), &slots) };
     let about = network.id(2);
     network.inject(stranger, 0, &wire::BusMessage::Full(header, wire::MessageBody::Fail(about)));
     assert_eq!(network.flags(0, 2), "master");

@@ -1,5 +1,5 @@
 //! What others say of this node, of its primary and of nodes that nobody has met, and what is left of it.
-use super::network::{Network, TIMEOUT_MS};
+use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::wire::{
     AnnouncedLabels, BusHeader, BusMessage, ForgottenNode, GossipBuffer, GossipEntry, MessageBody,
     MessageFlags, MessageType, NodeFlags,
@@ -18,17 +18,10 @@ fn ping(network: &mut Network, from: usize, to: usize, told: &GossipBuffer) {
     let header = BusHeader {
         current_epoch: m.epochs.current,
         config_epoch: m.table.node(primary).config_epoch,
-        offset: 0,
-        sender: network.id(from),
-        slots: slots.bitmap(),
         replica_of,
-        ip: "",
-        port: 6_379,
-        other_port: 0,
-        bus_port: 16_379,
         flags: NodeFlags(if replica_of.is_some() { 0x1C12 } else { 0x1C11 }),
-        is_down: false,
         message_flags: MessageFlags { reads_extensions: true, ..MessageFlags::default() },
+        ..header_of(network.id(from), &slots)
     };
     network.inject(from, to, &BusMessage::Full(header, MessageBody::Ping(told.gossip())));
 }

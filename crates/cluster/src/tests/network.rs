@@ -71,6 +71,25 @@ fn with_ip(_: Ipv4Addr) -> ClusterSettings {
     ClusterSettings::default()
 }
 
+/// The header of a primary at epoch 0, with what it claims; a test writes over it what it is about.
+pub(super) fn header_of(sender: NodeId, slots: &SlotSet) -> wire::BusHeader<'_> {
+    wire::BusHeader {
+        current_epoch: ClusterEpoch(0),
+        config_epoch: ClusterEpoch(0),
+        offset: 0,
+        sender,
+        slots: slots.bitmap(),
+        replica_of: None,
+        ip: "",
+        port: 6_379,
+        other_port: 0,
+        bus_port: 16_379,
+        flags: wire::NodeFlags(0x1C11),
+        is_down: false,
+        message_flags: wire::MessageFlags::default(),
+    }
+}
+
 impl Network {
     /// `count` nodes that know nobody, and have waited out the writable delay of their start.
     pub(super) fn of(count: usize) -> Network {
@@ -252,17 +271,10 @@ impl Network {
         let header = wire::BusHeader {
             current_epoch: ClusterEpoch(epoch),
             config_epoch: primary.config_epoch,
-            offset: 0,
-            sender: self.id(from),
-            slots: slots.bitmap(),
             replica_of: Some(primary.id),
-            ip: "",
-            port: 6_379,
-            other_port: 0,
-            bus_port: 16_379,
             flags: wire::NodeFlags(0x1C12),
-            is_down: false,
             message_flags: wire::MessageFlags { force_ack: force == Force::Yes, ..Default::default() },
+            ..header_of(self.id(from), &slots)
         };
         self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthRequest));
     }
@@ -274,17 +286,7 @@ impl Network {
         let header = wire::BusHeader {
             current_epoch: epoch,
             config_epoch: m.table.me().config_epoch,
-            offset: 0,
-            sender: self.id(from),
-            slots: slots.bitmap(),
-            replica_of: None,
-            ip: "",
-            port: 6_379,
-            other_port: 0,
-            bus_port: 16_379,
-            flags: wire::NodeFlags(0x1C11),
-            is_down: false,
-            message_flags: wire::MessageFlags::default(),
+            ..header_of(self.id(from), &slots)
         };
         self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthAck));
     }

@@ -1,5 +1,5 @@
 //! Gossip, extensions, published messages, clocks, bounds.
-use super::network::{Disk, Network, TIMEOUT_MS};
+use super::network::{Disk, Network, TIMEOUT_MS, header_of};
 use crate::wire::MessageType;
 use crate::*;
 use sluice_base::Bytes;
@@ -199,17 +199,10 @@ fn cl_x6_a_header_of_my_own_id_changes_nothing() {
     let header = wire::BusHeader {
         current_epoch: ClusterEpoch(99),
         config_epoch: ClusterEpoch(99),
-        offset: 0,
-        sender: network.id(0),
-        slots: slots.bitmap(),
-        replica_of: None,
         ip: "10.6.6.6",
         port: 1,
-        other_port: 0,
         bus_port: 2,
-        flags: wire::NodeFlags(0x1C11),
-        is_down: false,
-        message_flags: wire::MessageFlags::default(),
+        ..header_of(network.id(0), &slots)
     };
     network.inject(1, 0, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
     assert_eq!(network.peers[0].cluster.info().current_epoch, ClusterEpoch(3));
@@ -229,17 +222,10 @@ fn cl_e16_w15_a_stale_claim_of_being_a_replica_is_ignored() {
     let header = wire::BusHeader {
         current_epoch: ClusterEpoch(4),
         config_epoch: ClusterEpoch(1),
-        offset: 0,
-        sender: network.id(3),
-        slots: slots.bitmap(),
         replica_of: Some(node),
         ip: "10.0.0.4",
-        port: 6_379,
-        other_port: 0,
-        bus_port: 16_379,
         flags: wire::NodeFlags(0x1C12),
-        is_down: false,
-        message_flags: wire::MessageFlags::default(),
+        ..header_of(network.id(3), &slots)
     };
     network.inject(3, 1, &wire::BusMessage::Full(header, wire::MessageBody::Ping(wire::Gossip::default())));
     assert!(network.has_logged(1, "Ignore stale message from"), "K-10");

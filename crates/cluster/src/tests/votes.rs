@@ -1,5 +1,5 @@
 //! Votes of this node, and pauses of it as a primary.
-use super::network::{Disk, Force, Network, TIMEOUT_MS};
+use super::network::{Disk, Force, Network, TIMEOUT_MS, header_of};
 use crate::machine::ManualFailover;
 use crate::wire::MessageType;
 use crate::*;
@@ -187,17 +187,9 @@ fn cl_m3_m6_mfstart_pauses_the_primary_for_a_time() {
     let header = |sender, replica_of| wire::BusHeader {
         current_epoch: ClusterEpoch(4),
         config_epoch: ClusterEpoch(1),
-        offset: 0,
-        sender,
-        slots: slots.bitmap(),
         replica_of: Some(replica_of),
-        ip: "",
-        port: 6_379,
-        other_port: 0,
-        bus_port: 16_379,
         flags: wire::NodeFlags(0x1C12),
-        is_down: false,
-        message_flags: wire::MessageFlags::default(),
+        ..header_of(sender, &slots)
     };
     let start = wire::MessageBody::ManualFailoverStart;
     let (id0, id2, id3) = (network.id(0), network.id(2), network.id(3));
