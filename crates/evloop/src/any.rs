@@ -305,6 +305,10 @@ impl Driver for AnyDriver {
         each!(self, driver => driver.send(source, buf))
     }
 
+    fn has_sent(&mut self, source: Source) -> bool {
+        each!(self, driver => driver.has_sent(source))
+    }
+
     fn watch(&mut self, source: Source, interest: Interest) {
         each!(self, driver => driver.watch(source, interest));
     }

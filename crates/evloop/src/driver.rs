@@ -75,6 +75,7 @@ pub trait Driver: Sized {
     fn recv_into_end(&mut self, source: Source);
     fn give_back(&mut self, chunk: Chunk);
     fn send(&mut self, source: Source, buf: SendBuf) -> Sending;
+    fn has_sent(&mut self, source: Source) -> bool;
     fn watch(&mut self, source: Source, interest: Interest);
     fn shutdown(&mut self, source: Source, how: Shutdown);
     fn close(&mut self, source: Source);

@@ -266,6 +266,14 @@ impl<D: Driver> Loop<D> {
         self.driver.send(source, buf)
     }
 
+    /// Whether the kernel has taken all of what is being sent on a source, so that bytes that the caller
+    /// writes to the socket itself come after it. [`Event::Sent`] may still follow; no other send may be
+    /// given meanwhile. False where the kernel has not told yet. For the last words of a connection: where
+    /// the loop has only queued the send, this costs a system call.
+    pub fn has_sent(&mut self, source: Source) -> bool {
+        self.driver.has_sent(source)
+    }
+
     /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later
     /// call replaces the interest; [`Interest::NONE`] ends it. For descriptors that the caller reads or
     /// writes; may be combined with the other operations. Renewing the same watch in each iteration costs no

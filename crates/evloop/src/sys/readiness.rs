@@ -664,6 +664,11 @@ impl<P: Poller> Driver for Readiness<P> {
         Sending::Done(Sent { buf, bytes, error })
     }
 
+    fn has_sent(&mut self, source: Source) -> bool {
+        // A send is kept only when the socket was full.
+        self.slot(source).is_some_and(|slot| slot.send == NONE)
+    }
+
     fn watch(&mut self, source: Source, interest: Interest) {
         if let Some(slot) = self.slot(source) {
             slot.watch = interest.and(WATCHABLE);

@@ -548,6 +548,10 @@ impl<K: Kernel> Driver for Uring<K> {
         self.start_send(source, buf)
     }
 
+    fn has_sent(&mut self, source: Source) -> bool {
+        self.kernel_has_sent(source)
+    }
+
     fn watch(&mut self, source: Source, interest: Interest) {
         if let Some(slot) = self.slot(source) {
             slot.poll.wanted = interest.and(WATCHABLE);

@@ -373,6 +373,43 @@ fn ev_wd1_a_send_that_fills_the_socket_goes_on_when_it_drains() {
 }
 
 #[test]
+fn a_send_that_the_socket_takes_has_gone_before_its_event_comes() {
+    on_each(|mut lp| {
+        let (source, mut peer) = pair(&mut lp, 1);
+        assert!(lp.has_sent(source), "nothing was given");
+        let sending = lp.send(source, head(b"reply"));
+        if lp.name() == "sim" && !lp.has_sent(source) {
+            // The simulated ring has sent a part, or tells later.
+            assert_eq!(sent(&mut lp, sending).bytes, 5);
+            return;
+        }
+        assert!(lp.has_sent(source));
+        rustix::net::send(lp.fd(source).expect("open"), b"end", rustix::net::SendFlags::empty())
+            .expect("send");
+        let mut got = [0; 8];
+        peer.read_exact(&mut got).expect("read");
+        assert_eq!(&got, b"replyend");
+        assert_eq!(sent(&mut lp, sending).bytes, 5);
+        assert!(lp.has_sent(source));
+        // What the socket has no room for has not gone, however often it is asked.
+        let Sending::InFlight = lp.send(source, head(&vec![b'x'; 8_000_000])) else { panic!("large") };
+        assert!(!lp.has_sent(source));
+        assert!(!lp.has_sent(source));
+        let reader = thread::spawn(move || {
+            peer.read_exact(&mut vec![0; 8_000_000]).expect("read");
+            peer
+        });
+        let Event::Sent { sent, .. } = next(&mut lp) else { panic!("sent") };
+        assert_eq!((sent.bytes, sent.error.is_none()), (8_000_000, true));
+        let _peer = reader.join().expect("thread");
+        assert!(lp.has_sent(source));
+        lp.close(source);
+        assert!(!lp.has_sent(source));
+        assert_quiet(&mut lp);
+    });
+}
+
+#[test]
 fn a_send_to_a_peer_that_went_away_fails_and_brings_the_buffer_home() {
     on_each(|mut lp| {
         let (source, peer) = pair(&mut lp, 1);

@@ -206,7 +206,7 @@ impl Transport {
     /// Sends the bytes that a codec wants to be the last ones, if there is room for them.
     pub fn send_last(&mut self, event_loop: &mut AnyLoop, bytes: &[u8]) {
         if let Some(coded) = &mut self.coded
-            && !coded.is_sending
+            && (!coded.is_sending || event_loop.has_sent(self.source))
             && let Some(socket) = event_loop.fd(self.source)
         {
             coded.has_ended = true;
@@ -226,11 +226,11 @@ impl Transport {
         }
     }
 
-    /// Has the codec tell the peer the end, unless a send in flight is in the way.
+    /// Has the codec tell the peer the end, unless the socket is full: bytes of a send would follow.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
-            && !coded.is_sending
             && !coded.has_ended
+            && (!coded.is_sending || event_loop.has_sent(self.source))
             && let Some(socket) = event_loop.fd(self.source)
         {
             coded.has_ended = true;

@@ -13,7 +13,7 @@
 //! decoded here without a bound; (5) the thread has a third of what others get where processors are short:
 //! who connects waits for who is served.
 
-use crate::net::{Endpoint, Stream, TlsCodec};
+use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::os::plain_error;
 use crate::threads::{self, Thread};
 use sluice_base::SessionKey;
@@ -403,9 +403,12 @@ impl<T> HandshakeThread<T> {
     /// Ends a connection, with the alert that waits, if there is room for it.
     fn fail(&mut self, key: SessionKey, reason: String) {
         let Some(handshake) = self.take(key) else { return };
-        let PendingHandshake { source, waiting, is_sending, origin, .. } = handshake;
-        if !waiting.is_empty() && !is_sending {
-            let _ = self.event_loop.send(source, SendBuf { head: waiting, shared: Vec::new() });
+        let PendingHandshake { source, waiting, origin, .. } = handshake;
+        if !waiting.is_empty()
+            && self.event_loop.has_sent(source)
+            && let Some(socket) = self.event_loop.fd(source)
+        {
+            send_now(socket, &waiting);
         }
         self.event_loop.close(source);
         self.report(HandshakeOutcome::Failed { reason, origin });

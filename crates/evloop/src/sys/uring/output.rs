@@ -59,6 +59,28 @@ impl<K: Kernel> Uring<K> {
         unsafe { self.kernel.push_sendmsg(fd, &raw const message.header, patience, user_data) };
     }
 
+    /// Whether no send is in flight, or only its completion is still to be handled. What is reaped here waits
+    /// for its turn.
+    #[cold]
+    pub(super) fn kernel_has_sent(&mut self, source: Source) -> bool {
+        let Some(slot) = self.slot(source) else { return false };
+        let send = slot.send;
+        if send == NONE {
+            return true;
+        }
+        if (self.kernel.unsubmitted() || self.kernel.has_deferred_work()) && self.look().is_err() {
+            return false;
+        }
+        let room = self.ready.len() + self.completions_per_iteration;
+        self.kernel.reap(&mut self.ready, room);
+        let Some(pending) = self.sends.at_mut(send) else { return false };
+        let rest = pending.buf.len() - pending.cursor.sent(&pending.buf);
+        let its = user_data(OpKind::Send, source.index);
+        self.ready[self.next..]
+            .iter()
+            .any(|cqe| cqe.user_data == its && usize::try_from(cqe.result).is_ok_and(|sent| sent == rest))
+    }
+
     /// A completion of a send.
     #[inline]
     pub(super) fn sent(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
