@@ -47,7 +47,7 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
-    pub(super) began_as_replica: bool,
+    pub(super) has_been_replica: bool,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,
     /// The first thing that waited for it to go on happened then.
@@ -60,6 +60,8 @@ pub(super) struct Host {
     pub(super) group: usize,
     pub(super) links: BTreeMap<Link, (ConnId, usize)>,
     pub(super) keys: SlotSet,
+    /// Of slots with keys that this node has owned: its epoch when it was last seen to own them.
+    pub(super) held_at: BTreeMap<u16, u64>,
     pub(super) map: Option<Arc<SlotMap>>,
     /// The end of an event loop iteration is due.
     pub(super) ends_iteration: bool,

@@ -35,6 +35,9 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, view: &View) -> Result<(), String> {
+        for slot in sets::and(&self.hosts[host].keys, &view.own().slots).iter() {
+            self.hosts[host].held_at.insert(slot.number(), view.own().epoch);
+        }
         self.serves_with_a_quorum(host, view)?;
         self.pause_ends(host)?;
         self.follows_the_living(host, view)?;
@@ -74,8 +77,10 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // A replica that takes over waits for nothing (F-21, F-23).
+            // A replica that takes over waits for nothing (F-21, F-23): one that began as a primary, and was
+            // told that its shard has another, neither.
             self.looks.minority.remove(&host);
+            self.hosts[host].has_been_replica = true;
             return Ok(());
         }
         if !serves {
@@ -85,7 +90,7 @@ impl World {
             }
             return Ok(());
         }
-        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.began_as_replica {
+        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.has_been_replica {
             return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
         }
         // Nobody else may have answered a process that has stood still for long, and F-23 comes after that.
@@ -197,19 +202,20 @@ impl World {
         }
     }
 
-    /// S-34: keys go only in slots that another node owns, with a higher epoch.
+    /// S-34: keys go only in slots that another node owns, with a higher epoch than this one had when it owned
+    /// them: its epoch may be newer since, for other slots.
     pub(super) fn empty(&mut self, host: usize, slots: &SlotSet) -> Result<(), String> {
         self.met.emptied += 1;
         let Some(view) = self.hosts[host].view() else { return Ok(()) };
         let gone = sets::and(&self.hosts[host].keys, slots);
         for slot in gone.iter() {
             let owner = view.nodes.iter().find(|(_, node)| node.slots.contains(slot));
-            let is_right = owner.is_some_and(|(id, node)| *id != view.me && node.epoch > view.own().epoch);
+            let held_at = self.hosts[host].held_at.get(&slot.number()).copied().unwrap_or(view.own().epoch);
+            let is_right = owner.is_some_and(|(id, node)| *id != view.me && node.epoch > held_at);
             if !is_right {
                 let owner = owner.map(|(id, node)| (*id, node.epoch));
                 return Err(format!(
-                    "S-34: node {host}, at epoch {}, deletes keys of slot {} of {owner:?}",
-                    view.own().epoch,
+                    "S-34: node {host}, which held slot {} at epoch {held_at}, deletes its keys: {owner:?}",
                     slot.number()
                 ));
             }

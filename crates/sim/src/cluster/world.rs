@@ -546,7 +546,7 @@ impl World {
             let view = host.view();
             if let Some(view) = view {
                 note_view(host, &view);
-                host.began_as_replica = view.own().role != crate::cluster::view::Role::Primary;
+                host.has_been_replica = view.own().role != crate::cluster::view::Role::Primary;
             }
         }
         self.trace(|| {
@@ -640,7 +640,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         ip: Ipv4Addr::new(10, 0, (number / 250) as u8, (number % 250) as u8 + 1),
         boot: 0,
         started_ns: 0,
-        began_as_replica: false,
+        has_been_replica: false,
         frozen_ns: 0,
         stands_since_ns: 0,
         stood_until_ns: None,
@@ -648,6 +648,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         group: host.group,
         links: BTreeMap::new(),
         keys: SlotSet::EMPTY,
+        held_at: BTreeMap::new(),
         map: None,
         paused_ns: None,
         ends_iteration: false,
