@@ -23,7 +23,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{InputMode, NONE, SourceSlot, TODO_SEND, TODO_WATCH};
+use self::slot::{InputMode, NONE, SourceSlot, TODO_INPUT, TODO_SEND, TODO_WATCH};
 use super::blocking::BlockingDriver;
 use super::conditions::{WATCHABLE, readiness, trouble};
 use super::pause::AcceptPause;
@@ -70,8 +70,9 @@ pub trait Poller: Sized {
     fn forget(&mut self, key: u64);
 
     /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`].
-    /// After an error there are none.
-    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
+    /// `sends` is how many of the sources wait for room alone or among others: so many events may come beside
+    /// those that the set was opened for. After an error there are none.
+    fn wait(&mut self, timeout_ns: Option<u64>, sends: usize) -> Result<usize, Errno>;
 
     /// An event of the last wait.
     fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
@@ -94,6 +95,12 @@ pub struct Readiness<P: Poller> {
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
+    /// Events of input that an iteration may still bring, of so many. The kernel tells of the others again.
+    input_left: usize,
+    events_per_iteration: usize,
+    /// Bytes with which broken-off sends may still go on in this iteration, of so many.
+    sent_on_left: usize,
+    sent_on_per_iteration: usize,
     batch: GatherPlan,
     /// Boxed: seldom used, and so not between what is.
     blocking: Box<BlockingOps>,
@@ -251,11 +258,16 @@ impl<P: Poller> Readiness<P> {
             slot.watch = Interest::NONE;
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
+        if todo & TODO_INPUT != 0 && self.input_left == 0 {
+            self.current.todo = 0;
+            return None;
+        }
         if input == InputMode::Accept {
             // Goes on with this event until the backlog or the budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
+        self.input_left = self.input_left.saturating_sub(1);
         match input {
             InputMode::Recv => self.receive(source),
             InputMode::Fill(index) => self.fill(source, index),
@@ -371,14 +383,22 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Goes on with a send after the socket became writable.
+    /// Goes on with a send after the socket became writable. When the iteration's bytes are spent, the event
+    /// is left, and comes again.
     #[cold]
     fn send_on(&mut self, source: Source) -> Option<Event> {
+        if self.sent_on_left == 0 {
+            return None;
+        }
         let slot = &mut self.slots[source.index as usize];
         let (token, index) = (slot.token, slot.send);
         let fd = slot.fd.as_ref()?;
         let pending = self.sends.at_mut(index)?;
-        let error = match push(fd.as_fd(), &pending.buf, &mut pending.cursor, &mut self.metrics) {
+        let before = pending.cursor.sent(&pending.buf);
+        let progress = push(fd.as_fd(), &pending.buf, &mut pending.cursor, &mut self.metrics);
+        let bytes = pending.cursor.sent(&pending.buf).saturating_sub(before);
+        self.sent_on_left = self.sent_on_left.saturating_sub(bytes);
+        let error = match progress {
             SendProgress::Blocked => return None,
             SendProgress::Done => None,
             SendProgress::Failed(errno) => Some(errno.into()),
@@ -467,6 +487,10 @@ impl<P: Poller> Driver for Readiness<P> {
             accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
+            input_left: 0,
+            events_per_iteration: config.events_per_iteration,
+            sent_on_left: 0,
+            sent_on_per_iteration: config.sent_on_per_iteration,
             blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
             metrics: Metrics::default(),
         })
@@ -477,6 +501,8 @@ impl<P: Poller> Driver for Readiness<P> {
             self.resume_accepting();
         }
         self.accepts_left = self.accepts_per_iteration;
+        self.input_left = self.events_per_iteration;
+        self.sent_on_left = self.sent_on_per_iteration;
         self.current.todo = 0;
         self.next = 0;
         let timeout_ns = match sleep {
@@ -490,7 +516,7 @@ impl<P: Poller> Driver for Readiness<P> {
             nap(batch.wait_us);
         }
         self.metrics.system_calls += 1;
-        match self.poller.wait(timeout_ns) {
+        match self.poller.wait(timeout_ns, self.sends.len()) {
             Ok(ready) => Ok(ready),
             Err(Errno::INTR) => Ok(0),
             Err(errno) => Err(errno.into()),
@@ -514,6 +540,7 @@ impl<P: Poller> Driver for Readiness<P> {
                 if let Some(slot) = self.slots.get(source.index as usize)
                     && slot.only_receives(source, bits)
                 {
+                    self.input_left = self.input_left.checked_sub(1)?;
                     let event = self.receive(source);
                     if event.is_some() {
                         return event;

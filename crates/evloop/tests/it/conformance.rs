@@ -508,6 +508,54 @@ fn ev_s16_two_sources_on_one_descriptor_are_both_told() {
 }
 
 #[test]
+fn sockets_that_get_room_together_go_on_in_turns_and_input_does_not_wait_for_them() {
+    let config = Config { sent_on_per_iteration: 1, events_per_iteration: 8, ..Config::default() };
+    on_each_with(&config, |mut lp| {
+        if ["io_uring", "sim"].contains(&lp.name()) {
+            // A ring goes on by itself.
+            return;
+        }
+        let (small, mut asking) = pair(&mut lp, 99);
+        lp.recv_start(small);
+        let mut peers = Vec::new();
+        for token in 0..40 {
+            let (source, peer) = pair(&mut lp, token);
+            peer.set_nonblocking(true).expect("nonblocking");
+            let Sending::InFlight = lp.send(source, head(&vec![b'x'; 1_000_000])) else { panic!("large") };
+            peers.push((peer, 0));
+        }
+        let mut buf = vec![0; 1_000_000];
+        let until = soon();
+        let mut turns = 0;
+        while peers.iter().any(|(_, got)| *got < 1_000_000) {
+            assert!(now_ns() < u64::from(until), "all is sent");
+            // Every socket has room from here on.
+            let mut gone_on = 0;
+            for (peer, got) in &mut peers {
+                let before = *got;
+                while let Ok(read) = peer.read(&mut buf) {
+                    *got += read;
+                }
+                gone_on += usize::from(*got > before);
+            }
+            assert!(turns == 0 || gone_on <= 1, "{gone_on} went on in one iteration");
+            turns += 1;
+            asking.write_all(b"?").expect("write");
+            let _ = lp.wait(now_ns(), until).expect("wait");
+            let mut asked = 0;
+            while let Some(event) = lp.next_event(now_ns()) {
+                if let Event::Received { token: Token(99), received: Received::Data(chunk) } = event {
+                    asked += chunk.len();
+                    lp.give_back(chunk);
+                }
+            }
+            assert_eq!(asked, 1, "the question does not wait");
+        }
+        assert!(turns > 40);
+    });
+}
+
+#[test]
 fn ev_b1_b5_bytes_beyond_one_chunk_come_in_order() {
     on_each_with(&Config { chunk_bytes: 64, ..Config::default() }, |mut lp| {
         let (source, mut peer) = pair(&mut lp, 1);

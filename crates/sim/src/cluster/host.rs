@@ -60,7 +60,7 @@ pub(super) struct Host {
     pub(super) group: usize,
     pub(super) links: BTreeMap<Link, (ConnId, usize)>,
     pub(super) keys: SlotSet,
-    /// Of slots with keys that this node has owned: its epoch when it was last seen to own them.
+    /// Epochs of this node when it was last seen to own a slot that has keys, by slot.
     pub(super) held_at: BTreeMap<u16, u64>,
     pub(super) map: Option<Arc<SlotMap>>,
     /// The end of an event loop iteration is due.

@@ -202,8 +202,8 @@ impl World {
         }
     }
 
-    /// S-34: keys go only in slots that another node owns, with a higher epoch than this one had when it owned
-    /// them: its epoch may be newer since, for other slots.
+    /// S-34: keys go only in slots that another node owns, with a higher epoch than this one had when it
+    /// owned them. Its epoch may be newer since, for other slots.
     pub(super) fn empty(&mut self, host: usize, slots: &SlotSet) -> Result<(), String> {
         self.met.emptied += 1;
         let Some(view) = self.hosts[host].view() else { return Ok(()) };
