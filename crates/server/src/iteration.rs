@@ -17,6 +17,7 @@ mod replica;
 mod save_pace;
 mod shutdown;
 mod timing;
+mod turns;
 
 use crate::aof::Folder;
 use crate::bus::Bus;
@@ -152,15 +153,18 @@ struct Sockets {
     ready: Vec<SessionKey>,
     /// Bytes that this phase has handed to the kernel.
     sent_bytes: usize,
-    /// The phase has sent as much as it may, and some of `ready` have had no turn.
-    keeps_back: bool,
+    /// How many of `ready`, its first, have had no turn because the phase had sent as much as it may.
+    kept_back: usize,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
 
-/// Bytes that the phase `write` hands to the kernel, and one client's output more: about a millisecond of
-/// copying. Who has not had its turn then has it in the next iteration, which others' requests are part of.
+/// Bytes that the phase `write` hands to the kernel, one client's output and short ones more: about a
+/// millisecond of copying. Who has not had its turn then has it in a later iteration; others' requests are
+/// executed between.
 const SENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of an output that waits for nobody's turn.
+const SHORT_OUTPUT: usize = 16 << 10;
 
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
@@ -188,7 +192,7 @@ impl Server {
             requests: Requests::new(),
             ready: Vec::new(),
             sent_bytes: 0,
-            keeps_back: false,
+            kept_back: 0,
             to_close: Vec::new(),
         };
         let mut server = Server {
@@ -253,7 +257,7 @@ impl Server {
         // What the engine asked for after the phase `act` does not wait for an event.
         let more_to_do = self.engine.has_actions()
             || self.engine.has_ready()
-            || self.sockets.keeps_back
+            || self.sockets.kept_back != 0
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending()
@@ -742,20 +746,12 @@ impl Server {
         // have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
-        let kept_back = ready.len();
         self.engine.take_ready(&mut ready);
-        (self.sockets.sent_bytes, self.sockets.keeps_back) = (0, false);
-        // Clients that were kept back come last: a short reply does not wait for the long ones of others.
-        for at in (kept_back..ready.len()).chain(0..kept_back) {
-            if self.sockets.sent_bytes < SENT_BYTES_MAX {
-                self.send_output(ready[at]);
-            } else {
-                self.sockets.keeps_back = true;
-                self.sockets.ready.push(ready[at]);
-            }
-        }
-        // What was put there meanwhile, and what is kept back, is for the next iteration.
-        ready.clear();
+        self.sockets.sent_bytes = 0;
+        let kept_back = self.sockets.kept_back;
+        turns::send_in_turns(self, &mut ready, kept_back);
+        // Who is kept back, and what was put there meanwhile, is for the next iteration.
+        self.sockets.kept_back = ready.len();
         ready.append(&mut self.sockets.ready);
         self.sockets.ready = ready;
     }

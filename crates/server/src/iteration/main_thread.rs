@@ -1,6 +1,7 @@
 //! The main thread as an owner of connections: requests are executed where they were received.
 
-use super::Server;
+use super::turns::Sender;
+use super::{SENT_BYTES_MAX, SHORT_OUTPUT, Server};
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
@@ -169,6 +170,22 @@ impl Server {
     pub(super) fn end_overlong(&mut self, key: SessionKey) {
         self.engine.count_query_buffer_disconnection(key, &mut self.host);
         self.end_client(key);
+    }
+}
+
+impl Sender for Server {
+    #[inline]
+    fn send(&mut self, client: SessionKey) {
+        self.send_output(client);
+    }
+
+    fn is_short(&self, client: SessionKey) -> bool {
+        self.engine.session(client).is_none_or(|session| session.output_bytes() <= SHORT_OUTPUT)
+    }
+
+    #[inline]
+    fn is_spent(&self) -> bool {
+        self.sockets.sent_bytes >= SENT_BYTES_MAX
     }
 }
 

@@ -43,7 +43,7 @@ impl Server {
         let deadline_ns = deadline_ns.max(self.host.now().mono_ns + FINISH_NS_MAX / 5);
         self.io_threads.pool.finish();
         self.drain_until(deadline_ns, |server| {
-            server.io_threads.pool.is_running() || server.sockets.keeps_back || server.is_sending()
+            server.io_threads.pool.is_running() || server.sockets.kept_back != 0 || server.is_sending()
         });
         self.host.remove_files();
         self.host.note(LogLevel::Warning, "Sluice is now ready to exit, bye bye...");

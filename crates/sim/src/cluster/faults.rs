@@ -7,7 +7,7 @@ use crate::cluster::net::Delays;
 use crate::cluster::queue::Event;
 use crate::cluster::view::{Opinion, Role};
 use crate::cluster::world::World;
-use sluice_cluster::wire;
+use sluice_cluster::{NodeId, wire};
 use std::net::Ipv4Addr;
 
 /// One kind of fault.
@@ -293,9 +293,19 @@ impl World {
             return Ok(());
         }
         let timeout = self.plan.timeout_ms;
+        // A stock node takes a replica for a primary for ever that was one, in the same shard, with a higher
+        // epoch than its primary has (E-16.2), and gives such a one no vote.
+        let views = self.views_of(0);
+        let is_replica = |heir: NodeId| {
+            views.iter().all(|(_, view)| {
+                view.nodes.get(&heir).is_some_and(|node| node.role == Role::Replica(Some(id)))
+            })
+        };
         let has_heir = (0..self.hosts.len()).any(|host| {
             (!self.hosts[host].is_ours() || self.plan.hosts[host].stands)
-                && self.hosts[host].view().is_some_and(|view| view.own().role == Role::Replica(Some(id)))
+                && self.hosts[host]
+                    .view()
+                    .is_some_and(|view| view.own().role == Role::Replica(Some(id)) && is_replica(view.me))
         });
         self.trace(|| format!("drill: node {victim} dies"));
         self.crash(victim, false);
@@ -337,6 +347,8 @@ impl World {
         } else {
             self.plan.timeout_ms / 2
         };
+        // A ping goes out half a cron early, at a cron.
+        let interval_ms = interval_ms.saturating_sub(50).max(100);
         let known = self.hosts.len() as u64;
         for (number, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ours()) {
             let most = known * (window_ms / interval_ms + 2) + window_ms / 1_000 + 2;
