@@ -17,6 +17,9 @@ struct Rig {
     received: usize,
     usage: QueryBufUsage,
     detached: Option<(Box<Connection>, Stream)>,
+    /// Whether the iterations are taken for spent.
+    is_spent: bool,
+    noted: usize,
     client: UnixStream,
 }
 
@@ -42,6 +45,8 @@ impl Rig {
             received: 0,
             usage: QueryBufUsage::default(),
             detached: None,
+            is_spent: false,
+            noted: 0,
             client,
         }
     }
@@ -50,21 +55,26 @@ impl Rig {
     fn run(&mut self) -> Vec<u8> {
         let mut got = Vec::new();
         for _ in 0..100 {
-            let _ = self.event_loop.wait(0, Deadline::PAST).expect("poll works");
-            let mut quiet = true;
-            while let Some(event) = self.event_loop.next_event(0) {
-                quiet = false;
-                let key = Endpoint::client(event.token());
-                handle(self, key, event);
-            }
             let before = got.len();
-            // The rest of the stream, or WouldBlock.
-            let _ = self.client.read_to_end(&mut got);
-            if quiet && got.len() == before {
+            if self.iterate(&mut got) && got.len() == before {
                 return got;
             }
         }
         panic!("it does not come to rest");
+    }
+
+    /// Runs one iteration, and adds what the client receives by then; whether there was no event.
+    fn iterate(&mut self, got: &mut Vec<u8>) -> bool {
+        let _ = self.event_loop.wait(0, Deadline::PAST).expect("poll works");
+        let mut quiet = true;
+        while let Some(event) = self.event_loop.next_event(0) {
+            quiet = false;
+            let key = Endpoint::client(event.token());
+            handle(self, key, event);
+        }
+        // The rest of the stream, or WouldBlock.
+        let _ = self.client.read_to_end(got);
+        quiet
     }
 }
 
@@ -115,6 +125,14 @@ impl ConnectionHost for Rig {
 
     fn count_sent(&mut self, _: &mut Connection, bytes: usize) {
         self.sent += bytes;
+    }
+
+    fn note_sending(&mut self, bytes: usize) {
+        self.noted += bytes;
+    }
+
+    fn holds_long_output(&self) -> bool {
+        self.is_spent
     }
 
     fn output_is_idle(&mut self, _: SessionKey) {}
@@ -309,6 +327,31 @@ fn a_connection_leaves_with_everything_that_it_has() {
     let (got, wanted) = (other.run(), format!("ECHO{}{value}", "w".repeat(5000)));
     assert_eq!(got.len(), wanted.len());
     assert!(got == wanted.as_bytes());
+}
+
+#[test]
+fn long_output_waits_for_its_turn_and_short_output_does_not() {
+    let mut rig = Rig::new(None);
+    let mut reply = |rig: &mut Rig, bytes: usize| {
+        let mut connection = rig.connection.take().unwrap();
+        let mut outbox = Outbox::new();
+        outbox.push(&vec![b'v'; bytes]);
+        let Flushed::Open = send(rig, &mut connection, outbox) else { panic!("the socket is open") };
+        rig.put(connection);
+    };
+    rig.is_spent = true;
+    reply(&mut rig, SHORT_OUTPUT);
+    assert_eq!((rig.run().len(), rig.noted), (SHORT_OUTPUT, SHORT_OUTPUT));
+    reply(&mut rig, 20_000);
+    reply(&mut rig, 5);
+    let mut got = Vec::new();
+    for _ in 0..3 {
+        rig.iterate(&mut got);
+    }
+    assert_eq!((got.len(), rig.noted), (0, SHORT_OUTPUT), "what comes after it stays in order");
+    rig.is_spent = false;
+    assert_eq!((rig.run().len(), rig.noted), (20_005, SHORT_OUTPUT + 20_005));
+    assert!(rig.connection.as_ref().unwrap().output.is_idle());
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The main thread as an owner of connections: requests are executed where they were received.
 
-use super::turns::Sender;
-use super::{SENT_BYTES_MAX, SHORT_OUTPUT, Server};
+use super::Server;
+use super::turns::ServesInTurns;
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState};
+use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, SENT_BYTES_MAX, SHORT_OUTPUT};
 use crate::lazyfree::Garbage;
 use crate::net::Stream;
 use sluice_base::LogLevel;
@@ -122,7 +122,6 @@ impl Server {
             connection.close_when_sent();
         }
         self.host.work.writes += 1;
-        self.sockets.sent_bytes += outbox.len();
         let sent = connection::send(self, &mut connection, outbox);
         let in_flight = connection.output.is_sending();
         self.put(connection);
@@ -173,7 +172,7 @@ impl Server {
     }
 }
 
-impl Sender for Server {
+impl ServesInTurns for Server {
     #[inline]
     fn send(&mut self, client: SessionKey) {
         self.send_output(client);
@@ -261,6 +260,17 @@ impl ConnectionHost for Server {
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize) {
         self.host.work.counts.net_output_bytes += bytes as u64;
         self.engine.sent(connection.key, bytes, self.host.recent());
+    }
+
+    #[inline]
+    fn note_sending(&mut self, bytes: usize) {
+        self.sockets.sent_bytes += bytes;
+    }
+
+    /// The phase `write` keeps the turns of this thread.
+    #[inline]
+    fn holds_long_output(&self) -> bool {
+        false
     }
 
     fn output_is_idle(&mut self, key: SessionKey) {

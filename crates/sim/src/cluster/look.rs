@@ -210,7 +210,9 @@ impl World {
         let gone = sets::and(&self.hosts[host].keys, slots);
         for slot in gone.iter() {
             let owner = view.nodes.iter().find(|(_, node)| node.slots.contains(slot));
-            let held_at = self.hosts[host].held_at.get(&slot.number()).copied().unwrap_or(view.own().epoch);
+            // A reset makes the epoch smaller.
+            let held_at = self.hosts[host].held_at.get(&slot.number()).copied();
+            let held_at = held_at.map_or(view.own().epoch, |at| at.min(view.own().epoch));
             let is_right = owner.is_some_and(|(id, node)| *id != view.me && node.epoch > held_at);
             if !is_right {
                 let owner = owner.map(|(id, node)| (*id, node.epoch));
