@@ -332,7 +332,7 @@ fn a_connection_leaves_with_everything_that_it_has() {
 #[test]
 fn long_output_waits_for_its_turn_and_short_output_does_not() {
     let mut rig = Rig::new(None);
-    let mut reply = |rig: &mut Rig, bytes: usize| {
+    let reply = |rig: &mut Rig, bytes: usize| {
         let mut connection = rig.connection.take().unwrap();
         let mut outbox = Outbox::new();
         outbox.push(&vec![b'v'; bytes]);
