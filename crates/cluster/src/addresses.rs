@@ -192,7 +192,10 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
     if !is_failing && (has_answered || candidates.failing_since.is_none()) {
-        candidates.failing_since = None;
+        // Nothing is written where nothing changes: the cron comes here for every node.
+        if candidates.failing_since.is_some() {
+            candidates.failing_since = None;
+        }
         return;
     }
     let since = *candidates.failing_since.get_or_insert(now);

@@ -187,7 +187,7 @@ fn reset(
         }
     }
     // Peers that were not bound are strangers by now.
-    while let Some(key) = m.links.find(|_| true) {
+    while let Some(key) = m.links.find_stranger(|_| true) {
         m.close(key);
     }
     m.blacklist.clear();

@@ -8,7 +8,7 @@ use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::manual;
 use crate::meet;
-use crate::node::{LinkOut, Ms, NodeHealth, NodeIx};
+use crate::node::{LinkOut, Ms, NodeIx, NodeStanding};
 use crate::orphans;
 use crate::output::{ClusterOutput, ClusterState};
 use crate::send;
@@ -16,6 +16,7 @@ use crate::settings::Switch;
 use crate::twins;
 use crate::voter;
 use crate::wire::ReceiveBuffer;
+use sluice_base::mistake::{Mistake, is_made};
 
 /// Nodes drawn for a random ping (G-7).
 const RANDOM_DRAWS: usize = 5;
@@ -35,21 +36,22 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     close_strangers(m);
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
-        if ix != m.table.my_ix() {
+        if ix != m.table.my_ix() && m.table.is_due(ix, m.time.now) {
             links_of(m, ix, &mut budget);
         }
     }
     if m.cron.rounds.is_multiple_of(RANDOM_PING_ROUNDS) && m.settings.debug.random_ping == Switch::Runs {
         ping_at_random(m);
     }
-    let mut has_suspects = false;
     let mut suspicion_at = None;
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
         if ix != m.table.my_ix() {
-            contact(m, ix);
-            has_suspects |= m.table.node(ix).health == NodeHealth::PFail;
-            suspicion_at = earlier(suspicion_at, failure::suspicion_at(m, ix));
+            if m.table.is_due(ix, m.time.now) {
+                contact(m, ix);
+                m.table.set_due(ix, quiet_until(m, ix), failure::suspicion_at(m, ix));
+            }
+            suspicion_at = earlier(suspicion_at, m.table.suspicion_at(ix));
         }
     }
     m.cron.suspicion_at = suspicion_at;
@@ -58,10 +60,30 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     orphans::tick(m);
     twins::tick(m);
     voter::regain(m);
-    if has_suspects || m.cluster.state == ClusterState::Fail {
+    if m.table.suspects() > 0 || m.cluster.state == ClusterState::Fail {
         m.todo.evaluate = true;
     }
     warn_if_unsure(m);
+}
+
+/// The time before which nothing is due for a node, as long as nothing changes the node; 0 where something
+/// may be due at any cron. For a node that is well one thing is due in half a timeout: a PING, or what follows
+/// when no answer comes. A cluster of 1,000 nodes has few others.
+pub(crate) fn quiet_until(m: &ClusterMachine, ix: NodeIx) -> Ms {
+    let node = m.table.node(ix);
+    let place = &node.place;
+    let is_well = node.standing == NodeStanding::Known
+        && node.is_up()
+        && matches!(place.link_out, LinkOut::Open(_))
+        && place.link_in.is_some()
+        && place.candidates.failing_since.is_none()
+        && m.settings.link_sendbuf_limit_bytes == 0
+        && !is_made(Mistake::SilenceByWallClock);
+    let Some(pong) = node.clocks.pong_received.filter(|_| is_well) else { return 0 };
+    match node.clocks.ping_sent {
+        None => pong.saturating_add(m.settings.ping_after_ms()).saturating_sub(CRON_MS / 2),
+        Some(sent) => sent.saturating_add(m.settings.node_timeout_ms / 2),
+    }
 }
 
 fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
@@ -163,9 +185,7 @@ fn limit_queues(m: &mut ClusterMachine, ix: NodeIx) {
 fn close_strangers(m: &mut ClusterMachine) {
     let now = m.time.now;
     let limit = m.settings.handshake_ms();
-    let is_old =
-        |link: &BusLink| matches!(link.kind, LinkKind::In { node: None, .. }) && now - link.since > limit;
-    while let Some(key) = m.links.find(is_old) {
+    while let Some(key) = m.links.find_stranger(|link| now - link.since > limit) {
         m.close(key);
     }
 }
@@ -219,10 +239,13 @@ fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    let Some(key) = node.place.link_out.key() else { return };
-    let is_old = m.links.get(key).is_some_and(|link| now - link.since > timeout);
+    // The link is looked at last: of nearly all nodes an answer came, and the cron asks of every node.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
-    if is_old && is_silent && now.saturating_sub(node.clocks.data_received) > timeout / 2 {
+    if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {
+        return;
+    }
+    let Some(key) = node.place.link_out.key() else { return };
+    if m.links.get(key).is_some_and(|link| now - link.since > timeout) {
         m.close(key);
     }
 }

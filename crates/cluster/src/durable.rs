@@ -159,25 +159,33 @@ impl Durable {
         self.generation
     }
 
-    /// A write has succeeded. Inputs about other generations than the one under way change nothing.
-    pub(crate) fn saved(&mut self, generation: Generation) {
-        if let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) {
-            self.told = writing.view;
-            self.durable = generation;
-            self.last_write = LastWrite::Succeeded;
-        }
+    /// A write has succeeded; the result says whether this node's claim is another one by that. Inputs about
+    /// other generations than the one under way change nothing.
+    pub(crate) fn saved(&mut self, generation: Generation) -> bool {
+        let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
+            return false;
+        };
+        self.last_write = LastWrite::Succeeded;
+        self.end_write(writing)
+    }
+
+    /// The view that a write was to make durable may be told; whether that is another claim than before.
+    fn end_write(&mut self, writing: Writing) -> bool {
+        self.durable = writing.generation;
+        let before = std::mem::replace(&mut self.told, writing.view);
+        before.claim != self.told.claim
     }
 
     /// A write has failed, and the node goes on (best-effort): what waits is let go, but votes, which are
-    /// dropped.
-    pub(crate) fn failed(&mut self, generation: Generation, now: Ms) {
-        if let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) {
-            self.told = writing.view;
-            self.durable = generation;
-            self.last_write = LastWrite::Failed { retry_at: now + RETRY_MS };
-            self.counts.failures += 1;
-            self.held.retain(|(of, held)| *of > generation || !matches!(held, Withheld::Vote { .. }));
-        }
+    /// dropped. Whether this node's claim is another one by that.
+    pub(crate) fn failed(&mut self, generation: Generation, now: Ms) -> bool {
+        let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
+            return false;
+        };
+        self.last_write = LastWrite::Failed { retry_at: now + RETRY_MS };
+        self.counts.failures += 1;
+        self.held.retain(|(of, held)| *of > generation || !matches!(held, Withheld::Vote { .. }));
+        self.end_write(writing)
     }
 
     /// The next of what may leave.

@@ -3,7 +3,7 @@
 use crate::health;
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, log};
-use crate::node::{FailureReport, Ms, NodeHealth, NodeIx};
+use crate::node::{Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
@@ -51,9 +51,8 @@ pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: 
             condemn_if_agreed(m, ix);
         }
         Opinion::Healthy => {
-            let reports = &mut m.table.node_mut(ix).reports;
-            if let Some(at) = reports.iter().position(|report| report.by == by) {
-                reports.swap_remove(at);
+            // Nearly all nodes are well and have no report: nothing of them changes, and the cron need not look.
+            if !m.table.node(ix).reports.is_empty() && m.table.node_mut(ix).reports.remove(by.0) {
                 log!(m, Verbose, "Node {} reported node {} is back online.", m.name(by), m.name(ix));
             }
         }
@@ -75,16 +74,7 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     if node.is_failed() {
         return false;
     }
-    match node.reports.iter_mut().find(|report| report.by == by) {
-        Some(report) => {
-            report.at = report.at.max(at);
-            false
-        }
-        None => {
-            node.reports.push(FailureReport { by, at });
-            true
-        }
-    }
+    node.reports.note(by.0, at)
 }
 
 /// Reports about a node that count: young enough, and of voters (F-4). Old ones are dropped.
@@ -92,18 +82,19 @@ pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;
     let is_young = |at: u64| at.saturating_add(limit) > now || is_made(Mistake::ReportsForever);
-    m.table.node_mut(ix).reports.retain(|report| is_young(report.at));
+    m.table.node_mut(ix).reports.retain(is_young);
     let counts = |by: NodeIx| m.table.node(by).is_voter() || is_made(Mistake::ReportsOfAnybody);
-    m.table.node(ix).reports.iter().filter(|report| counts(report.by)).count() as u32
+    m.table.node(ix).reports.reporters().filter(|by| counts(NodeIx(*by))).count() as u32
 }
 
-/// FAIL, if this node suspects it and a quorum does (F-5).
+/// FAIL, if this node suspects it and a quorum does (F-5). Reports are looked at one by one only where they
+/// are enough if all of them count: then the node is condemned, or old ones are dropped.
 fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).health != NodeHealth::PFail {
         return;
     }
-    let votes = count_reports(m, ix) + u32::from(m.table.me().is_voter());
-    if votes < health::quorum(health::deciding_size(m)) {
+    let (mine, quorum) = (u32::from(m.table.me().is_voter()), health::quorum(health::deciding_size(m)));
+    if m.table.node(ix).reports.len() + mine < quorum || count_reports(m, ix) + mine < quorum {
         return;
     }
     log!(m, Notice, "Marking node {} as failing (quorum reached).", m.name(ix));
@@ -117,7 +108,7 @@ pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
     let since = m.time.now;
     m.table.set_health(ix, NodeHealth::Fail { since });
     m.statistics.fails += 1;
-    m.reconsider();
+    m.reconsider_soon();
     m.save();
     m.todo.elect |= m.is_my_primary(ix);
 }
@@ -162,7 +153,9 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     };
     if ends {
         m.table.set_health(ix, NodeHealth::Up);
-        m.reconsider();
+        // Old reports were not dropped while they were too few: they would keep hearsay about the node out.
+        count_reports(m, ix);
+        m.reconsider_soon();
         m.save();
     }
 }

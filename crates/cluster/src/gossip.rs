@@ -22,7 +22,9 @@ const SAME_FORGET_MS: u64 = 2_000;
 
 /// The entries of a known sender's message.
 pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
-    if let Some(id) = gossip.invalid_id() {
+    if gossip.invalid_ids > 0
+        && let Some(id) = gossip.invalid_id()
+    {
         let id = String::from_utf8_lossy(id);
         log!(m, Warning, "Received gossip about a node with invalid ID {id}.");
         let count = gossip.invalid_ids;
@@ -103,8 +105,9 @@ fn known(m: &mut ClusterMachine, sender: NodeIx, ix: NodeIx, entry: &GossipEntry
 fn pong_by_hearsay(m: &mut ClusterMachine, ix: NodeIx, entry: &GossipEntry<'_>) {
     let time = m.time;
     let at_ms = i64::from(entry.pong_received_s) * 1_000;
-    let clocks = &mut m.table.node_mut(ix).clocks;
-    if at_ms > clocks.pong_wall_ms && at_ms <= time.wall_ms + AHEAD_MS {
+    let known_ms = m.table.node(ix).clocks.pong_wall_ms;
+    if at_ms > known_ms && at_ms <= time.wall_ms + AHEAD_MS {
+        let clocks = &mut m.table.node_mut(ix).clocks;
         clocks.pong_wall_ms = at_ms;
         let age = u64::try_from(time.wall_ms - at_ms).unwrap_or(0);
         let at = time.now.saturating_sub(age);

@@ -38,7 +38,8 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|&byte| fmt::Write::write_char(f, char::from(byte)))
+                // One text, not 40 characters: CLUSTER NODES and nodes.conf have two ids a line.
+                f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
             }
         }
 

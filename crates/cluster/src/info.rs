@@ -9,6 +9,7 @@ use crate::node::{ClusterNode, LinkOut, NodeHealth, NodeIx, NodeRole};
 use crate::output::{BusLane, ClusterState};
 use crate::slots::HashSlot;
 use crate::statistics::Statistics;
+use sluice_base::num::push_u64;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -118,7 +119,7 @@ pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: u
 
 /// The lines of all nodes as CLUSTER NODES shows them (N-14).
 pub(crate) fn nodes_text(m: &ClusterMachine, client: AskingClient) -> String {
-    let mut text = TextBytes::default();
+    let mut text = TextBytes(Vec::with_capacity(LINE_BYTES * m.table.len()));
     for (ix, node) in m.table.iter() {
         line(m, &mut text, ix, node, LineReader::Client(client));
     }
@@ -146,7 +147,7 @@ pub(crate) fn replica_lines(
 
 /// The text of `nodes.conf` (N-12). Names in it are bytes as they were announced, UTF-8 or not.
 pub(crate) fn file_text(m: &ClusterMachine) -> Vec<u8> {
-    let mut text = TextBytes::default();
+    let mut text = TextBytes(Vec::with_capacity(LINE_BYTES * m.table.len()));
     for (ix, node) in m.table.iter().filter(|(_, node)| !node.is_handshake()) {
         line(m, &mut text, ix, node, LineReader::File);
     }
@@ -160,9 +161,30 @@ pub(crate) fn file_text(m: &ClusterMachine) -> Vec<u8> {
     text.0
 }
 
+/// About the bytes of a line.
+const LINE_BYTES: usize = 256;
+
 /// Text that may hold names that are not UTF-8.
 #[derive(Default)]
 struct TextBytes(Vec<u8>);
+
+impl TextBytes {
+    /// Adds one text after another. Most parts of a line are added so: `write!` takes three times as long, and
+    /// a node of a large cluster writes all lines anew at each change.
+    fn push(&mut self, parts: &[&[u8]]) {
+        parts.iter().for_each(|part| self.0.extend_from_slice(part));
+    }
+
+    fn number(&mut self, before: &[u8], number: u64) {
+        self.0.extend_from_slice(before);
+        push_u64(&mut self.0, number);
+    }
+
+    /// Adds a time, which is never before 1970.
+    fn time(&mut self, wall_ms: i64) {
+        self.number(b" ", u64::try_from(wall_ms).unwrap_or(0));
+    }
+}
 
 impl std::fmt::Write for TextBytes {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
@@ -184,10 +206,12 @@ fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode
         LineReader::Client(client) => (client.ip(address, labels), client.port(address, labels)),
         LineReader::File => (Cow::Borrowed(&*address.ip), address.tcp_port),
     };
-    let _ = write!(text, "{} {ip}:{port}@{}", node.id, address.bus_port);
+    text.push(&[node.id.as_bytes(), b" ", ip.as_bytes()]);
+    text.number(b":", port.into());
+    text.number(b"@", address.bus_port.into());
     let host = &labels.host_name;
     if reader == LineReader::File || !host.is_empty() {
-        let _ = write!(text, ",{host}");
+        text.push(&[b",", host.as_bytes()]);
     }
     if reader == LineReader::File {
         aux(text, node);
@@ -195,25 +219,24 @@ fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode
     text.0.push(b' ');
     flags(text, node, ix == m.table.my_ix());
     match node.primary() {
-        Some(primary) => {
-            let _ = write!(text, " {}", m.table.node(primary).id);
-        }
-        None => text.0.extend_from_slice(b" -"),
+        Some(primary) => text.push(&[b" ", m.table.node(primary).id.as_bytes()]),
+        None => text.push(&[b" -"]),
     }
     let epoch = m.table.node(m.table.primary_of(ix)).config_epoch;
-    let _ = write!(text, " {} {} {epoch}", node.clocks.ping_wall_ms, node.clocks.pong_wall_ms);
+    text.time(node.clocks.ping_wall_ms);
+    text.time(node.clocks.pong_wall_ms);
+    text.number(b" ", epoch.0);
     if reader == LineReader::File && ix == m.table.my_ix() && m.rights.sureness != Sureness::Sure {
         // A line that ends here is one of a node that does not know its slots, at the next start too (N-26).
         return text.0.push(b'\n');
     }
     let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));
-    let link = if is_linked { "connected" } else { "disconnected" };
-    let _ = write!(text, " {link}");
+    text.push(&[if is_linked { b" connected" } else { b" disconnected" }]);
     for (first, last) in node.slots.runs() {
-        let _ = match first == last {
-            true => write!(text, " {}", first.number()),
-            false => write!(text, " {}-{}", first.number(), last.number()),
-        };
+        text.number(b" ", first.number().into());
+        if first != last {
+            text.number(b"-", last.number().into());
+        }
     }
     if ix == m.table.my_ix() {
         open_slots(m, text);
@@ -234,30 +257,28 @@ fn open_slots(m: &ClusterMachine, text: &mut TextBytes) {
 
 fn aux(text: &mut TextBytes, node: &ClusterNode) {
     let labels = &node.place.labels;
-    name(text, "availability-zone", &labels.availability_zone);
-    let mut put = |name: &str, value: &dyn std::fmt::Display, is_there: bool| {
-        if is_there {
-            let _ = write!(text, ",{name}={value}");
-        }
-    };
-    put("client-tls-port", &labels.client_tls_port, labels.client_tls_port != 0);
-    put("client-tcp-port", &labels.client_port, labels.client_port != 0);
+    name(text, b",availability-zone=", &labels.availability_zone);
+    if labels.client_tls_port != 0 {
+        text.number(b",client-tls-port=", labels.client_tls_port.into());
+    }
+    if labels.client_port != 0 {
+        text.number(b",client-tcp-port=", labels.client_port.into());
+    }
     if let Some(ip) = labels.client_ipv6 {
-        put("client-ipv6", &ip, true);
+        let _ = write!(text, ",client-ipv6={ip}");
     }
     if let Some(ip) = labels.client_ipv4 {
-        put("client-ipv4", &ip, true);
+        let _ = write!(text, ",client-ipv4={ip}");
     }
-    put("tls-port", &node.place.address.tls_port, true);
-    name(text, "nodename", &labels.human_name);
-    let _ = write!(text, ",shard-id={}", node.shown_shard());
+    text.number(b",tls-port=", node.place.address.tls_port.into());
+    name(text, b",nodename=", &labels.human_name);
+    text.push(&[b",shard-id=", node.shown_shard().as_bytes()]);
 }
 
 /// A name that is not empty.
-fn name(text: &mut TextBytes, field: &str, value: &[u8]) {
+fn name(text: &mut TextBytes, field: &[u8], value: &[u8]) {
     if !value.is_empty() {
-        let _ = write!(text, ",{field}=");
-        text.0.extend_from_slice(value);
+        text.push(&[field, value]);
     }
 }
 

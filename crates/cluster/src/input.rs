@@ -56,7 +56,8 @@ pub enum ClusterInput<'a> {
     /// Without a word this node counts as one with keys.
     HasKeys(HasKeys),
     /// The end of an event loop iteration: its inputs have been stepped, and what they have said together
-    /// decides on an election. Wanted where [`crate::Cluster::awaits_iteration_end`] says so.
+    /// decides on an election, and on the cluster's state where other nodes' health has changed. Wanted where
+    /// [`crate::Cluster::awaits_iteration_end`] says so.
     IterationEnd,
     /// The open slots of this replica's primary, as a full synchronisation has brought them.
     OpenSlots(&'a OpenSlotList),

@@ -61,8 +61,10 @@ fn roles(m: &ClusterMachine) {
         }
         let ids: Vec<_> = node.replicas.iter().map(|r| m.table.node(*r).id).collect();
         assert!(ids.is_sorted(), "replicas are sorted by id");
-        for report in &node.reports {
-            assert!(m.table.has(report.by), "G-22: a report of a node that is gone");
+        let is_quiet = ix == m.table.my_ix() || crate::cron::quiet_until(m, ix) > m.time.now;
+        assert!(is_quiet || m.table.is_due(ix, m.time.now), "the cron would pass over a node");
+        for by in node.reports.reporters() {
+            assert!(m.table.has(crate::node::NodeIx(by)), "G-22: a report of a node that is gone");
         }
     }
 }
@@ -83,6 +85,8 @@ fn links(m: &ClusterMachine) {
             assert!(place.link_out.key() == Some(key) || place.link_in == Some(key), "S-5: a link too many");
         }
     }
+    let strangers = m.links.iter().filter(|(_, link)| link.node().is_none()).map(|(key, _)| key);
+    assert!(strangers.eq(m.links.strangers().map(|(key, _)| key)), "links without a node are known apart");
     if let Some(replica) = m.failover.paused.replica() {
         assert!(m.table.has(replica), "S-9: paused for a node that is gone");
     }

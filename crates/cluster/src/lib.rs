@@ -26,6 +26,7 @@ mod fuzz;
 mod gossip;
 mod health;
 mod id;
+mod id_index;
 mod info;
 mod input;
 mod invariants;
@@ -42,6 +43,7 @@ mod orphans;
 mod output;
 mod receive;
 mod redirect;
+mod reports;
 mod roles;
 mod saved;
 mod send;
@@ -99,6 +101,7 @@ const STRANGERS_MAX: usize = 64;
 /// A node of a cluster.
 pub struct Cluster {
     machine: ClusterMachine,
+    inputs: u64,
 }
 
 impl Cluster {
@@ -135,11 +138,12 @@ impl Cluster {
         me.shard = Some(shard);
         me.role = NodeRole::Primary;
         me.marks.capabilities = send::CAPABILITIES;
-        let mut machine = ClusterMachine::new(NodeTable::new(me), Epochs::default(), settings, rng);
+        let table = NodeTable::new(me, machine::index_seed(&rng));
+        let mut machine = ClusterMachine::new(table, Epochs::default(), settings, rng);
         machine.time = time;
         log!(machine, Notice, "No cluster configuration found, I'm {id}");
         machine.save();
-        let mut cluster = Cluster { machine };
+        let mut cluster = Cluster { machine, inputs: 0 };
         cluster.apply_settings();
         cluster.settle();
         cluster
@@ -154,7 +158,7 @@ impl Cluster {
         local: &[IpAddr],
     ) -> Cluster {
         let machine = saved::load(step_time(now), settings, seed, saved, local);
-        let mut cluster = Cluster { machine };
+        let mut cluster = Cluster { machine, inputs: 0 };
         cluster.apply_settings();
         cluster.resume_replication();
         cluster.settle();
@@ -182,7 +186,13 @@ impl Cluster {
             self.machine.time = time;
         }
         self.handle(input);
+        let may_wait = matches!(input, ClusterInput::ReceivedMessage { .. } | ClusterInput::Sent { .. });
+        if !may_wait && std::mem::take(&mut self.machine.todo.reconsider) {
+            self.machine.reconsider();
+        }
         self.settle();
+        // What was written says nothing of nodes.
+        self.inputs += u64::from(!matches!(input, ClusterInput::Sent { .. }));
         #[cfg(test)]
         invariants::check(&self.machine);
     }
@@ -199,6 +209,7 @@ impl Cluster {
 
     /// A connection was accepted. `None`: it has to be closed, there are too many of strangers (G-5).
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
+        self.inputs += 1;
         let m = &mut self.machine;
         m.time = step_time(now);
         if m.links.len() >= STRANGERS_MAX + 4 * m.table.len() {
@@ -222,7 +233,7 @@ impl Cluster {
     /// Whether [`ClusterInput::IterationEnd`] is wanted once the inputs of this event loop iteration are
     /// stepped. O(1).
     pub fn awaits_iteration_end(&self) -> bool {
-        self.machine.todo.elect
+        self.machine.todo.elect || self.machine.todo.reconsider
     }
 
     /// When [`ClusterInput::Deadline`] is wanted, if nothing happens before. O(1).
@@ -243,6 +254,7 @@ impl Cluster {
     /// One command of a client that cannot wait, as in a transaction: the answer comes at once, and may tell
     /// of what is not durable yet. Outputs follow from [`Cluster::next_output`].
     pub fn execute_at_once(&mut self, now: Now, client: &str, command: &ClusterCommand<'_>) -> ClusterAnswer {
+        self.inputs += 1;
         self.machine.time = step_time(now);
         let answer = commands::execute_at_once(&mut self.machine, client, command);
         self.settle();
@@ -277,6 +289,7 @@ impl Cluster {
     /// reaches none of them. This node's demotion ends the pause, or `cluster-manual-failover-timeout` does.
     /// Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
+        self.inputs += 1;
         self.machine.time = step_time(now);
         leaving::begin_handover(&mut self.machine, candidates)
     }
@@ -284,6 +297,7 @@ impl Cluster {
     /// This node is about to end: as a replica it tells the offset 0, and stands for no election. Outputs
     /// follow from [`Cluster::next_output`].
     pub fn leave(&mut self, now: Now) {
+        self.inputs += 1;
         self.machine.time = step_time(now);
         leaving::set_leaving(&mut self.machine, true);
         self.settle();
@@ -291,6 +305,7 @@ impl Cluster {
 
     /// This node goes on, and does not end. Outputs follow from [`Cluster::next_output`].
     pub fn stay(&mut self, now: Now) {
+        self.inputs += 1;
         self.machine.time = step_time(now);
         leaving::set_leaving(&mut self.machine, false);
         self.settle();
@@ -374,7 +389,13 @@ impl Cluster {
         self.nodes_text_for(AskingClient { is_ipv6: false, is_tls })
     }
 
-    /// What `CLUSTER NODES` shows of every node to a client (N-14).
+    /// How many events there were of which what is shown of nodes may be another one: a text that was made
+    /// at the same number is still right. O(1).
+    pub fn inputs(&self) -> u64 {
+        self.inputs
+    }
+
+    /// What `CLUSTER NODES` shows of every node to a client (N-14). O(nodes and their runs of slots).
     pub fn nodes_text_for(&self, client: AskingClient) -> String {
         info::nodes_text(&self.machine, client)
     }
@@ -395,10 +416,7 @@ impl Cluster {
                     addresses::resolved(m, ix, addresses);
                 }
             }
-            ClusterInput::Saved { generation } => {
-                m.durable.saved(generation);
-                m.todo.map = true;
-            }
+            ClusterInput::Saved { generation } => m.todo.map |= m.durable.saved(generation),
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
             ClusterInput::Offset(offset) => {
                 // A replica at 0 is loading, which the map shows (N-8).
@@ -425,6 +443,7 @@ impl Cluster {
             }
             ClusterInput::Settings(settings) => {
                 m.settings = Arc::clone(settings);
+                m.table.all_due();
                 self.apply_settings();
             }
             ClusterInput::Publish { channel, message, scope } => send::publish(m, channel, message, scope),
@@ -472,8 +491,7 @@ impl Cluster {
                 m.out.push_back(ClusterOutput::End(ExitReason::ConfigNotSaved));
             }
             SaveBehavior::BestEffort => {
-                m.durable.failed(generation, m.time.now);
-                m.todo.map = true;
+                m.todo.map |= m.durable.failed(generation, m.time.now);
                 if m.durable.says_failure(m.time.now) {
                     log!(
                         m,

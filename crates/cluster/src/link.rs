@@ -1,7 +1,8 @@
 //! Links of the bus: which connection belongs to which node, and what waits on it.
 //!
 //! Invariants: (1) a key is never given out twice, so that a late input about a closed link finds nothing;
-//! (2) a link out has a node for as long as it lives.
+//! (2) a link out has a node for as long as it lives; (3) links without a node are known apart, so that the
+//! cron need not look at all.
 
 use crate::address::{IpText, NodeAddress};
 use crate::id::NodeId;
@@ -9,7 +10,7 @@ use crate::link_key::LinkKey;
 use crate::node::{Ms, NodeIx};
 use crate::output::BusLane;
 use crate::wire::ReceiveBuffer;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The direction of a link, and the other end as far as known.
 #[derive(Clone, Debug)]
@@ -124,6 +125,8 @@ pub(crate) struct Links {
     live: usize,
     /// The sum of what the links keep.
     kept: usize,
+    /// Positions of links without a node.
+    strangers: BTreeSet<u32>,
 }
 
 impl Links {
@@ -134,6 +137,9 @@ impl Links {
             self.places.push((0, None));
             (self.places.len() - 1) as u32
         });
+        if link.node().is_none() {
+            self.strangers.insert(index);
+        }
         let place = &mut self.places[index as usize];
         place.1 = Some(Box::new(link));
         LinkKey { index, generation: place.0 }
@@ -155,6 +161,7 @@ impl Links {
         let link = place.1.take()?;
         self.live -= 1;
         self.kept -= link.kept;
+        self.strangers.remove(&key.index);
         if let Some(next) = place.0.checked_add(1) {
             place.0 = next;
             self.free.push(key.index);
@@ -176,9 +183,36 @@ impl Links {
         self.kept
     }
 
+    /// Makes a link in the link of a node.
+    pub(crate) fn bind(&mut self, key: LinkKey, ix: NodeIx) {
+        if let Some(link) = self.get_mut(key)
+            && let LinkKind::In { node, .. } = &mut link.kind
+        {
+            *node = Some(ix);
+            self.strangers.remove(&key.index);
+        }
+    }
+
+    /// Makes a link in a stranger's again, as nothing of the product does.
+    #[cfg(test)]
+    pub(crate) fn unbind(&mut self, key: LinkKey) {
+        if let Some(LinkKind::In { node, .. }) = self.get_mut(key).map(|link| &mut link.kind) {
+            *node = None;
+            self.strangers.insert(key.index);
+        }
+    }
+
+    /// Links without a node. O(these).
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
+        self.strangers.iter().filter_map(|index| {
+            let (generation, link) = &self.places[*index as usize];
+            Some((LinkKey { index: *index, generation: *generation }, link.as_deref()?))
+        })
+    }
+
     /// The link without a node that keeps the most.
     pub(crate) fn fullest_stranger(&self) -> Option<LinkKey> {
-        let strangers = self.iter().filter(|(_, link)| link.node().is_none() && link.kept > 0);
+        let strangers = self.strangers().filter(|(_, link)| link.kept > 0);
         strangers.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
     }
 
@@ -187,9 +221,9 @@ impl Links {
         self.live
     }
 
-    /// The first link that is asked for.
-    pub(crate) fn find(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
-        self.iter().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
+    /// The first link without a node that is asked for.
+    pub(crate) fn find_stranger(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
+        self.strangers().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {

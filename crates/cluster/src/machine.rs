@@ -14,7 +14,7 @@ use crate::slots::{HashSlot, SlotSet};
 use crate::statistics::Statistics;
 use crate::table::{Blacklist, NodeTable};
 use crate::wire::GossipBuffer;
-use sluice_base::Rng;
+use sluice_base::{HashSeed, Rng};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -137,6 +137,9 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
+    /// Do both at the end of the event loop iteration: other nodes' health has changed. Where many nodes fail
+    /// or come back together, the messages about them come together.
+    pub(crate) reconsider: bool,
     /// Look whether this replica stands for election, at the end of the event loop iteration.
     pub(crate) elect: bool,
     /// Let the writes go on that a failover by hand has held back, after the map by which they are judged,
@@ -212,6 +215,12 @@ pub(crate) struct CronMemory {
     pub(crate) packet: Vec<u8>,
 }
 
+/// The key of a table's index of ids: it follows from the seed, and takes nothing from the draws to come.
+pub(crate) fn index_seed(rng: &Rng) -> HashSeed {
+    let mut rng = rng.clone();
+    HashSeed { k0: !rng.next_u64(), k1: !rng.next_u64() }
+}
+
 impl ClusterMachine {
     /// The state of a new process whose table is `table`.
     pub(crate) fn new(
@@ -253,7 +262,7 @@ impl ClusterMachine {
                 has_any: true,
                 are_known: false,
             },
-            todo: Todo { evaluate: true, map: true, elect: false, unpause: false },
+            todo: Todo { evaluate: true, map: true, ..Todo::default() },
             cron: CronMemory::default(),
             statistics: Statistics::default(),
             out: VecDeque::new(),
@@ -298,6 +307,12 @@ impl ClusterMachine {
     /// Evaluates the cluster's state, and gives out the map, at the end of the step.
     pub(crate) fn reconsider(&mut self) {
         (self.todo.evaluate, self.todo.map) = (true, true);
+    }
+
+    /// Another node's health has changed: what follows for the cluster is found at the end of the event loop
+    /// iteration, once for all messages of it, and at any other input.
+    pub(crate) fn reconsider_soon(&mut self) {
+        self.todo.reconsider = true;
     }
 
     /// An operator has said what this node is (N-26).

@@ -69,10 +69,8 @@ pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
         log!(m, Debug, "Replacing inbound link of node {}", m.name(ix));
         m.close(old);
     }
-    if let Some(link) = m.links.get_mut(key)
-        && let LinkKind::In { node, .. } = &mut link.kind
-    {
-        *node = Some(ix);
+    if m.links.get(key).is_some_and(|link| !link.is_out()) {
+        m.links.bind(key, ix);
         let node = m.table.node_mut(ix);
         node.place.link_in = Some(key);
         node.marks.auto_meets = 0;
@@ -87,7 +85,7 @@ fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
     }
     let id = m.table.node(ix).id;
     let is_greeted = |link: &BusLink| matches!(link.kind, LinkKind::In { node: None, greeted_by, .. } if greeted_by == Some(id));
-    if let Some(key) = m.links.find(is_greeted) {
+    if let Some(key) = m.links.find_stranger(is_greeted) {
         bind(m, key, ix);
     }
 }

@@ -8,6 +8,7 @@
 use crate::address::{NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link_key::LinkKey;
+use crate::reports::FailureReports;
 use crate::slots::SlotSet;
 use crate::wire::NodeFlags;
 
@@ -76,13 +77,18 @@ pub(crate) enum MeetFlag {
     Wanted,
 }
 
-/// Times of a node (table of G-9).
+/// Times of a node (table of G-9). Times that gossip asks for come first, in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Clocks {
-    pub(crate) created: Ms,
     pub(crate) ping_sent: Option<Ms>,
     pub(crate) pong_received: Option<Ms>,
+    /// Wall time of the last pong in milliseconds; 0 for none.
+    pub(crate) pong_wall_ms: i64,
+    /// Wall time of the ping that is unanswered in milliseconds; 0 for none.
+    pub(crate) ping_wall_ms: i64,
     pub(crate) data_received: Ms,
+    pub(crate) created: Ms,
     pub(crate) meet_sent: Option<Ms>,
     pub(crate) dialled: Option<Ms>,
     /// When a header of the node's own said last that the node is a primary of the shard that is known here;
@@ -92,10 +98,6 @@ pub(crate) struct Clocks {
     pub(crate) link_in_lost: Ms,
     /// The last UPDATE that the node was sent: its subject, and when.
     pub(crate) updated: Option<(NodeIx, Ms)>,
-    /// Wall time of the last pong in milliseconds; 0 for none.
-    pub(crate) pong_wall_ms: i64,
-    /// Wall time of the ping that is unanswered in milliseconds; 0 for none.
-    pub(crate) ping_wall_ms: i64,
 }
 
 /// Abilities and wishes of a node, and its conduct so far.
@@ -126,13 +128,6 @@ pub(crate) struct Candidates {
     pub(crate) resolved: Option<Ms>,
 }
 
-/// A failure report about a node (F-3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FailureReport {
-    pub(crate) by: NodeIx,
-    pub(crate) at: Ms,
-}
-
 /// The link that was dialled to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkOut {
@@ -151,28 +146,31 @@ impl LinkOut {
     }
 }
 
-/// A node, as this node knows it. This node itself is one of them.
+/// A node, as this node knows it. This node itself is one of them. Fields that each entry of gossip asks for
+/// come first, and the bitmap of slots last: the compiler's own order has the bitmap between the two.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct ClusterNode {
     pub(crate) id: NodeId,
-    /// The shard that the node's own word, or its primary's, has put it in.
-    pub(crate) shard: Option<ShardId>,
-    /// The shard that is shown while `shard` is not known (N-4).
-    pub(crate) made_up_shard: ShardId,
     pub(crate) standing: NodeStanding,
     pub(crate) health: NodeHealth,
     pub(crate) role: NodeRole,
     pub(crate) meet: MeetFlag,
-    pub(crate) config_epoch: ClusterEpoch,
-    pub(crate) slots: SlotSet,
     pub(crate) slot_count: u16,
-    /// The node's replicas, by id.
-    pub(crate) replicas: Vec<NodeIx>,
-    pub(crate) place: NodePlace,
+    /// Reports that the node fails (F-3).
+    pub(crate) reports: FailureReports,
     pub(crate) clocks: Clocks,
     pub(crate) marks: Marks,
+    pub(crate) place: NodePlace,
+    pub(crate) config_epoch: ClusterEpoch,
     pub(crate) offset: u64,
-    pub(crate) reports: Vec<FailureReport>,
+    /// The node's replicas, by id.
+    pub(crate) replicas: Vec<NodeIx>,
+    /// The shard that the node's own word, or its primary's, has put it in.
+    pub(crate) shard: Option<ShardId>,
+    /// The shard that is shown while `shard` is not known (N-4).
+    pub(crate) made_up_shard: ShardId,
+    pub(crate) slots: SlotSet,
 }
 
 /// Where a node is, and the connections with it.
@@ -210,7 +208,7 @@ impl ClusterNode {
             clocks: Clocks { created: now, data_received: now, link_in_lost: now, ..Clocks::default() },
             marks: Marks::default(),
             offset: 0,
-            reports: Vec::new(),
+            reports: FailureReports::default(),
         }
     }
 

@@ -8,7 +8,7 @@
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::addresses;
 use crate::id::{ClusterEpoch, NodeId, ShardId};
-use crate::machine::{ClusterMachine, Epochs, StepTime, Sureness, VoteRight, log};
+use crate::machine::{ClusterMachine, Epochs, StepTime, Sureness, VoteRight, index_seed, log};
 use crate::node::{ClusterNode, NodeHealth, NodeIx, NodeRole, NodeStanding};
 use crate::open_slots::OpenSlotList;
 use crate::roles;
@@ -114,7 +114,8 @@ pub(crate) fn load(
         last_vote = ClusterEpoch(0);
     }
     let epochs = Epochs { current: current.max(last_vote), last_vote };
-    let mut m = ClusterMachine::new(NodeTable::new(me), epochs, settings, rng);
+    let table = NodeTable::new(me, index_seed(&rng));
+    let mut m = ClusterMachine::new(table, epochs, settings, rng);
     m.time = time;
     for node in &saved.others {
         if m.table.len() >= NODES_MAX {

@@ -85,22 +85,52 @@ impl SlotSet {
 
     /// The slots, ascending. O(1) for an empty set.
     pub fn iter(&self) -> impl Iterator<Item = HashSlot> + '_ {
-        let bits = if self.is_empty() { &[] } else { &self.bits[..] };
-        bits.iter().zip(0_u16..).filter(|(byte, _)| **byte != 0).flat_map(|(&byte, index)| {
-            (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| HashSlot(index * 8 + bit))
+        let words = if self.is_empty() { &[] } else { self.words() };
+        words.iter().zip(0_u16..).filter(|(word, _)| **word != [0; 8]).flat_map(|(word, index)| {
+            let mut left = u64::from_le_bytes(*word);
+            std::iter::from_fn(move || {
+                if left == 0 {
+                    return None;
+                }
+                let bit = left.trailing_zeros() as u16;
+                left &= left - 1;
+                Some(HashSlot(index * 64 + bit))
+            })
         })
     }
 
-    /// The runs of neighbouring slots, ascending: the first and the last of each.
-    pub fn runs(&self) -> impl Iterator<Item = (HashSlot, HashSlot)> + '_ {
-        let mut slots = self.iter().peekable();
-        std::iter::from_fn(move || {
-            let first = slots.next()?;
-            let mut last = first;
-            while let Some(next) = slots.next_if(|next| next.0 == last.0 + 1) {
-                last = next;
+    fn words(&self) -> &[[u8; 8]] {
+        self.bits.as_chunks().0
+    }
+
+    /// The first slot from `from` on whose bit in the set differs from that in `flip`; the number of all
+    /// slots where there is none.
+    fn first(&self, from: u16, flip: u64) -> u16 {
+        let (word, bit) = (usize::from(from / 64), from % 64);
+        let mut hidden = !(u64::MAX << bit);
+        for (index, word) in (0_u16..).zip(self.words()).skip(word) {
+            let left = (u64::from_le_bytes(*word) ^ flip) & !hidden;
+            if left != 0 {
+                return index * 64 + left.trailing_zeros() as u16;
             }
-            Some((first, last))
+            hidden = 0;
+        }
+        SLOT_COUNT
+    }
+
+    /// The runs of neighbouring slots, ascending: the first and the last of each. 64 slots are looked at at a
+    /// time: a file of 1,000 nodes has the runs of each.
+    pub fn runs(&self) -> impl Iterator<Item = (HashSlot, HashSlot)> + '_ {
+        let (mut at, mut left) = (0, self.len);
+        std::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            let first = self.first(at, 0);
+            let end = self.first(first, u64::MAX);
+            left -= end - first;
+            at = end;
+            Some((HashSlot(first), HashSlot(end - 1)))
         })
     }
 }
@@ -122,15 +152,20 @@ mod tests {
         let (mut rng, mut slots, mut twin) = (Rng::new(7), SlotSet::EMPTY, BTreeSet::new());
         for step in 0..4_000 {
             // Few slots, so that many are there already, and the set is empty now and then.
-            let slot = HashSlot::new(rng.below(8) as u16 * 2_047).expect("a slot");
+            let number = [0, 1, 63, 64, 65, 8_191, 8_192, SLOT_COUNT - 1][rng.below(8) as usize];
+            let slot = HashSlot::new(number).expect("a slot");
             match rng.below(2) {
                 0 => assert_eq!(slots.insert(slot), twin.insert(slot), "step {step}"),
                 _ => assert_eq!(slots.remove(slot), twin.remove(&slot), "step {step}"),
             }
             assert_eq!((usize::from(slots.len()), slots.is_empty()), (twin.len(), twin.is_empty()));
             assert!(slots.iter().eq(twin.iter().copied()), "step {step}");
+            let runs = slots.runs().flat_map(|(first, last)| first.0..=last.0);
+            assert!(runs.eq(twin.iter().map(|slot| slot.0)), "step {step}");
             assert!(SlotSet::from_bitmap(slots.bitmap()) == slots, "step {step}");
         }
-        assert_eq!(SlotSet::from_bitmap(&[u8::MAX; BITMAP_LEN]).len(), SLOT_COUNT);
+        let all = SlotSet::from_bitmap(&[u8::MAX; BITMAP_LEN]);
+        assert_eq!(all.len(), SLOT_COUNT);
+        assert!(all.runs().eq([(HashSlot(0), HashSlot(SLOT_COUNT - 1))]));
     }
 }

@@ -3,11 +3,14 @@
 //! Invariants: (1) the table of owners, the nodes' bitmaps and their counts agree; (2) a node's list of
 //! replicas holds exactly the nodes whose primary it is, by id; (3) a deleted node is named nowhere; (4)
 //! exactly one node is this one, and it is never deleted; (5) nodes are walked in the order of their
-//! positions, so that a machine is a function of its inputs.
+//! positions, so that a machine is a function of its inputs; (6) the next cron looks at every node that may have
+//! changed.
 
 use crate::id::NodeId;
+use crate::id_index::IdIndex;
 use crate::node::{ClusterNode, Ms, NodeHealth, NodeIx, NodeRole};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
+use sluice_base::HashSeed;
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
@@ -19,12 +22,30 @@ pub const HANDSHAKES_MAX: usize = 64;
 /// The position that stands for "no owner".
 const NOBODY: u32 = u32::MAX;
 
+/// The cron's next look at a node.
+#[derive(Clone, Copy, Debug)]
+struct CronDue {
+    /// Nothing is due for the node before this time.
+    at: Ms,
+    /// The moment at which the node is to be suspected, as long as nothing changes the node.
+    suspicion: Option<Ms>,
+}
+
+impl CronDue {
+    const NOW: CronDue = CronDue { at: 0, suspicion: None };
+}
+
 /// All nodes, and the slots among them.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
+    /// By position: the cron reads this, and few of the nodes.
+    due: Vec<CronDue>,
     free: Vec<u32>,
+    /// Nodes in the order of their ids, for what is shown.
     by_id: BTreeMap<NodeId, NodeIx>,
+    /// Positions by id, for look-ups.
+    index: IdIndex,
     me: NodeIx,
     owners: Vec<u32>,
     /// How many nodes are suspected (PFAIL).
@@ -38,13 +59,17 @@ pub(crate) struct NodeTable {
 }
 
 impl NodeTable {
-    /// A table with this node alone.
-    pub(crate) fn new(me: ClusterNode) -> NodeTable {
+    /// A table with this node alone. `seed` is the key of its index.
+    pub(crate) fn new(me: ClusterNode, seed: HashSeed) -> NodeTable {
         let by_id = BTreeMap::from([(me.id, NodeIx(0))]);
+        let mut index = IdIndex::new(seed);
+        index.rebuild(1, std::iter::once((&me.id, 0)));
         NodeTable {
             nodes: vec![Some(Box::new(me))],
+            due: vec![CronDue::NOW],
             free: Vec::new(),
             by_id,
+            index,
             me: NodeIx(0),
             owners: vec![NOBODY; usize::from(SLOT_COUNT)],
             suspects: 0,
@@ -71,8 +96,30 @@ impl NodeTable {
         self.nodes[ix.0 as usize].as_deref().expect("an index of a node lives as long as the node")
     }
 
+    /// The node at `ix` for a change, after which the next cron looks at that node.
     pub(crate) fn node_mut(&mut self, ix: NodeIx) -> &mut ClusterNode {
+        self.due[ix.0 as usize] = CronDue::NOW;
         self.nodes[ix.0 as usize].as_deref_mut().expect("an index of a node lives as long as the node")
+    }
+
+    /// Whether the cron may have something to do for a node by now. O(1).
+    pub(crate) fn is_due(&self, ix: NodeIx, now: Ms) -> bool {
+        self.due[ix.0 as usize].at <= now
+    }
+
+    /// The cron has looked at a node: nothing is due before `at`, unless somebody changes the node.
+    pub(crate) fn set_due(&mut self, ix: NodeIx, at: Ms, suspicion: Option<Ms>) {
+        self.due[ix.0 as usize] = CronDue { at, suspicion };
+    }
+
+    /// The moment at which a node is to be suspected, as the cron found that has looked at the node last. O(1).
+    pub(crate) fn suspicion_at(&self, ix: NodeIx) -> Option<Ms> {
+        self.due[ix.0 as usize].suspicion
+    }
+
+    /// The next cron looks at every node: directives have changed.
+    pub(crate) fn all_due(&mut self) {
+        self.due.fill(CronDue::NOW);
     }
 
     /// Whether a node stands at `ix`.
@@ -81,7 +128,13 @@ impl NodeTable {
     }
 
     pub(crate) fn find(&self, id: &NodeId) -> Option<NodeIx> {
-        self.by_id.get(id).copied()
+        self.index.find(id, |position| &self.node(NodeIx(position)).id).map(NodeIx)
+    }
+
+    /// The index has to be made anew: it is full, or a node has gone or has another id.
+    fn rebuild_index(&mut self) {
+        let ids = self.by_id.iter().map(|(id, ix)| (id, ix.0));
+        self.index.rebuild(self.by_id.len(), ids);
     }
 
     /// How many nodes there are, this one and handshakes included.
@@ -114,15 +167,20 @@ impl NodeTable {
         let ix = match self.free.pop() {
             Some(ix) => {
                 self.nodes[ix as usize] = Some(Box::new(node));
+                self.due[ix as usize] = CronDue::NOW;
                 NodeIx(ix)
             }
             None => {
                 self.nodes.push(Some(Box::new(node)));
+                self.due.push(CronDue::NOW);
                 NodeIx(self.nodes.len() as u32 - 1)
             }
         };
         let before = self.by_id.insert(id, ix);
         assert!(before.is_none(), "two nodes of one id");
+        if !self.index.insert(&id, ix.0) {
+            self.rebuild_index();
+        }
         ix
     }
 
@@ -144,6 +202,7 @@ impl NodeTable {
         self.by_id.remove(&old);
         let before = self.by_id.insert(id, ix);
         assert!(before.is_none(), "two nodes of one id");
+        self.rebuild_index();
         if let Some(primary) = self.node(ix).primary() {
             self.sort_replicas(primary);
         }
@@ -164,9 +223,10 @@ impl NodeTable {
         }
         self.leave_primary(ix);
         for node in self.nodes.iter_mut().flatten() {
-            node.reports.retain(|report| report.by != ix);
+            node.reports.remove(ix.0);
         }
         self.by_id.remove(&self.node(ix).id.clone());
+        self.rebuild_index();
         self.set_health(ix, NodeHealth::Up);
         self.nodes[ix.0 as usize] = None;
         self.free.push(ix.0);

@@ -69,8 +69,25 @@ pub type TextError = &'static str;
 /// Whether `text` has no byte that would need quotes in nodes.conf or that separates its fields: bytes
 /// above `,` but for DEL and `` ;<=>?@[]^{|}~\ ``.
 pub fn is_plain(text: &[u8]) -> bool {
-    text.iter().all(|&byte| byte > b',' && byte != 0x7f && !b";<=>?@[]^{|}~\\".contains(&byte))
+    text.iter().all(|&byte| PLAIN[usize::from(byte)])
 }
+
+/// Which bytes are plain: a look-up each, as every entry of gossip has an address.
+const PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let mut byte = 0;
+    while byte <= b',' as usize {
+        plain[byte] = false;
+        byte += 1;
+    }
+    let separators = b";<=>?@[]^{|}~\\\x7f";
+    let mut at = 0;
+    while at < separators.len() {
+        plain[separators[at] as usize] = false;
+        at += 1;
+    }
+    plain
+};
 
 /// Checks `cluster-announce-human-nodename`.
 pub fn check_human_name(text: &[u8]) -> Result<(), TextError> {

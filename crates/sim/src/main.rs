@@ -8,6 +8,7 @@
 use sluice_sim::{ClusterMet, Met, SimOptions, run, run_cluster, run_many};
 use std::fmt::Debug;
 use std::process::ExitCode;
+use std::time::Instant;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -30,9 +31,12 @@ fn main() -> ExitCode {
     play(&seeds, "", run, Met::add)
 }
 
-/// Measures a cluster of many nodes, and shows what the rules of the bus say beside it.
+/// Measures a cluster of many nodes, and shows what the rules of the bus say beside it. How far the
+/// measurement is goes to the standard error, with the seconds since its start.
 fn measure_many(count: usize) -> ExitCode {
-    match run_many(count, 7, |figure| println!("{figure}")) {
+    let began = Instant::now();
+    let say = |news: &str| eprintln!("{:7.1} s  {news}", began.elapsed().as_secs_f64());
+    match run_many(count, 7, say) {
         Ok(figures) => {
             println!("{figures:#?}");
             println!("bytes beside the formula: {:.3}", figures.bytes_a_second / figures.bytes_by_formula);

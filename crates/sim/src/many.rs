@@ -7,7 +7,7 @@
 use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
     Cluster, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, ClusterState, DialMoment,
-    Generation, LinkKey, NodeHealth, NodeId, OwnAddress, Ticket,
+    Generation, LinkKey, MapNode, NodeHealth, NodeId, OwnAddress, SlotMap, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,6 +32,8 @@ pub struct ManyFigures {
     pub halved: usize,
     /// Milliseconds from that death until all slots are served and every node says so.
     pub served_after_ms: u64,
+    /// Milliseconds from then until all nodes agree on every node's role, shard, epoch, slots and failure.
+    pub agreed_after_ms: u64,
 }
 
 /// `cluster-node-timeout`, ms.
@@ -42,6 +44,8 @@ const CONNECT_MS: u64 = 12_000;
 const MEASURE_MS: u64 = TIMEOUT_MS / 2;
 /// When news is given up.
 const NEWS_MS: u64 = 4 * TIMEOUT_MS;
+/// When agreement is given up: each node has heard each other one by then.
+const AGREED_MS: u64 = 2 * TIMEOUT_MS;
 /// When the slots of many primaries are given up: replicas stand one after another, 500 ms apart, and a
 /// second time after four timeouts.
 const SERVED_MS: u64 = 24 * TIMEOUT_MS;
@@ -60,8 +64,8 @@ struct ManyNode {
     is_alive: bool,
     /// The other ends of its connections.
     peers: BTreeMap<LinkKey, (usize, LinkKey)>,
-    /// The node holds the dead one for failed.
-    has_seen_death: bool,
+    /// What the node has last said of all nodes and slots.
+    map: Option<Arc<SlotMap>>,
 }
 
 struct OnTheWay {
@@ -71,36 +75,50 @@ struct OnTheWay {
     message: Arc<[u8]>,
 }
 
-struct ManyNodes {
+struct ManyNodes<'a> {
     nodes: Vec<ManyNode>,
     now_ms: u64,
+    /// What goes on, and since when.
+    phase: (&'static str, u64),
+    /// Is told how far all is: a large cluster takes minutes.
+    say: &'a mut dyn FnMut(&str),
     wire: VecDeque<OnTheWay>,
     /// Writes of `nodes.conf`: the time of the end, the node, and the generation.
     disks: VecDeque<(u64, usize, Generation)>,
     /// Messages and bytes since they were set back.
     sent: (u64, u64),
-    dead: Option<NodeId>,
+    /// All messages.
+    messages: u64,
 }
 
 /// Lets `count` nodes form a cluster, at least 4 and at most 1,999, as a node knows 2,000, and measures it.
-/// `say` is told of each figure as soon as that is known.
+/// `say` is told of each figure as soon as that is known, and once in a second of the simulation how far it
+/// is.
 ///
 /// # Errors
-/// News that some node did not hear.
+/// News that some node did not hear; connections that are missing; nodes that do not agree.
 pub fn run_many(count: usize, seed: u64, mut say: impl FnMut(&str)) -> Result<ManyFigures, String> {
-    let mut world = ManyNodes::new(count, seed);
+    let mut world = ManyNodes::new(count, seed, &mut say);
+    world.begin("connecting");
     world.pass(CONNECT_MS);
+    world.are_connected()?;
+    world.agreement()?;
+    world.begin("measuring");
     world.sent = (0, 0);
     world.pass(MEASURE_MS);
     let per_node_second = |total: u64| total as f64 * 1_000.0 / (MEASURE_MS as f64 * count as f64);
     let (messages, bytes) = world.sent;
-    say(&format!("{count} nodes, each in a second: {} bytes", per_node_second(bytes)));
+    (world.say)(&format!("{count} nodes, each in a second: {} bytes", per_node_second(bytes)));
     let known_after_ms = world.meet_another(seed)?;
-    say(&format!("a new node is known to all after {known_after_ms} ms"));
+    (world.say)(&format!("a new node is known to all after {known_after_ms} ms"));
+    world.agree()?;
     let failed_after_ms = world.lose(count - 1)?;
-    say(&format!("a dead one has failed for all after {failed_after_ms} ms"));
+    (world.say)(&format!("a dead one has failed for all after {failed_after_ms} ms"));
+    world.agree()?;
     let (halved, served_after_ms) = world.halve(count)?;
-    say(&format!("the slots of {halved} primaries are served after {served_after_ms} ms"));
+    (world.say)(&format!("the slots of {halved} primaries are served after {served_after_ms} ms"));
+    let agreed_after_ms = world.agree()?;
+    (world.say)(&format!("all nodes agree {agreed_after_ms} ms later"));
     let told = (count / 10).max(3) as f64;
     let message_bytes = HEADER_BYTES + GOSSIP_BYTES * told + EXTENSION_BYTES;
     let messages_by_formula = 2.0 * 2.0 * (count - 1) as f64 * 1_000.0 / TIMEOUT_MS as f64;
@@ -113,6 +131,7 @@ pub fn run_many(count: usize, seed: u64, mut say: impl FnMut(&str)) -> Result<Ma
         failed_after_ms,
         halved,
         served_after_ms,
+        agreed_after_ms,
     })
 }
 
@@ -152,15 +171,17 @@ fn file_of(me: usize, count: usize) -> String {
     format!("{lines}vars currentEpoch {count} lastVoteEpoch 0\n")
 }
 
-impl ManyNodes {
-    fn new(count: usize, seed: u64) -> ManyNodes {
+impl<'a> ManyNodes<'a> {
+    fn new(count: usize, seed: u64, say: &'a mut dyn FnMut(&str)) -> ManyNodes<'a> {
         let mut world = ManyNodes {
             nodes: Vec::with_capacity(count + 1),
             now_ms: 1_000_000,
+            phase: ("starting", 1_000_000),
+            say,
             wire: VecDeque::new(),
             disks: VecDeque::new(),
             sent: (0, 0),
-            dead: None,
+            messages: 0,
         };
         let settings = settings();
         for number in 0..count {
@@ -170,18 +191,22 @@ impl ManyNodes {
             let started = Cluster::start(world.now(), settings.clone(), seed, Some(file.as_bytes()), &local);
             world.add(started.expect("a file of ours"));
         }
+        // The map of the start.
+        for number in 0..count {
+            world.drain(number);
+        }
         world
+    }
+
+    /// Something else goes on from now on.
+    fn begin(&mut self, phase: &'static str) {
+        self.phase = (phase, self.now_ms);
+        (self.say)(phase);
     }
 
     fn add(&mut self, cluster: Cluster) {
         let ip = ip_of(self.nodes.len());
-        self.nodes.push(ManyNode {
-            cluster,
-            ip,
-            is_alive: true,
-            peers: BTreeMap::new(),
-            has_seen_death: false,
-        });
+        self.nodes.push(ManyNode { cluster, ip, is_alive: true, peers: BTreeMap::new(), map: None });
     }
 
     fn now(&self) -> Now {
@@ -192,15 +217,22 @@ impl ManyNodes {
     fn pass(&mut self, ms: u64) {
         for _ in 0..ms {
             self.now_ms += 1;
+            let (phase, since_ms) = self.phase;
+            if (self.now_ms - since_ms).is_multiple_of(1_000) {
+                let (after_s, messages) = ((self.now_ms - since_ms) / 1_000, self.messages);
+                (self.say)(&format!("{phase}: {after_s} s, {messages} messages so far"));
+            }
             for number in 0..self.nodes.len() {
                 if (self.now_ms + number as u64 * 37).is_multiple_of(100) {
                     self.step(number, &ClusterInput::Tick);
                 }
             }
-            while self.wire.front().is_some_and(|next| next.at_ms <= self.now_ms) {
-                let Some(next) = self.wire.pop_front() else { break };
-                self.deliver(&next);
-            }
+            let count = self.wire.iter().take_while(|next| next.at_ms <= self.now_ms).count();
+            let mut arrived: Vec<OnTheWay> = self.wire.drain(..count).collect();
+            // What a node gets in one millisecond is handled together, as by its own process: the tables of
+            // 1,000 nodes do not fit into any cache, and one does.
+            arrived.sort_by_key(|next| next.to.0);
+            arrived.iter().for_each(|next| self.deliver(next));
             while let Some((_, number, generation)) = self.disks.pop_front_if(|next| next.0 <= self.now_ms) {
                 self.step(number, &ClusterInput::Saved { generation });
             }
@@ -226,6 +258,10 @@ impl ManyNodes {
         }
         let now = self.now();
         self.nodes[number].cluster.step(now, input);
+        self.drain(number);
+    }
+
+    fn drain(&mut self, number: usize) {
         while let Some(output) = self.nodes[number].cluster.next_output() {
             self.carry_out(number, output);
         }
@@ -243,6 +279,7 @@ impl ManyNodes {
             ClusterOutput::Send { link, message, lane } => {
                 let bytes = message.len();
                 self.sent = (self.sent.0 + 1, self.sent.1 + bytes as u64);
+                self.messages += 1;
                 if let Some(to) = self.nodes[number].peers.get(&link).copied() {
                     let at_ms = self.now_ms + DELAY_MS;
                     self.wire.push_back(OnTheWay { at_ms, from: (number, link), to, message });
@@ -252,14 +289,7 @@ impl ManyNodes {
             ClusterOutput::Persist { generation, .. } => {
                 self.disks.push_back((self.now_ms + DISK_MS, number, generation));
             }
-            ClusterOutput::Slots(map) => {
-                if let Some(dead) = self.dead {
-                    let has_failed =
-                        |node: &sluice_cluster::MapNode| matches!(node.health, NodeHealth::Fail { .. });
-                    let seen = map.nodes.iter().find(|node| node.id == dead).is_some_and(has_failed);
-                    self.nodes[number].has_seen_death |= seen;
-                }
-            }
+            ClusterOutput::Slots(map) => self.nodes[number].map = Some(map),
             _ => {}
         }
     }
@@ -286,6 +316,7 @@ impl ManyNodes {
 
     /// A new node is introduced to the first one; how long it takes until all know it.
     fn meet_another(&mut self, seed: u64) -> Result<u64, String> {
+        self.begin("a new node");
         let number = self.nodes.len();
         let cluster = Cluster::new(self.now(), settings(), seed ^ 0x9e37_79b9);
         let id = cluster.id();
@@ -299,9 +330,10 @@ impl ManyNodes {
 
     /// A node ends without a word; how long it takes until all hold it for failed.
     fn lose(&mut self, number: usize) -> Result<u64, String> {
-        self.dead = Some(self.nodes[number].cluster.id());
+        self.begin("a death");
+        let dead = self.nodes[number].cluster.id();
         self.end(number);
-        self.until("a death", |node| node.has_seen_death)
+        self.until("a death", |node| node.seen(&dead).is_some_and(is_failed))
     }
 
     /// As many of the first primaries end at one moment as have a replica that lives, and leave a majority;
@@ -310,6 +342,7 @@ impl ManyNodes {
         let (replicas, primaries) = (count / 3, count - count / 3);
         // The last replica is dead.
         let halved = (replicas - 1).min((primaries - 1) / 2);
+        self.begin("half of the primaries");
         let at = Some(self.now_ms);
         for replica in primaries..count {
             self.step(replica, &ClusterInput::PrimaryContact { at });
@@ -338,6 +371,44 @@ impl ManyNodes {
         }
     }
 
+    /// Whether every node has its two connections with each other one.
+    fn are_connected(&self) -> Result<(), String> {
+        for (number, node) in self.nodes.iter().enumerate() {
+            let (links, wanted) = (node.cluster.links().count(), node.cluster.connections_wanted());
+            if links != wanted || wanted != 2 * (self.nodes.len() - 1) {
+                return Err(format!("node {number} has {links} connections with nodes, not {wanted}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all nodes agree; for how long.
+    fn agree(&mut self) -> Result<u64, String> {
+        self.begin("agreeing");
+        let since_ms = self.now_ms;
+        loop {
+            match self.agreement() {
+                Ok(()) => return Ok(self.now_ms - since_ms),
+                Err(why) if self.now_ms - since_ms >= AGREED_MS => return Err(why),
+                Err(_) => self.pass(100),
+            }
+        }
+    }
+
+    /// Whether all living nodes say the same of every node and slot.
+    fn agreement(&self) -> Result<(), String> {
+        let living = self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive);
+        let mut maps = living.filter_map(|(number, node)| Some((number, node.map.as_deref()?)));
+        let (first, of_first) = maps.next().ok_or("no node has a map")?;
+        for (number, map) in maps {
+            if let Some(why) = difference(of_first, map) {
+                return Err(format!("nodes {first} and {number} do not agree: {why}"));
+            }
+        }
+        let all = self.nodes.iter().filter(|node| node.is_alive).all(|node| node.map.is_some());
+        if all { Ok(()) } else { Err("a node has no map".to_owned()) }
+    }
+
     fn until(&mut self, what: &str, knows: impl Fn(&ManyNode) -> bool) -> Result<u64, String> {
         self.until_within(NEWS_MS, what, knows)
     }
@@ -358,4 +429,37 @@ impl ManyNodes {
         let left = self.nodes.iter().filter(|node| node.is_alive && !knows(node)).count();
         Err(format!("{left} of {} nodes have not heard of {what} within {most_ms} ms", self.nodes.len()))
     }
+}
+
+impl ManyNode {
+    /// What the node says of the one with this id.
+    fn seen(&self, id: &NodeId) -> Option<&MapNode> {
+        let nodes = &self.map.as_deref()?.nodes;
+        nodes.binary_search_by_key(id, |node| node.id).ok().map(|at| &nodes[at])
+    }
+}
+
+fn is_failed(node: &MapNode) -> bool {
+    matches!(node.health, NodeHealth::Fail { .. })
+}
+
+/// What two nodes say otherwise, if anything: suspicion and its time are each node's own.
+fn difference(one: &SlotMap, other: &SlotMap) -> Option<String> {
+    if one.state != other.state {
+        return Some(format!("the state is {:?} or {:?}", one.state, other.state));
+    }
+    if one.nodes.len() != other.nodes.len() {
+        return Some(format!("there are {} or {} nodes", one.nodes.len(), other.nodes.len()));
+    }
+    for (one, other) in one.nodes.iter().zip(&other.nodes) {
+        let said = |node: &MapNode| {
+            (node.id, node.shard, node.primary, is_failed(node), node.is_hidden, node.config_epoch)
+        };
+        if said(one) != said(other) {
+            return Some(format!("{:?} or {:?}", said(one), said(other)));
+        }
+    }
+    // Nodes are in the order of their ids, so that positions name the same ones.
+    let slot = one.owners.iter().zip(&other.owners).position(|(one, other)| one != other);
+    slot.map(|slot| format!("slot {slot} has two owners"))
 }

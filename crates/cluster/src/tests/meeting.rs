@@ -175,11 +175,8 @@ fn cl_g19_a_node_that_has_forgotten_me_is_dialled_anew() {
     let m = &mut network.peers[1].cluster.machine;
     let ix = m.table.iter().find(|(ix, _)| *ix != m.table.my_ix()).unwrap().0;
     let key = m.table.node_mut(ix).place.link_in.take().unwrap();
-    let link = m.links.get_mut(key).unwrap();
-    link.since = m.time.now;
-    if let crate::link::LinkKind::In { node, .. } = &mut link.kind {
-        *node = None;
-    }
+    m.links.get_mut(key).unwrap().since = m.time.now;
+    m.links.unbind(key);
     m.delete(ix);
     network.deliver();
     let before = network.peers[0].dials;

@@ -1,4 +1,4 @@
-//! A large cluster: what a cron costs.
+//! A large cluster: what a cron costs, and the news of many failures.
 use crate::*;
 use sluice_base::Now;
 
@@ -61,4 +61,52 @@ fn cl_x10_a_cron_of_a_thousand_quiet_nodes_sends_nothing_and_asks_for_nothing() 
     }
     let outputs: Vec<ClusterOutput> = std::iter::from_fn(|| cluster.next_output()).collect();
     assert!(outputs.is_empty(), "{outputs:?}");
+}
+
+/// Outputs of a machine by now: maps, and generations of files.
+fn maps_and_files(cluster: &mut Cluster) -> (Vec<std::sync::Arc<SlotMap>>, Vec<Generation>) {
+    let (mut maps, mut files) = (Vec::new(), Vec::new());
+    while let Some(output) = cluster.next_output() {
+        match output {
+            ClusterOutput::Slots(map) => maps.push(map),
+            ClusterOutput::Persist { generation, .. } => files.push(generation),
+            _ => {}
+        }
+    }
+    (maps, files)
+}
+
+#[test]
+fn cl_f7_failures_that_are_told_together_give_one_map_and_their_file_none() {
+    let (mut cluster, _, now) = large();
+    let ip = std::net::IpAddr::from([10, 1, 0, 2]);
+    let link = cluster.accept(now, ip, ip).expect("room");
+    // What the start has to write is written, and the first of it is under way.
+    let mut files = vec![Generation(1)];
+    while let Some(generation) = files.pop() {
+        cluster.step(now, &ClusterInput::Saved { generation });
+        files.extend(maps_and_files(&mut cluster).1);
+    }
+    let header = super::network::header_of(id(1), &SlotSet::EMPTY);
+    for about in 500..600 {
+        let mut bytes = Vec::new();
+        let body = wire::MessageBody::Fail(id(about));
+        wire::write(&wire::BusMessage::Full(header, body), &mut bytes).expect("short");
+        cluster.step(now, &ClusterInput::ReceivedMessage { link, bytes: &bytes });
+        let (maps, more) = maps_and_files(&mut cluster);
+        assert!(maps.is_empty(), "a map of the FAIL about node {about}");
+        files.extend(more);
+    }
+    assert!(cluster.awaits_iteration_end());
+    cluster.step(now, &ClusterInput::IterationEnd);
+    assert!(!cluster.awaits_iteration_end());
+    let (maps, more) = maps_and_files(&mut cluster);
+    files.extend(more);
+    let has_failed = |node: &&MapNode| matches!(node.health, NodeHealth::Fail { .. });
+    let failed: Vec<usize> = maps.iter().map(|map| map.nodes.iter().filter(has_failed).count()).collect();
+    assert_eq!((failed, files.len()), (vec![100], 1));
+    // The file says nothing of this node's own that nobody was told.
+    cluster.step(now, &ClusterInput::Saved { generation: files[0] });
+    let (maps, files) = maps_and_files(&mut cluster);
+    assert_eq!((maps.len(), files.len()), (0, 1), "what came after the first file began is written, too");
 }

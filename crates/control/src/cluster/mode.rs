@@ -55,8 +55,9 @@ pub struct ClusterMode {
     pub pulse: Pulse,
     /// The open slots as a full synchronisation carries them; none where no slot is open.
     pub open_slots: Option<String>,
-    /// Encoded replies of CLUSTER SLOTS and SHARDS, until the map changes.
-    pub replies: BTreeMap<KeptReply, Bytes>,
+    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, until the map changes; for NODES also the
+    /// machine's number of inputs at which the reply was made and is right.
+    pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// What is counted for each slot.
     pub slot_stats: SlotStats,
     /// Switches of DEBUG.
@@ -106,13 +107,15 @@ pub struct FailedImport {
     pub why: &'static str,
 }
 
-/// A reply that is made of the map.
+/// A reply about all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MapReply {
     /// CLUSTER SLOTS.
     Slots,
     /// CLUSTER SHARDS.
     Shards,
+    /// CLUSTER NODES.
+    Nodes,
 }
 
 /// The key of a kept reply: a command, and the clients that are told the same.

@@ -38,7 +38,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_MEET, Handler::Cluster(change::meet)),
     route(&specs::CLUSTER_MYID, Handler::Cluster(read::myid)),
     route(&specs::CLUSTER_MYSHARDID, Handler::Cluster(read::myshardid)),
-    route(&specs::CLUSTER_NODES, Handler::Cluster(read::nodes)),
+    route(&specs::CLUSTER_NODES, Handler::Cluster(map_replies::nodes)),
     route(&specs::CLUSTER_REPLICAS, Handler::Cluster(read::replicas)),
     route(&specs::CLUSTER_REPLICATE, Handler::Cluster(change::replicate)),
     route(&specs::CLUSTER_RESET, Handler::Cluster(change::reset)),

@@ -719,6 +719,29 @@ fn cb_k34_what_config_set_changes_is_shown_in_the_same_transaction() {
 }
 
 #[test]
+fn cb_k34_nodes_shows_a_link_as_soon_as_it_is_made() {
+    let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
+    rig.pass_ms(100);
+    rig.end_iteration();
+    let mut dialled = Vec::new();
+    while let Some(order) = rig.engine.next_bus_order() {
+        if let BusOrder::Dial { link, .. } = order {
+            dialled.push(link);
+        }
+    }
+    let mut left = dialled.len();
+    assert_eq!(left, 2);
+    for link in dialled {
+        // The reply of the first question is kept for the second one, and no map comes with the link.
+        assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), left);
+        assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), left);
+        rig.step_cluster(&ClusterInput::Connected { link });
+        left -= 1;
+    }
+    assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), 0);
+}
+
+#[test]
 fn cl_g33_info_counts_two_connections_for_each_other_node() {
     let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
     assert!(rig.run("INFO clients").contains("cluster_connections:4\\r"));

@@ -1,11 +1,12 @@
-//! CLUSTER SLOTS and CLUSTER SHARDS.
+//! CLUSTER SLOTS, CLUSTER SHARDS and CLUSTER NODES.
 //!
-//! Both replies are kept encoded, one for each way in which a client can ask, and made anew once when the map
+//! The replies are kept encoded, one for each way in which a client can ask, and made anew once when the map
 //! has changed (K-34): thousands of clients that ask at once cost a copy each. SHARDS shows offsets, which
-//! change with every message of the bus: it is made anew after each tick of the machine, too.
+//! change with every message of the bus: it is made anew after each tick of the machine, too. NODES shows
+//! times and links, and is made anew after each input of the machine.
 
 use crate::cluster::endpoint::{NodeEndpoint, endpoint_of, ip_of, port_of};
-use crate::cluster::mode::{KeptReply, MapReply};
+use crate::cluster::mode::{ClusterMode, KeptReply, MapReply};
 use crate::ctx::ClusterCtx;
 use sluice_base::Bytes;
 use sluice_cluster::{AskingClient, MapNode, NodeHealth, SlotMap};
@@ -25,20 +26,33 @@ struct MapAudience {
 }
 
 pub(super) fn slots(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
-    kept(ctx, MapReply::Slots, |map, audience, _, reply| write_slots(map, audience, reply))
+    kept(ctx, MapReply::Slots, |mode, audience, reply| write_slots(mode.newest_map(), audience, reply))
 }
 
 pub(super) fn shards(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
-    kept(ctx, MapReply::Shards, write_shards)
+    let own = ctx.offset;
+    kept(ctx, MapReply::Shards, |mode, audience, reply| {
+        let offset = |node: &MapNode| match node.is_myself {
+            true => own,
+            false => mode.machine.offset(&node.id).unwrap_or(0),
+        };
+        write_shards(mode.newest_map(), audience, &offset, reply);
+    })
 }
 
-/// Offsets by the position of a node in the map.
+pub(super) fn nodes(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
+    kept(ctx, MapReply::Nodes, |mode, audience, reply| {
+        reply.verbatim(b"txt", mode.machine.nodes_text_for(audience.client).as_bytes());
+    })
+}
+
+/// The offset of a node of the map.
 type Offsets<'a> = &'a dyn Fn(&MapNode) -> u64;
 
 fn kept(
     ctx: &mut ClusterCtx<'_>,
     what: MapReply,
-    write: impl FnOnce(&SlotMap, &MapAudience, Offsets<'_>, &mut Reply<'_>),
+    write: impl FnOnce(&ClusterMode, &MapAudience, &mut Reply<'_>),
 ) -> Run {
     let audience = MapAudience {
         client: ctx.asking(),
@@ -50,21 +64,18 @@ fn kept(
         is_resp3: ctx.reply.protocol() == Protocol::Resp3,
         endpoints: audience.endpoints as u8,
     };
-    if let Some(reply) = ctx.mode.replies.get(&key) {
+    let made_at = (what == MapReply::Nodes).then(|| ctx.mode.machine.inputs());
+    if let Some((of, reply)) = ctx.mode.replies.get(&key)
+        && *of == made_at
+    {
         send(reply, &mut ctx.reply);
         return Ok(Outcome::Done);
     }
     let mut outbox = Outbox::new();
-    let (map, own) = (ctx.mode.newest_map(), ctx.offset);
-    let machine = &ctx.mode.machine;
-    let offset = |node: &MapNode| match node.is_myself {
-        true => own,
-        false => machine.offset(&node.id).unwrap_or(0),
-    };
-    write(map, &audience, &offset, &mut Reply::new(&mut outbox, ctx.reply.protocol()));
+    write(ctx.mode, &audience, &mut Reply::new(&mut outbox, ctx.reply.protocol()));
     let bytes = Bytes::copy_from(&outbox.flatten());
     send(&bytes, &mut ctx.reply);
-    ctx.mode.replies.insert(key, bytes);
+    ctx.mode.replies.insert(key, (made_at, bytes));
     Ok(Outcome::Done)
 }
 

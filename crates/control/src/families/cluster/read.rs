@@ -31,12 +31,6 @@ pub(super) fn info(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-pub(super) fn nodes(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
-    let text = ctx.mode.machine.nodes_text_for(ctx.asking());
-    ctx.reply.verbatim(b"txt", text.as_bytes());
-    Ok(Outcome::Done)
-}
-
 /// CLUSTER REPLICAS and its older name (K-20).
 pub(super) fn replicas(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let lines = ctx.mode.machine.replica_lines(args.at(2), ctx.asking()).map_err(CmdError::owned)?;
