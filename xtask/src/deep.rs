@@ -9,6 +9,7 @@ mod deny;
 mod hostile;
 mod lua;
 mod metrics;
+mod mistakes;
 mod openssl;
 mod packages;
 mod page;
@@ -188,10 +189,10 @@ const RUNS: &[LongRun] = &[
     },
     LongRun {
         name: "sim-mistakes",
-        about: "the simulation must find each deliberate mistake",
-        takes: &[],
+        about: "the simulation must find each deliberate mistake, or those whose names begin with --only",
+        takes: &[ONLY],
         commands: 0,
-        run: sim_mistakes,
+        run: |chosen| mistakes::run(chosen.only.as_deref()),
     },
     LongRun {
         name: "histories",
@@ -564,15 +565,6 @@ fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
         Some(server) => Ok(Some(server.clone())),
         None => binaries::build_server(),
     }
-}
-
-/// Each mistake that `sluice_base::mistake` knows must be found by the simulation that it is meant for.
-fn sim_mistakes(_: &Chosen) -> Result<Ran> {
-    let mut test = shell::cargo();
-    test.env("RUSTFLAGS", "--cfg sluice_mistakes");
-    test.arg("test").arg("--target-dir").arg(shell::target_dir().join("mistakes"));
-    test.args(["--quiet", "--package", "sluice-sim", "--test", "it", "--", "--nocapture", "mistakes::"]);
-    shell::pass(&mut test)
 }
 
 /// Crates whose unit tests run under valgrind: those with memory that they manage themselves. evloop's are

@@ -110,6 +110,14 @@ pub enum Mistake {
     MournsForever,
     /// A node that has stood still serves before anybody has answered (S-24).
     ServesAfterStandstill,
+    /// A vote counts for the election that is open, whatever epoch it was given for (K-3).
+    VotesOfAnyEpoch,
+    /// A failover by hand takes the end of the stream from a primary that does not pause (K-20).
+    GoalWithoutPause,
+    /// A primary lets writes go on when its replica asks for votes, and not when it is demoted (K-21).
+    PauseEndsEarly,
+    /// A replica that loads a full copy tells the offset that it had before (K-22).
+    OldOffsetTold,
 }
 
 impl Mistake {
@@ -142,7 +150,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of clusters finds.
-    pub const OF_CLUSTERS: [Mistake; 27] = [
+    pub const OF_CLUSTERS: [Mistake; 31] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
         Mistake::EpochByTimeAlone,
@@ -170,6 +178,10 @@ impl Mistake {
         Mistake::MinorityServes,
         Mistake::MournsForever,
         Mistake::ServesAfterStandstill,
+        Mistake::VotesOfAnyEpoch,
+        Mistake::GoalWithoutPause,
+        Mistake::PauseEndsEarly,
+        Mistake::OldOffsetTold,
     ];
 }
 

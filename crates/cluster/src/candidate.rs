@@ -20,6 +20,7 @@ use crate::node::{LinkOut, Ms, NodeIx};
 use crate::roles;
 use crate::send;
 use crate::wire::{BusHeader, MessageType};
+use sluice_base::mistake::{Mistake, is_made};
 
 /// The longest base delay of an election, ms.
 const DELAY_MAX_MS: u64 = 500;
@@ -129,7 +130,8 @@ pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
 /// A paused primary has told where its stream ends (M-4). What it adds in the pause without a client's doing
 /// moves the end: keys of lost slots that it deletes.
 pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>) {
-    if !header.message_flags.is_paused || !m.is_my_primary(sender) {
+    let is_paused = header.message_flags.is_paused || is_made(Mistake::GoalWithoutPause);
+    if !is_paused || !m.is_my_primary(sender) {
         return;
     }
     let goal = header.offset;
@@ -390,7 +392,7 @@ pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_
     let (id, is_voter) = (m.table.node(voter).id, m.table.node(voter).is_voter());
     if let ElectionStage::Requested { epoch, votes, .. } = &mut m.failover.candidacy.stage
         && is_voter
-        && header.current_epoch == *epoch
+        && (header.current_epoch == *epoch || is_made(Mistake::VotesOfAnyEpoch))
         && !votes.contains(&id)
     {
         votes.push(id);

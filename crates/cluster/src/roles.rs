@@ -37,7 +37,7 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.table.make_replica(my_ix, Some(primary));
     let me = m.table.me_mut();
     (me.shard, me.made_up_shard) = (shard, made_up);
-    if synchronisation == Synchronisation::Full {
+    if synchronisation == Synchronisation::Full && !is_made(Mistake::OldOffsetTold) {
         me.offset = 0;
     }
     if open == OpenSlots::Close {

@@ -13,6 +13,9 @@ use sluice_base::mistake::{Mistake, is_made};
 /// A replica asks for my vote.
 pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) {
     m.failover.candidacy.heard_rival(header.current_epoch);
+    if m.failover.paused.replica() == Some(candidate) && is_made(Mistake::PauseEndsEarly) {
+        m.end_pause();
+    }
     if !m.table.me().is_voter() {
         return;
     }

@@ -15,6 +15,7 @@
 mod act;
 mod agreement;
 mod build;
+mod by_hand;
 mod clock;
 #[cfg(test)]
 mod directed;

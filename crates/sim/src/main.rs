@@ -1,9 +1,9 @@
-//! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--mistake NAME]`: runs the
-//! simulation of replication, or with `--cluster` that of clusters. `sluice-sim --many NODES` measures a
-//! cluster of so many nodes.
+//! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure] [--mistake NAME]`:
+//! runs the simulation of replication, or with `--cluster` that of clusters. `sluice-sim --many NODES`
+//! measures a cluster of so many nodes. `sluice-sim --mistakes` prints the names of the mistakes.
 //!
-//! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on; the exit
-//! status says whether everything held.
+//! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on, or those
+//! up to the first that fails; the exit status says whether everything held.
 
 use sluice_sim::{ClusterMet, Met, SimOptions, run, run_cluster, run_many};
 use std::fmt::Debug;
@@ -20,12 +20,18 @@ fn main() -> ExitCode {
         println!("{why}");
         return ExitCode::FAILURE;
     }
+    let has = |flag: &str| words.iter().any(|word| word == flag);
+    if has("--mistakes") {
+        print_mistakes();
+        return ExitCode::SUCCESS;
+    }
     let first = number("--first").unwrap_or(0);
     if let Some(count) = number("--many") {
         return measure_many(usize::try_from(count).unwrap_or(usize::MAX).clamp(4, 1_999));
     }
-    let seeds = Seeds { one: number("--seed"), first, count: number("--seeds").unwrap_or(1000) };
-    if words.iter().any(|word| word == "--cluster") {
+    let end = if has("--until-failure") { SeedsEnd::AtFirstFailure } else { SeedsEnd::AtLast };
+    let seeds = Seeds { one: number("--seed"), first, count: number("--seeds").unwrap_or(1000), end };
+    if has("--cluster") {
         return play(&seeds, "--cluster ", run_cluster, ClusterMet::add);
     }
     play(&seeds, "", run, Met::add)
@@ -55,6 +61,14 @@ struct Seeds {
     one: Option<u64>,
     first: u64,
     count: u64,
+    end: SeedsEnd,
+}
+
+/// Where a run of many seeds ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SeedsEnd {
+    AtLast,
+    AtFirstFailure,
 }
 
 /// Plays the seeds of one of the simulations; `flag` is what chooses it.
@@ -82,6 +96,9 @@ fn play<T: Default + Debug>(
                 println!(
                     "seed {seed}: {why}\n  again: cargo run --package sluice-sim -- {flag}--seed {seed}"
                 );
+                if seeds.end == SeedsEnd::AtFirstFailure {
+                    return ExitCode::FAILURE;
+                }
             }
         }
     }
@@ -104,4 +121,11 @@ fn make_mistake(name: &str) -> Result<(), String> {
 #[cfg(not(sluice_mistakes))]
 fn make_mistake(name: &str) -> Result<(), String> {
     Err(format!("{name} can be made by a build with RUSTFLAGS=\"--cfg sluice_mistakes\" alone"))
+}
+
+/// The names of the mistakes, each after the name of the simulation that is to find it.
+fn print_mistakes() {
+    use sluice_base::mistake::Mistake;
+    Mistake::ALL.iter().for_each(|mistake| println!("replication {mistake:?}"));
+    Mistake::OF_CLUSTERS.iter().for_each(|mistake| println!("clusters {mistake:?}"));
 }

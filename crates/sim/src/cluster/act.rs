@@ -46,8 +46,14 @@ pub(super) enum Act {
     },
     /// The keys of these slots go.
     Empty(Box<SlotSet>),
-    /// All keys go: the node follows another by now, or was reset.
+    /// All keys go: the node was reset.
     DropKeys,
+    /// The node follows another by now: by a full copy of its data, or going on with its stream.
+    Follow {
+        is_full: bool,
+    },
+    /// The node follows nobody any more.
+    Lead,
     Pause,
     Unpause,
     Map(Arc<SlotMap>),

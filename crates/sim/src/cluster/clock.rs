@@ -3,6 +3,8 @@
 use sluice_base::Now;
 
 pub(super) const MS: u64 = 1_000_000;
+/// Milliseconds between two bursts of writes.
+const BURST_MS: u64 = 300;
 /// Wall time at the beginning, µs.
 const EPOCH_US: i64 = 1_700_000_000_000_000;
 
@@ -25,7 +27,7 @@ impl HostClock {
 
     /// Where a stream ends that grows with time, at a time of this clock: as the stock model says of its own.
     pub(super) fn stream_end(self, mono_ns: u64) -> u64 {
-        (EPOCH_US as u64 + mono_ns / 1_000) / 1_000
+        written((EPOCH_US as u64 + mono_ns / 1_000) / 1_000)
     }
 
     /// The real time at which the clock shows so many milliseconds.
@@ -33,4 +35,10 @@ impl HostClock {
         let ns = i128::from(mono_ms) * i128::from(MS);
         (ns * 1_000_000 / i128::from(1_000_000 + self.drift_ppm)) as u64 + MS
     }
+}
+
+/// Where a stream ends at a wall time, ms: writes come in bursts, and between two of them it stands still, so
+/// that a replica has all of it before anybody pauses.
+pub(super) fn written(wall_ms: u64) -> u64 {
+    wall_ms - wall_ms % BURST_MS
 }

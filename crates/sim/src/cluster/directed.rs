@@ -12,6 +12,7 @@ use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::{ClusterInput, NodeId, SlotSet};
 
+mod claims;
 mod threads;
 mod twins;
 

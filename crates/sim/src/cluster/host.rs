@@ -9,7 +9,8 @@ use crate::cluster::view::View;
 use sluice_base::Now;
 use sluice_cluster::{
     Cluster, ClusterAnswer, ClusterCommand, ClusterInput, ClusterOutput, ClusterSettings, DialMoment,
-    FailoverKind, Generation, HasKeys, HashSlot, NodeId, ResetKind, RoleChange, SlotMap, SlotSet, Ticket,
+    FailoverKind, Generation, HasKeys, HashSlot, NodeId, ResetKind, RoleChange, SlotMap, SlotSet,
+    Synchronisation, Ticket,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -67,12 +68,18 @@ pub(super) struct Host {
     pub(super) ends_iteration: bool,
     /// The offset that the machine was told last.
     pub(super) told_offset: u64,
+    /// A replica of ours loads a full copy of its primary's data until then.
+    pub(super) loads_until_ns: u64,
+    /// A replica of ours has data of its primary, on its disk, too.
+    pub(super) has_copy: bool,
     /// When a replica of ours heard its primary last, ms of its clock.
     pub(super) contact_ms: Option<u64>,
-    /// A failover by hand has found that this replica has all of its primary's data.
-    pub(super) has_caught_up: bool,
+    /// When a failover by hand found that this replica has all of its primary's data.
+    pub(super) caught_up_ns: Option<u64>,
     /// A pause has been asked for and not lifted, since then.
     pub(super) paused_ns: Option<u64>,
+    /// No write has come since then, which is when the first of these pauses began.
+    pub(super) quiet_ns: Option<u64>,
     /// All that it may tell of itself (S-23), and the epochs of its files.
     pub(super) words: Vec<OwnWord>,
     pub(super) durable_epoch: u64,
@@ -117,12 +124,16 @@ impl Host {
     }
 
     /// A line of the log says that an agreed failover has all data, or that another election follows.
-    pub(super) fn note_catching_up(&mut self, text: &str) {
+    pub(super) fn note_catching_up(&mut self, text: &str, now_ns: u64) {
         let is_other = text.starts_with("Manual failover timed out")
             || text.starts_with("Forced failover")
+            || text.starts_with("Taking over the primary")
             || (text.starts_with("Start of election") && !text.contains("delayed for 0 milliseconds"));
-        self.has_caught_up |= text.starts_with("All primary replication stream processed");
-        self.has_caught_up &= !is_other;
+        if text.starts_with("All primary replication stream processed") {
+            self.caught_up_ns = Some(now_ns);
+        } else if is_other {
+            self.caught_up_ns = None;
+        }
     }
 
     pub(super) fn is_primary(&self) -> bool {
@@ -150,10 +161,13 @@ impl Host {
     /// The cron; `heard` is the offset that a node of ours has of its stream by now, if it is in contact with
     /// its source.
     pub(super) fn tick(&mut self, now: Now, heard: Option<u64>) {
-        let keys = if self.keys.is_empty() { HasKeys::No } else { HasKeys::Yes };
+        let is_primary = self.is_primary();
         if heard.is_some() {
             self.contact_ms = Some(now.mono_ns / 1_000_000);
+            self.has_copy = !is_primary;
         }
+        let has_keys = if is_primary { !self.keys.is_empty() } else { self.has_copy };
+        let keys = if has_keys { HasKeys::Yes } else { HasKeys::No };
         match &mut self.machine {
             Some(Machine::Ours(cluster)) => {
                 if let Some(offset) = heard {
@@ -241,11 +255,11 @@ impl Host {
         matches!(&self.machine, Some(Machine::Ours(cluster)) if cluster.awaits_iteration_end())
     }
 
-    /// Where the stream of a primary ends: it grows with time, and not while writes are paused.
+    /// Where the stream of a primary ends: it grows with time, in bursts, and not while writes are paused.
     pub(super) fn stream_end(&self, now: Now) -> u64 {
         match &self.machine {
             Some(Machine::Ours(_)) => {
-                let at_ns = self.paused_ns.map_or(now.mono_ns, |paused| self.clock.now(paused).mono_ns);
+                let at_ns = self.quiet_ns.map_or(now.mono_ns, |paused| self.clock.now(paused).mono_ns);
                 self.clock.stream_end(at_ns)
             }
             Some(Machine::Stock(stock)) => stock.offset(),
@@ -323,15 +337,18 @@ fn act(output: ClusterOutput) -> Option<Act> {
             Act::Answer { ticket, text }
         }
         ClusterOutput::EmptySlots { slots, .. } => Act::Empty(slots),
-        ClusterOutput::Role(RoleChange::ReplicaOf { .. } | RoleChange::DropData) => Act::DropKeys,
+        ClusterOutput::Role(RoleChange::DropData) => Act::DropKeys,
+        ClusterOutput::Role(RoleChange::ReplicaOf { synchronisation, .. }) => {
+            Act::Follow { is_full: synchronisation == Synchronisation::Full }
+        }
+        ClusterOutput::Role(RoleChange::Primary) => Act::Lead,
         ClusterOutput::PauseWrites { .. } => Act::Pause,
         ClusterOutput::Unpause => Act::Unpause,
         ClusterOutput::Slots(map) => Act::Map(map),
         ClusterOutput::Log(_, text) => Act::Log(text),
         ClusterOutput::End(_) => Act::End,
-        ClusterOutput::Role(RoleChange::Primary)
-        | ClusterOutput::ChannelsGone(_)
-        | ClusterOutput::AskKeys
-        | ClusterOutput::Deliver { .. } => return None,
+        ClusterOutput::ChannelsGone(_) | ClusterOutput::AskKeys | ClusterOutput::Deliver { .. } => {
+            return None;
+        }
     })
 }

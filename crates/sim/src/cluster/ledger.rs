@@ -2,9 +2,10 @@
 
 use crate::cluster::host::{Host, OwnWord};
 use crate::cluster::queue::HostId;
+use crate::cluster::sets;
 use crate::cluster::view::{Opinion, Role, View};
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
-use sluice_cluster::{NodeId, SlotSet};
+use sluice_cluster::{HashSlot, NodeId, SlotMap, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ns for which a header may tell of a primary's failure that is over.
@@ -17,14 +18,19 @@ pub(super) struct Ledger {
     pub(super) ids: BTreeMap<NodeId, HostId>,
     /// To whom a voter gave its vote in an epoch (S-21).
     votes: BTreeMap<(NodeId, u64), NodeId>,
+    /// Voters that have sent a vote to a candidate, by candidate and epoch (S-20).
+    ballots: BTreeMap<(NodeId, u64), BTreeSet<NodeId>>,
     /// Winner of an epoch in a group (S-20).
     winners: BTreeMap<(usize, u64), NodeId>,
     /// When bytes of one host came to another last: by receiver and sender.
     pub(super) heard: BTreeMap<(HostId, HostId), u64>,
     /// When a node was last reported to a host: by host, reporter and subject.
     reports: BTreeMap<(HostId, NodeId, NodeId), u64>,
-    /// The last claim of a primary that came to a host: by host and primary.
-    claims: BTreeMap<(HostId, NodeId), (u64, SlotSet)>,
+    /// The last claim of a primary that came to a host since owners changed there: by host and primary.
+    claims: BTreeMap<(HostId, NodeId), SlotSet>,
+    /// Slots that a primary has stopped claiming, and that a host still holds for the primary's: by host and
+    /// primary.
+    dropped: BTreeMap<(HostId, NodeId), SlotSet>,
     /// Voters that a host knew when gossip about a failure came last.
     voters: BTreeMap<HostId, BTreeSet<NodeId>>,
     /// Since when a host tells without a break that its primary has failed, and holds it for well.
@@ -64,6 +70,7 @@ impl Ledger {
     pub(super) fn ended(&mut self, host: HostId) {
         self.reports.retain(|(to, _, _), _| *to != host);
         self.claims.retain(|(to, _), _| *to != host);
+        self.dropped.retain(|(to, _), _| *to != host);
         self.mourning.remove(&host);
     }
 
@@ -81,8 +88,7 @@ impl Ledger {
             // Slots are claimed by these messages alone; and what a node has sent to itself, met at its own
             // address, is no claim of another.
             if header.replica_of.is_none() && host.id() != Some(header.sender) {
-                let claim = (header.config_epoch.0, SlotSet::from_bitmap(header.slots));
-                self.claims.insert((number, header.sender), claim);
+                self.claimed((number, host), header.sender, SlotSet::from_bitmap(header.slots));
             }
             let is_failing = |flags: NodeFlags| flags.0 & (NodeFlags::PFAIL.0 | NodeFlags::FAIL.0) != 0;
             let mut failing = gossip.entries().filter(|entry| is_failing(entry.flags)).peekable();
@@ -110,6 +116,7 @@ impl Ledger {
             Err(why) => return Err(format!("S-40: a message that cannot be read: {why:?}")),
         };
         self.is_durable(host, &header)?;
+        Self::has_what_it_tells(host, &header, now_ns)?;
         self.mourns_the_dead((number, host), &header, now_ns)?;
         match body {
             MessageBody::AuthAck => self.vote(host, to, &header),
@@ -117,22 +124,68 @@ impl Ledger {
                 self.fails_told += 1;
                 self.has_quorum(number, host, about, (now_ns, timeout_ms))
             }
-            MessageBody::Update { config_epoch, node, slots } => {
+            MessageBody::Update { node, slots, .. } => {
                 self.updates_told += 1;
-                let slots = SlotSet::from_bitmap(slots);
-                match self.claims.get(&(number, node)) {
-                    Some((epoch, claimed)) if *epoch == config_epoch.0 => {
-                        let more = crate::cluster::sets::minus(&slots, claimed);
-                        if more.is_empty() {
-                            return Ok(());
-                        }
-                        Err(format!("E-20: an UPDATE about {node} has {more:?}, which it does not claim"))
-                    }
-                    _ => Ok(()),
+                let Some(dropped) = self.dropped.get(&(number, node)) else { return Ok(()) };
+                let more = sets::and(&SlotSet::from_bitmap(slots), dropped);
+                if more.is_empty() {
+                    return Ok(());
                 }
+                Err(format!("E-20: an UPDATE about {node} has {more:?}, which it has stopped claiming"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// A primary claims slots. Those of the host's map that are not among them are claimed no more (E-12).
+    fn claimed(&mut self, (number, host): (HostId, &Host), primary: NodeId, slots: SlotSet) {
+        let key = (number, primary);
+        let before = self.claims.get(&key);
+        if let Some(map) = host.map.as_ref().filter(|_| before != Some(&slots)) {
+            let dropped = sets::minus(&owned_by(map, primary), &slots);
+            self.dropped.insert(key, dropped);
+            self.claims.insert(key, slots);
+        }
+    }
+
+    /// Owners of slots change for a host of ours. A slot that goes to a node by the word of another one, as
+    /// at a failover in its shard (E-16), is none that the node has stopped claiming.
+    pub(super) fn owners_change(&mut self, number: HostId, map: &SlotMap) {
+        for ((_, primary), dropped) in self.dropped.iter_mut().filter(|((to, _), _)| *to == number) {
+            if !dropped.is_empty() {
+                *dropped = sets::and(dropped, &owned_by(map, *primary));
+            }
+        }
+        // The next claim of each is judged by these owners.
+        self.claims.retain(|(to, _), _| *to != number);
+    }
+
+    /// A vote is sent to a node, or to nobody.
+    pub(super) fn votes_for(&mut self, candidate: Option<NodeId>, message: &[u8]) {
+        if let (Some(candidate), Ok(BusMessage::Full(header, _))) = (candidate, wire::parse(message)) {
+            self.ballots.entry((candidate, header.current_epoch.0)).or_default().insert(header.sender);
+        }
+    }
+
+    /// S-20 rests on this: a node of ours that wins an epoch has votes of a majority in that very epoch.
+    pub(super) fn has_majority(&self, host: &Host, epoch: u64) -> Result<(), String> {
+        let Some(view) = host.view() else { return Ok(()) };
+        let votes = self.ballots.get(&(view.me, epoch)).map_or(0, BTreeSet::len);
+        let voters = view.voters().count();
+        if votes <= voters / 2 {
+            return Err(format!("S-20: {} wins epoch {epoch} with {votes} votes of {voters}", view.me));
+        }
+        Ok(())
+    }
+
+    /// N-8, for S-41 and S-25: a replica tells the offset 0 while it loads a full copy. By the offset of data
+    /// that go, the replica would stand ahead of others that have data.
+    fn has_what_it_tells(host: &Host, header: &BusHeader<'_>, now_ns: u64) -> Result<(), String> {
+        if host.loads_until_ns > now_ns && header.offset != 0 {
+            let (sender, offset) = (header.sender, header.offset);
+            return Err(format!("N-8: {sender} tells the offset {offset} while it loads a full copy"));
+        }
+        Ok(())
     }
 
     /// F-9: MY_PRIMARY_FAIL is told by a replica whose primary is FAIL, and for no longer than that. The view
@@ -246,6 +299,18 @@ impl Ledger {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()
     }
+}
+
+/// The slots that a node owns by a map.
+fn owned_by(map: &SlotMap, id: NodeId) -> SlotSet {
+    let at = map.nodes.iter().zip(1_u16..).find(|(node, _)| node.id == id).map(|(_, at)| at);
+    let mut slots = SlotSet::EMPTY;
+    for (owner, slot) in map.owners.iter().zip(0_u16..) {
+        if let Some(slot) = HashSlot::new(slot).filter(|_| Some(*owner) == at) {
+            slots.insert(slot);
+        }
+    }
+    slots
 }
 
 /// Whether votes of another epoch were counted, or a voter twice, as stock nodes do (D-2).

@@ -26,6 +26,8 @@ pub struct ClusterMet {
     pub won_by_ours: u64,
     /// Takeovers of nodes of ours that were agreed with their primary, which lives.
     pub agreed_failovers: u64,
+    /// Full copies that replicas of ours have begun to load.
+    pub copies: u64,
     /// Votes, FAIL messages and UPDATEs of nodes of ours.
     pub votes: u64,
     pub fails: u64,
@@ -65,6 +67,7 @@ impl ClusterMet {
         self.won += other.won;
         self.won_by_ours += other.won_by_ours;
         self.agreed_failovers += other.agreed_failovers;
+        self.copies += other.copies;
         self.votes += other.votes;
         self.fails += other.fails;
         self.updates += other.updates;

@@ -76,7 +76,6 @@ impl World {
 
     fn fail_over(&mut self) -> Result<(), String> {
         let replicas: Vec<usize> = (0..self.hosts.len())
-            .filter(|host| !self.hosts[*host].is_ours())
             .filter(|host| {
                 self.hosts[*host].view().is_some_and(|view| matches!(view.own().role, Role::Replica(Some(_))))
             })
@@ -186,7 +185,7 @@ impl World {
             acted = true;
             self.hosts[*host].keys = SlotSet::EMPTY;
             match was.own().role {
-                Role::Replica(Some(primary)) => {
+                Role::Replica(Some(primary)) if views.iter().any(|(_, view)| view.me == primary) => {
                     self.order(*host, &Order::Replicate(primary))?;
                 }
                 _ => {

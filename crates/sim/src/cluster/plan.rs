@@ -30,6 +30,8 @@ pub(super) enum Season {
     OneEpoch,
     /// Two primaries lose their only replicas, and a third has three.
     Orphaned,
+    /// Failovers by hand: agreed ones whose messages are late, and forced ones whose votes are.
+    ByHand,
 }
 
 /// Share of the nodes for which something holds.
@@ -108,7 +110,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan of a seed: five of ten are storms, one is calm, the rest are scenes in turn.
     pub(super) fn new(seed: u64, rng: &mut Rng) -> Plan {
-        const SCENES: [Season; 14] = [
+        const SCENES: [Season; 16] = [
             Season::Votes,
             Season::LateWords,
             Season::Swapped,
@@ -122,6 +124,8 @@ impl Plan {
             Season::Moved { named: Share::None, moved: Share::Half },
             Season::Votes,
             Season::OneEpoch,
+            Season::Orphaned,
+            Season::ByHand,
             Season::Orphaned,
         ];
         let season = match seed % 10 {
@@ -158,7 +162,7 @@ impl Plan {
             Season::LateWords => (plan.timeout_ms, plan.ping_interval_ms) = (1_000, 100),
             Season::Votes => plan.disk_ms = timeout_ms / 2,
             Season::Orphaned => {
-                (plan.allow_migration, plan.migration_barrier) = (true, 1 + rng.below(2) as usize)
+                (plan.allow_migration, plan.migration_barrier) = (true, 1 + usize::from(rng.below(3) > 0))
             }
             _ => {}
         }
@@ -211,6 +215,7 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
         Season::Votes => (3 + 2 * rng.below(2) as usize, 3),
         Season::LateWords => (4, 3),
         Season::Orphaned => (3, 5),
+        Season::ByHand => (3, 3),
         Season::Swapped => (6, 0),
         // F-8 keeps a voter with replicas FAIL for 2T.
         Season::Shuffled => (3 + rng.below(3) as usize, 0),
@@ -252,6 +257,7 @@ fn is_stock(season: Season, part: Part, number: usize, primaries: usize, drawn: 
         Season::Votes => part != Part::Primary,
         Season::LateWords => number == primaries || (part == Part::Primary && number > 1 && drawn),
         Season::LostMeetings => number == 1,
+        Season::ByHand => drawn && !number.is_multiple_of(primaries),
         Season::OneEpoch | Season::Orphaned | Season::Replaced => drawn,
         _ => false,
     }

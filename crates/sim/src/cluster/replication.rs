@@ -6,7 +6,8 @@ use crate::cluster::world::World;
 
 impl World {
     /// The offset of a node of ours: where its own stream ends, or how far it is in that of its primary,
-    /// if it is in contact with that one. None without contact, and for stock nodes, which know their own.
+    /// if it is in contact with that one. None without contact, while a full copy is loaded, and for stock
+    /// nodes, which know their own.
     pub(super) fn replicated(&self, number: HostId) -> Option<u64> {
         let host = self.hosts.get(number).filter(|host| host.is_ours() && host.machine.is_some())?;
         let now = host.clock.now(self.now_ns);
@@ -16,6 +17,7 @@ impl World {
         let source = self.hosts.iter().position(|other| other.id() == Some(primary))?;
         let of_source = &self.hosts[source];
         let is_reached = of_source.frozen_ns <= self.now_ns
+            && host.loads_until_ns <= self.now_ns
             && !self.net.is_cut(source, number)
             && !self.net.is_cut(number, source);
         if !is_reached || !of_source.is_primary() {
@@ -24,20 +26,27 @@ impl World {
         Some(of_source.stream_end(of_source.clock.now(self.now_ns)))
     }
 
-    /// S-26: a replica of ours that takes over by an agreed failover has all that its primary was asked to
-    /// write, and the primary, if it lives, writes nothing more. `old` begins with the primary's id.
+    /// S-26: at the moment in which a replica of ours takes over by an agreed failover, its primary, if it
+    /// lives, writes nothing any more, and the replica has all that was written before. `old` begins with
+    /// the primary's id.
     pub(super) fn has_all_data(&mut self, number: HostId, old: &str) -> Result<(), String> {
-        if !std::mem::take(&mut self.hosts[number].has_caught_up) {
-            return Ok(());
-        }
+        let Some(caught_up_ns) = self.hosts[number].caught_up_ns.take() else { return Ok(()) };
         let is_old = |host: &&Host| host.id().is_some_and(|id| old.starts_with(&id.to_string()));
         let Some(source) = self.hosts.iter().find(is_old).filter(|host| host.is_primary()) else {
             return Ok(());
         };
         self.met.agreed_failovers += 1;
+        let is_same_process = source.started_ns < caught_up_ns;
+        let serves = source.view().is_some_and(|view| !view.served().is_empty());
+        if serves && source.paused_ns.is_none() {
+            return Err(format!(
+                "S-26: node {number} takes over, and its primary goes on with writes (the process that has paused \
+                 runs: {is_same_process})"
+            ));
+        }
         let end = source.stream_end(source.clock.now(self.now_ns));
         let here = self.hosts[number].told_offset;
-        if end != here && source.frozen_ns <= self.now_ns {
+        if end != here && source.paused_ns.is_some() {
             return Err(format!(
                 "S-26: node {number} takes over with the offset {here}, and its primary is at {end}"
             ));

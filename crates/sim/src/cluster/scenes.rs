@@ -19,6 +19,7 @@ impl World {
             Season::LateWords => self.late_words(),
             Season::OneEpoch => self.claim_at_one_epoch(),
             Season::Orphaned => self.orphan_two(),
+            Season::ByHand => self.hand_over(),
             // Its scene is how the cluster is made.
             Season::LostMeetings | Season::Storm | Season::Calm | Season::Votes => Ok(()),
         }

@@ -312,32 +312,55 @@ impl World {
                 self.answers.insert(ticket, text);
             }
             Act::Empty(slots) => self.empty(number, &slots)?,
-            Act::DropKeys => self.hosts[number].keys = SlotSet::EMPTY,
+            Act::DropKeys => {
+                self.hosts[number].keys = SlotSet::EMPTY;
+                self.hosts[number].loads_until_ns = 0;
+            }
+            Act::Follow { is_full } => {
+                let copy_ns = if is_full { self.rng.below(2 * self.plan.timeout_ms) * MS } else { 0 };
+                let host = &mut self.hosts[number];
+                host.keys = SlotSet::EMPTY;
+                host.loads_until_ns = host.loads_until_ns.max(self.now_ns + copy_ns);
+                host.has_copy &= !is_full;
+                // Whoever has become a replica serves again by votes of a majority alone.
+                host.stood_until_ns = None;
+                self.met.copies += u64::from(is_full);
+            }
+            Act::Lead => self.hosts[number].loads_until_ns = 0,
             Act::Pause => {
                 self.hosts[number].paused_ns = Some(self.now_ns);
+                self.hosts[number].quiet_ns.get_or_insert(self.now_ns);
                 self.met.pauses += 1;
                 let now = self.hosts[number].clock.now(self.now_ns);
                 let offset = self.hosts[number].stream_end(now);
                 self.hosts[number].input(now, &ClusterInput::WritesPaused { offset });
             }
-            Act::Unpause => self.hosts[number].paused_ns = None,
-            Act::Map(map) => self.hosts[number].map = Some(map),
-            Act::Won { epoch, votes } => self.won(number, epoch, &votes)?,
-            Act::Log(text) => {
-                self.trace(|| format!("node {number}: {text}"));
-                self.hosts[number].note_catching_up(&text);
-                if let Some(epoch) = epoch_won(&text) {
-                    self.met.won_by_ours += 1;
-                    self.won(number, epoch, &[])?;
-                }
-                if let Some(old) = text.split("; my old primary is ").nth(1) {
-                    self.has_all_data(number, old)?;
-                }
+            Act::Unpause => (self.hosts[number].paused_ns, self.hosts[number].quiet_ns) = (None, None),
+            Act::Map(map) => {
+                self.ledger.owners_change(number, &map);
+                self.hosts[number].map = Some(map);
             }
+            Act::Won { epoch, votes } => self.won(number, epoch, &votes)?,
+            Act::Log(text) => self.logged(number, &text)?,
             Act::End => {
                 self.crash(number, true);
                 self.queue.push(self.now_ns + self.plan.timeout_ms * MS, Event::Start(number));
             }
+        }
+        Ok(())
+    }
+
+    /// A line of a node's log, which says what no other output does.
+    fn logged(&mut self, number: HostId, text: &str) -> Result<(), String> {
+        self.trace(|| format!("node {number}: {text}"));
+        self.hosts[number].note_catching_up(text, self.now_ns);
+        if let Some(epoch) = epoch_won(text) {
+            self.met.won_by_ours += 1;
+            self.won(number, epoch, &[])?;
+            self.ledger.has_majority(&self.hosts[number], epoch)?;
+        }
+        if let Some(old) = text.split("; my old primary is ").nth(1) {
+            self.has_all_data(number, old)?;
         }
         Ok(())
     }
@@ -361,6 +384,7 @@ impl World {
             *count += 1;
         }
         if kind == VOTE {
+            self.ledger.votes_for(to.and_then(|to| self.hosts[to].id()), message);
             self.trace(|| match to {
                 Some(to) => format!("node {number} sends node {to} its vote"),
                 None => format!("node {number} sends its vote to nobody"),
@@ -530,8 +554,9 @@ impl World {
         let host = &mut self.hosts[number];
         host.boot += 1;
         host.started_ns = self.now_ns;
-        (host.paused_ns, host.wakes_ms, host.heard_epoch, host.frozen_ns) = (None, None, 0, 0);
-        (host.ends_iteration, host.contact_ms, host.has_caught_up) = (false, None, false);
+        (host.paused_ns, host.quiet_ns, host.frozen_ns) = (None, None, 0);
+        (host.wakes_ms, host.heard_epoch) = (None, 0);
+        (host.ends_iteration, host.contact_ms, host.caught_up_ns) = (false, None, None);
         (host.stood_until_ns, host.stands_since_ns) = (None, self.now_ns);
         self.looks.restarts(number);
         host.words.clear();
@@ -547,6 +572,9 @@ impl World {
             if let Some(view) = view {
                 note_view(host, &view);
                 host.has_been_replica = view.own().role != crate::cluster::view::Role::Primary;
+                if !host.has_been_replica {
+                    host.loads_until_ns = 0;
+                }
             }
         }
         self.trace(|| {
@@ -651,10 +679,13 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         held_at: BTreeMap::new(),
         map: None,
         paused_ns: None,
+        quiet_ns: None,
         ends_iteration: false,
         told_offset: 0,
         contact_ms: None,
-        has_caught_up: false,
+        loads_until_ns: 0,
+        has_copy: false,
+        caught_up_ns: None,
         words: Vec::new(),
         durable_epoch: 0,
         durable_vote: 0,

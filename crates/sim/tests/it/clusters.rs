@@ -31,6 +31,7 @@ fn clusters_agree_and_keep_their_word_whatever_goes_wrong() {
     assert!(at_least(met.agreed, 450) && at_least(met.drills, 350), "{met:?}");
     assert!(at_least(met.calms, 90) && at_least(met.scenes, 350), "{met:?}");
     assert!(at_least(met.resets, 60) && at_least(met.migrated, 10), "{met:?}");
+    assert!(at_least(met.agreed_failovers, 80) && at_least(met.copies, 400), "{met:?}");
 }
 
 #[test]

@@ -4,6 +4,4 @@
 mod clusters;
 mod first_seeds;
 mod many;
-#[cfg(sluice_mistakes)]
-mod mistakes;
 mod seeds;

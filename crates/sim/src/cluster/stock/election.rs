@@ -3,6 +3,7 @@
 use super::record::StockNode;
 use super::state::{Election, Manual, Stock};
 use crate::cluster::act::Act;
+use crate::cluster::clock::written;
 use sluice_cluster::NodeId;
 use sluice_cluster::SlotSet;
 use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
@@ -12,7 +13,7 @@ impl Stock {
     /// replica has what its primary has told last.
     pub(in crate::cluster) fn offset(&self) -> u64 {
         if self.own().has(NodeFlags::PRIMARY) {
-            self.manual.paused_ms.unwrap_or(self.now)
+            written(self.manual.paused_ms.unwrap_or(self.now))
         } else {
             self.own().offset
         }
@@ -54,10 +55,12 @@ impl Stock {
         if !self.own().has(NodeFlags::PRIMARY) || self.nodes[&sender].primary != Some(self.me) {
             return;
         }
+        // A second request moves the end of the pause, and no write comes between the two.
+        let paused_ms = self.manual.paused_ms.unwrap_or(self.now);
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
         self.manual.pauses_for = Some(sender);
-        self.manual.paused_ms = Some(self.now);
+        self.manual.paused_ms = Some(paused_ms);
         self.out.push(Act::Pause);
         self.gossip(number, MessageType::Ping);
     }

@@ -1,0 +1,97 @@
+//! Deliberate mistakes: the simulation of replication, or that of clusters, must find each of
+//! `sluice_base::mistake` within the first seeds. A process makes one mistake, so that several are looked for
+//! at once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use crate::error::Result;
+use crate::shell::{self, Ran};
+
+/// So many seeds of the simulation of replication have to be enough.
+const OF_REPLICATION: u64 = 1_000;
+/// So many seeds of the simulation of clusters have to be enough.
+const OF_CLUSTERS: u64 = 150;
+
+/// A mistake, and where it is looked for.
+struct Mistake {
+    name: String,
+    is_of_clusters: bool,
+}
+
+impl Mistake {
+    fn seeds(&self) -> u64 {
+        if self.is_of_clusters { OF_CLUSTERS } else { OF_REPLICATION }
+    }
+}
+
+/// Looks for all mistakes, or for those whose names begin with `only`. One line for each has the time, and
+/// the seed that found the mistake with what does not hold there, or says that no seed did.
+pub(super) fn run(only: Option<&str>) -> Result<Ran> {
+    let simulation = build()?;
+    let is_chosen = |name: &str| only.is_none_or(|only| name.starts_with(only));
+    let names = shell::output(Command::new(&simulation).arg("--mistakes"))?;
+    let all = names.lines().filter_map(|line| line.split_once(' ')).filter(|(_, name)| is_chosen(name));
+    let all: Vec<Mistake> =
+        all.map(|(of, name)| Mistake { name: name.to_owned(), is_of_clusters: of == "clusters" }).collect();
+    if all.is_empty() {
+        return Err("no mistake has such a name".into());
+    }
+    let (count, next, not_found) = (all.len(), Mutex::new(all.into_iter()), Mutex::new(Vec::new()));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let taken = next.lock().expect("no thread panics with the lock").next();
+                    let Some(mistake) = taken else { return };
+                    if !is_found(&simulation, &mistake) {
+                        not_found.lock().expect("no thread panics with the lock").push(mistake.name);
+                    }
+                }
+            });
+        }
+    });
+    let not_found = not_found.into_inner().expect("no thread panics with the lock");
+    if not_found.is_empty() {
+        println!("sim-mistakes: all {count} are found");
+        return Ok(Ran::Passed);
+    }
+    Err(format!("sim-mistakes: not found of {count}: {}", not_found.join(", ")).into())
+}
+
+/// The simulation that can make mistakes.
+fn build() -> Result<PathBuf> {
+    let folder = shell::target_dir().join("mistakes");
+    let mut build = shell::cargo();
+    build.env("RUSTFLAGS", "--cfg sluice_mistakes");
+    build
+        .args(["build", "--quiet", "--profile", "checked", "--package", "sluice-sim", "--target-dir"])
+        .arg(&folder);
+    shell::run(&mut build)?;
+    Ok(folder.join("checked/sluice-sim"))
+}
+
+/// Whether a seed finds the mistake; prints the line about it.
+fn is_found(simulation: &Path, mistake: &Mistake) -> bool {
+    let began = shell::now();
+    let mut run = Command::new(simulation);
+    run.args(["--until-failure", "--mistake", &mistake.name, "--seeds", &mistake.seeds().to_string()]);
+    if mistake.is_of_clusters {
+        run.arg("--cluster");
+    }
+    let output = run.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let took_s = began.elapsed().as_secs_f64();
+    let said = output.unwrap_or_else(|error| error.to_string());
+    let found = said.lines().find(|line| line.starts_with("seed "));
+    let result = match found {
+        Some(line) => line.to_owned(),
+        None => {
+            format!("NOT FOUND by {} seeds: {}", mistake.seeds(), said.lines().last().unwrap_or("no output"))
+        }
+    };
+    println!("sim-mistakes: {} ({took_s:.1} s): {result}", mistake.name);
+    found.is_some()
+}
