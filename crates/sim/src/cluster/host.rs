@@ -164,7 +164,7 @@ impl Host {
         let is_primary = self.is_primary();
         if heard.is_some() {
             self.contact_ms = Some(now.mono_ns / 1_000_000);
-            self.has_copy = !is_primary;
+            self.has_copy |= !is_primary;
         }
         let has_keys = if is_primary { !self.keys.is_empty() } else { self.has_copy };
         let keys = if has_keys { HasKeys::Yes } else { HasKeys::No };
