@@ -62,6 +62,8 @@ struct ManyNode {
     cluster: Cluster,
     ip: Ipv4Addr,
     is_alive: bool,
+    /// The node's outputs are being carried out: what they bring on is carried out after them.
+    is_draining: bool,
     /// The other ends of its connections.
     peers: BTreeMap<LinkKey, (usize, LinkKey)>,
     /// What the node has last said of all nodes and slots.
@@ -206,7 +208,14 @@ impl<'a> ManyNodes<'a> {
 
     fn add(&mut self, cluster: Cluster) {
         let ip = ip_of(self.nodes.len());
-        self.nodes.push(ManyNode { cluster, ip, is_alive: true, peers: BTreeMap::new(), map: None });
+        self.nodes.push(ManyNode {
+            cluster,
+            ip,
+            is_alive: true,
+            is_draining: false,
+            peers: BTreeMap::new(),
+            map: None,
+        });
     }
 
     fn now(&self) -> Now {
@@ -261,10 +270,16 @@ impl<'a> ManyNodes<'a> {
         self.drain(number);
     }
 
+    /// Carries out what a node wants. A step that an output makes adds to the outputs, and calls this again:
+    /// three broadcasts to 1,000 nodes were calls within calls until the stack was full.
     fn drain(&mut self, number: usize) {
+        if std::mem::replace(&mut self.nodes[number].is_draining, true) {
+            return;
+        }
         while let Some(output) = self.nodes[number].cluster.next_output() {
             self.carry_out(number, output);
         }
+        self.nodes[number].is_draining = false;
     }
 
     fn carry_out(&mut self, number: usize, output: ClusterOutput) {
