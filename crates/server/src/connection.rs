@@ -15,13 +15,13 @@ pub mod spare;
 pub mod transport;
 
 use crate::net::{PeerSide, Stream};
-use crate::os::plain_error;
 use input::{Input, InputState};
 use output::{Next, Output, Piece};
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Event, Received, SendBuf, Sending, Sent};
 use sluice_resp::{AuthState, Outbox};
+use sluice_storage::plain_error;
 use spare::SpareBuffers;
 use transport::{CodedSend, Transport};
 

@@ -32,6 +32,7 @@ mod os;
 mod pipeline_depth;
 mod progress;
 mod replica;
+mod saving;
 mod signals;
 mod slow_reads;
 mod start;

@@ -4,11 +4,11 @@ pub mod listeners;
 
 use crate::metrics::http::CONNECTIONS_MAX;
 use crate::net::{Endpoint, Stream, options};
-use crate::os::{can_create, plain_error};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::choice::EventLoop;
 use sluice_config::{Config, ParamId, param};
+use sluice_storage::{can_create, plain_error};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;

@@ -25,12 +25,12 @@ mod thread;
 
 use self::message::{MainThread, MetricsSettings, ToEndpoint};
 use crate::listen;
-use crate::os::plain_error;
 use sluice_config::choice::TlsAuthClients;
 use sluice_config::{Config, param};
 use sluice_evloop::{Sender, Waker};
 use sluice_numbers::info::sample::MetricsSample;
 use sluice_numbers::page::details::{PageAsk, PageDetails};
+use sluice_storage::plain_error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};

@@ -6,6 +6,7 @@
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
+use sluice_storage::lock::{PID_BYTES_MAX, is_pid};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -80,15 +81,6 @@ fn judge_pid(file: &mut File) -> io::Result<()> {
         )),
     }
 }
-
-/// Whether a file with these first bytes holds the number of a process, or nothing.
-pub fn is_pid(text: &[u8]) -> bool {
-    (text.len() as u64) < PID_BYTES_MAX
-        && text.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace())
-}
-
-/// Bytes that no pid file has.
-pub const PID_BYTES_MAX: u64 = 64;
 
 #[cfg(test)]
 mod tests {

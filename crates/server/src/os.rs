@@ -1,12 +1,10 @@
-//! What the operating system says: the text of its errors, and whether a path can be written.
+//! What the operating system says of this process: its times, its memory and the limit on that.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{AccessFlags, SysconfVar, access, gettid, sysconf};
+use nix::unistd::{SysconfVar, gettid, sysconf};
 use sluice_numbers::facts::ProcessNumbers;
-use std::io;
-use std::path::Path;
 
 /// The processor time of one thread, which any thread of the process can read.
 #[derive(Clone, Copy, Debug)]
@@ -27,26 +25,6 @@ impl ThreadClock {
             (u64::try_from(spent.tv_sec()).ok()?, u64::try_from(spent.tv_nsec()).ok()?);
         seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
     }
-}
-
-/// The system's text for an error, without Rust's number behind it.
-pub fn plain_error(error: &io::Error) -> String {
-    error
-        .raw_os_error()
-        .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
-}
-
-/// Whether a file can be made at this path.
-pub fn can_create(path: &Path) -> io::Result<()> {
-    can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-}
-
-/// Whether files can be made in a folder.
-pub fn can_write_into(folder: &Path) -> io::Result<()> {
-    if !std::fs::metadata(folder)?.is_dir() {
-        return Err(nix::errno::Errno::ENOTDIR.into());
-    }
-    access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from)
 }
 
 /// Bytes of memory that the control group of this process, or one around it, lets it have; none where there

@@ -15,7 +15,7 @@ use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
 use crate::users::{self, JudgedLines};
-use crate::{crash, daemon, listen, loader, storage, supervisor, threads};
+use crate::{crash, daemon, listen, loader, saving, storage, supervisor, threads};
 use sluice_acl::Users;
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
@@ -146,7 +146,7 @@ fn read(words: &[Vec<u8>]) -> Result<Texts, Failure> {
             Failure::new(format!(
                 "Fatal error, can't open config file '{}': {}\n",
                 path.display(),
-                crate::os::plain_error(&error)
+                sluice_storage::plain_error(&error)
             ))
         })?,
         None => Vec::new(),
@@ -198,7 +198,7 @@ impl Loader for ConfigSurroundings {
 
     fn enter(&mut self, folder: &[u8]) -> Result<(), String> {
         let entered = std::env::set_current_dir(std::ffi::OsStr::from_bytes(folder));
-        entered.map_err(|error| crate::os::plain_error(&error))
+        entered.map_err(|error| sluice_storage::plain_error(&error))
     }
 }
 
@@ -210,7 +210,7 @@ fn include(pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
     paths
         .into_iter()
         .map(|path| {
-            let contents = std::fs::read(&path).map_err(|error| crate::os::plain_error(&error))?;
+            let contents = std::fs::read(&path).map_err(|error| sluice_storage::plain_error(&error))?;
             Ok((path.display().to_string(), contents))
         })
         .collect()
@@ -324,7 +324,7 @@ enum Begun {
 /// shall be none, the snapshot file.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
-    storage::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
+    saving::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
     });
     let read = aof::Folder::read(storage, engine.config());
@@ -372,7 +372,7 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     if storage.open(Path::new(&name)).and_then(|file| file.size()).unwrap_or(0) == 0 {
         return;
     }
-    let kept = crate::storage::second_name(storage.as_ref(), Path::new(&name), "not-loaded");
+    let kept = sluice_storage::second_name(storage.as_ref(), Path::new(&name), "not-loaded");
     let name = name.display();
     let line = match kept {
         Ok(second) => format!(
@@ -385,7 +385,7 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
             format!(
                 "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the \
                  server begins without data, and saves nothing in place of that file, as it cannot have a second name: {}",
-                crate::os::plain_error(&error)
+                sluice_storage::plain_error(&error)
             )
         }
     };
@@ -397,7 +397,7 @@ fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
     };
-    let path = std::env::current_dir().map_err(|error| fail(config, &crate::os::plain_error(&error)))?;
+    let path = std::env::current_dir().map_err(|error| fail(config, &sluice_storage::plain_error(&error)))?;
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(config, &reason))
 }
 
@@ -422,7 +422,7 @@ fn shape_process(host: &mut Host, config: &Config) {
 
 fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
     host.log.set_file(&config.str(param::LOGFILE)).map_err(|error| {
-        let reason = format!("Can't open the log file: {}", crate::os::plain_error(&error));
+        let reason = format!("Can't open the log file: {}", sluice_storage::plain_error(&error));
         Failure::new(config.cannot_apply(param::LOGFILE, &reason).report(cli::COMPATIBLE))
     })?;
     host.apply_log_config(config);

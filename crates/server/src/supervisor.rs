@@ -4,10 +4,10 @@ pub mod socket;
 
 use self::socket::Patience;
 use crate::host::Host;
-use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};
+use sluice_storage::plain_error;
 
 /// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so. Waits for a second at
 /// most.

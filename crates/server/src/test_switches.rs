@@ -15,7 +15,7 @@ pub const PARTS: &str = "SLUICE_TEST_PARTS";
 /// Any number: the allocator faults when it needs more memory from the kernel.
 #[cfg(debug_assertions)]
 pub const ALLOCATOR_FAULT: &str = "SLUICE_TEST_ALLOCATOR_FAULT";
-/// A fault of the files, as [`crate::storage::faulty::Plan`] reads it.
+/// A fault of the files, as [`sluice_storage::faulty::Plan`] reads it.
 #[cfg(debug_assertions)]
 pub const STORAGE: &str = "SLUICE_TEST_STORAGE";
 

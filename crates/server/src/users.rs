@@ -5,11 +5,11 @@
 
 pub mod loads;
 
-use crate::os::plain_error;
-use crate::storage::{self, Storage, read_whole};
 use sluice_acl::{ConfigUsers, Users};
 use sluice_base::LogLevel;
 use sluice_config::{Config, LoadError, OutsideUser, UserLine, param};
+use sluice_storage::plain_error;
+use sluice_storage::{Storage, read_whole};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -185,7 +185,7 @@ pub fn read_user_file(storage: &dyn Storage, path: &[u8]) -> Result<Vec<u8>, Str
 /// or the other.
 pub fn replace_user_file(storage: &Arc<dyn Storage>, path: &[u8], text: &[u8]) -> Result<(), String> {
     let path = Path::new(OsStr::from_bytes(path));
-    storage::snapshot::replace_file(storage, path, text).map_err(|error| plain_error(&error))
+    sluice_storage::replace_file(storage, path, text).map_err(|error| plain_error(&error))
 }
 
 #[cfg(test)]

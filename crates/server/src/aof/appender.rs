@@ -11,8 +11,8 @@
 //! the next sync would succeed with nothing written; (3) `synced` is a position up to which everything is on
 //! disk.
 
-use crate::storage::StorageFile;
 use sluice_base::heap;
+use sluice_storage::StorageFile;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 

@@ -15,12 +15,12 @@
 //! a base is on disk under its temporary name before the base has its name: where both are found beside
 //! another manifest, a server has put the base there and was killed.
 
-use crate::os::plain_error;
-use crate::storage::replacement::{Failed, Operation, Replacement};
-use crate::storage::snapshot::is_of_server;
-use crate::storage::{FreeName, Storage, StorageFile, kept};
+use crate::saving::snapshot::is_of_server;
 use sluice_config::{Config, param};
 use sluice_persist::aof::{AofFile, BaseFormat, Manifest, manifest_name};
+use sluice_storage::plain_error;
+use sluice_storage::replacement::{Failed, Operation, Replacement};
+use sluice_storage::{FreeName, Storage, StorageFile, kept};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -4,11 +4,11 @@
 //! meanwhile can still be read; (2) a file that is appended to is not cut off.
 
 use super::folder::Folder;
-use crate::os::plain_error;
-use crate::storage::{self, Storage, StorageFile, kept};
 use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
 use sluice_snapshot::SnapshotSource;
+use sluice_storage::plain_error;
+use sluice_storage::{Storage, StorageFile, kept};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ struct LogFile {
 
 impl SnapshotSource for LogFile {
     fn keep(&mut self) -> Result<Option<String>, String> {
-        storage::keep_as_loaded(self.storage.as_ref(), &self.path)
+        sluice_storage::keep_as_loaded(self.storage.as_ref(), &self.path)
     }
 
     fn open(&mut self) -> Result<Option<u64>, String> {

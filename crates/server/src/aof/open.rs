@@ -5,13 +5,13 @@ use super::{
     Folder, History, Named, NamedFiles, NewBase, NoFiles, RewriteNumber, Worker, clock,
 };
 use crate::host::Host;
-use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_config::choice::AppendFsync;
 use sluice_config::{Config, param};
 use sluice_control::process::{AofBacklog, AofFiles, AofIncrement, SaveError};
 use sluice_engine::Engine;
 use sluice_persist::aof::BaseFormat;
+use sluice_storage::plain_error;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 

@@ -3,7 +3,7 @@
 
 use super::folder::NewBase;
 use super::shared::RewriteNumber;
-use crate::storage::background::{BackgroundSink, Pass};
+use crate::saving::background::{BackgroundSink, Pass};
 use sluice_control::process::SaveError;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

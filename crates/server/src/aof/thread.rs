@@ -20,13 +20,13 @@ use super::folder::{Folder, History, Named, NewBase};
 use super::load::{FileEnding, Listed, NamedFiles};
 use super::shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
 use super::sync_thread::{SyncOutcome, SyncThread};
-use crate::os::plain_error;
-use crate::storage::Storage;
 use crate::test_switches;
 use sluice_base::LogLevel;
 use sluice_config::choice::AppendFsync;
 use sluice_control::process::AofFiles;
 use sluice_evloop::Waker;
+use sluice_storage::Storage;
+use sluice_storage::plain_error;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -444,7 +444,7 @@ impl Worker {
         }
     }
 
-    fn change_file(&mut self, file: Box<dyn crate::storage::StorageFile>) -> bool {
+    fn change_file(&mut self, file: Box<dyn sluice_storage::StorageFile>) -> bool {
         match Appender::new(file, self.appender.written()) {
             Ok(appender) => {
                 self.other_bytes += self.appender.size();

@@ -4,13 +4,13 @@
 //! itself is locked under its name at any moment, as the reference locks it (N-24); (2) what is told as saved
 //! is durable, file and name; (3) of texts that wait for the thread the newest is written alone.
 
-use crate::os::plain_error;
-use crate::storage::replacement::{Failed, Operation, Stage};
-use crate::storage::{LockHold, LockRefused, Replacement, Storage, read_whole};
 use crate::threads::Thread;
 use sluice_cluster::Generation;
 use sluice_config::{Config, param};
 use sluice_evloop::Waker;
+use sluice_storage::plain_error;
+use sluice_storage::replacement::{Failed, Operation, Stage};
+use sluice_storage::{LockHold, LockRefused, Replacement, Storage, read_whole};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -6,10 +6,10 @@
 //! most [`ROUNDS_MAX`] rounds.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
-use crate::os::plain_error;
 use sluice_clock::{Clock, System};
 use sluice_moving::{MovePlan, NoAnswer, Peer};
 use sluice_resp::{ExtentError, ReplyExtent, ReplyLimits, Value, command, decode};
+use sluice_storage::plain_error;
 use sluice_tls::Context;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 mod service;
 
-use crate::storage::background::WriterHandle;
+use crate::saving::background::WriterHandle;
 
 /// Snapshots and other files that are written in the background.
 pub struct Snapshots {

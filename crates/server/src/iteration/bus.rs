@@ -10,13 +10,13 @@ use crate::connection::spare::SpareBuffers;
 use crate::host::Host;
 use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole};
 use crate::net::{BusPlace, Codec, Endpoint, Ends, PeerSide, Stream, send_now};
-use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_cluster::{BusLane, Cluster, ClusterInput, DialMoment, LinkKey};
 use sluice_config::param;
 use sluice_control::cluster::order::BusOrder;
 use sluice_engine::Engine;
 use sluice_evloop::{AnyLoop, Event, Interest, Received, SendBuf, Sending, Sent};
+use sluice_storage::plain_error;
 use std::net::{IpAddr, SocketAddr};
 
 /// Bytes that one write of a link carries, at most.

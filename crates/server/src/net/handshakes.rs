@@ -14,13 +14,13 @@
 //! who connects waits for who is served.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
-use crate::os::plain_error;
 use crate::threads::{self, Thread};
 use sluice_base::SessionKey;
 use sluice_clock::Clock;
 use sluice_evloop::{
     AnyLoop, Deadline, Event, Mailbox, Received, SendBuf, Sender, Sending, Sent, Source, Waker,
 };
+use sluice_storage::plain_error;
 use sluice_tls::{Buffers, Context, NameField, Session};
 use std::collections::VecDeque;
 use std::io;

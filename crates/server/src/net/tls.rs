@@ -5,14 +5,14 @@
 //! force before; (2) a connection keeps the context with which it began; (3) a reload that was begun before
 //! the configuration changed has no effect.
 
-use crate::os::plain_error;
-use crate::storage::{Storage, read_whole};
 use crate::threads::Thread;
 use sluice_base::{HashSeed, LogLevel, siphash13};
 use sluice_clock::{Clock, System};
 use sluice_config::choice::{TlsAuthClients, TlsUserField};
 use sluice_config::{Config, ParamId, param};
 use sluice_evloop::Waker;
+use sluice_storage::plain_error;
+use sluice_storage::{Storage, read_whole};
 use sluice_tls::{ClientAuth, Context, Facts, NameField, Named, Options, Sources};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

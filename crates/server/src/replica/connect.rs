@@ -2,9 +2,9 @@
 //! does not answer.
 
 use crate::net::{ConnectPlan, Stream};
-use crate::os::plain_error;
 use crate::threads::Thread;
 use sluice_evloop::Waker;
+use sluice_storage::plain_error;
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 

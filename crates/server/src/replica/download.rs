@@ -14,14 +14,14 @@
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
-use crate::os::plain_error;
-use crate::storage::replacement::{Failed, Stage, folder_of};
-use crate::storage::{Replacement, Storage};
 use crate::threads::Thread;
 use sluice_base::LogLevel;
 use sluice_evloop::Waker;
 use sluice_persist::rdb::{Judge, LoadError, Problem, ReadOptions};
 use sluice_replication::{Extent, Framing};
+use sluice_storage::plain_error;
+use sluice_storage::replacement::{Failed, Stage, folder_of};
+use sluice_storage::{Replacement, Storage};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,11 +10,11 @@
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
-use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_evloop::Waker;
 use sluice_replication::{Extent, Framing};
 use sluice_snapshot::SnapshotSource;
+use sluice_storage::plain_error;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! ACL LOAD: a file of users is read and judged on a thread of its own.
 
 use super::read_user_file;
-use crate::storage::Storage;
 use crate::threads::Thread;
 use sluice_control::users::load::{JudgedUsers, UserLoad};
 use sluice_evloop::Waker;
+use sluice_storage::Storage;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 

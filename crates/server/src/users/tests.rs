@@ -1,8 +1,8 @@
 //! Users of a configuration, and what faults leave of a file of users.
 
 use super::*;
-use crate::storage::Real;
-use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+use sluice_storage::Real;
+use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -11,7 +11,7 @@ fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// A server whose files fail as the plan says: `crates/server/src/storage/faulty.rs`.
+/// A server whose files fail as the plan says: `crates/storage/src/faulty.rs`.
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);

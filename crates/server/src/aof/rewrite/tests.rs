@@ -1,6 +1,6 @@
 use super::*;
-use crate::storage::{Real, Storage};
 use sluice_persist::aof::BaseFormat;
+use sluice_storage::{Real, Storage};
 
 #[test]
 fn a_base_of_an_earlier_rewrite_never_takes_the_place_of_a_later_one() {

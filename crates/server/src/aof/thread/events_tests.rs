@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::aof::{AofShared, Block};
-use crate::storage::{Real, Storage};
 use sluice_config::Config;
 use sluice_evloop::{AnyLoop, Backend};
+use sluice_storage::{Real, Storage};
 
 /// Has a thread write a block; the events that it tells of.
 fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u64>) {

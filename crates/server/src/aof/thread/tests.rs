@@ -6,12 +6,12 @@
 
 use super::*;
 use crate::aof::{AofShared, Block};
-use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
-use crate::storage::{Real, Storage};
 use sluice_config::Config;
 use sluice_control::process::AofBacklog;
 use sluice_evloop::{AnyLoop, Backend};
 use sluice_persist::aof::{BaseFormat, LogItem, LogOptions, LogProgress, LogReader};
+use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+use sluice_storage::{Real, Storage};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -149,7 +149,7 @@ impl Scene {
     fn open(
         &mut self,
         folder: Folder,
-        file: Box<dyn crate::storage::StorageFile>,
+        file: Box<dyn sluice_storage::StorageFile>,
         named: Named,
         cut: Option<RewriteNumber>,
     ) -> Result<(), String> {

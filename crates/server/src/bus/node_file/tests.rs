@@ -1,6 +1,6 @@
 use super::*;
-use crate::storage::Real;
 use sluice_evloop::{AnyLoop, Backend};
+use sluice_storage::Real;
 use std::fs::File;
 use std::time::Duration;
 

@@ -4,10 +4,10 @@ use crate::allocator::Allocated;
 use crate::host::Host;
 use crate::host::memory::WorkDone;
 use crate::lazyfree::Bio;
-use crate::os::plain_error;
 use sluice_base::LogLevel;
 use sluice_control::process::ProcessMemory;
 use sluice_keyspace::Keyspace;
+use sluice_storage::plain_error;
 
 /// How long a reading of the allocator's numbers serves for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;

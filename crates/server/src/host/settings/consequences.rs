@@ -6,8 +6,6 @@ use crate::listen;
 use crate::log::Style;
 use crate::metrics;
 use crate::net::tls;
-use crate::os::plain_error;
-use crate::storage;
 use crate::users;
 use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
@@ -15,6 +13,7 @@ use sluice_config::{Config, ParamId, param};
 use sluice_control::process::{ProcessClock, ProcessSettings, UserFile};
 use sluice_evloop::Waker;
 use sluice_numbers::facts::{CertificateFact, CertificateFacts};
+use sluice_storage::plain_error;
 use sluice_tls::{CertFacts, Facts};
 use std::os::unix::ffi::OsStrExt;
 
@@ -310,7 +309,7 @@ impl ProcessSettings for Host {
             Err(error) => return Err(format!("Rewriting config file: {}", plain_error(&error))),
         };
         let new = make(old.as_deref());
-        storage::snapshot::replace_file(&self.storage, &path, &new).map_err(|error| {
+        sluice_storage::replace_file(&self.storage, &path, &new).map_err(|error| {
             self.note(LogLevel::Warning, &format!("CONFIG REWRITE failed: {error}"));
             format!("Rewriting config file: {}", plain_error(&error))
         })?;

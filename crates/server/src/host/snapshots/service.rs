@@ -1,16 +1,16 @@
 //! Snapshots as the engine asks for them, and what replicas take of them.
 
 use crate::host::Host;
-use crate::os::plain_error;
-use crate::storage;
-use crate::storage::background::{BackgroundSink, BackgroundWriter, WriterHandle, WriterResources};
-use crate::storage::snapshot::{AwaitedSnapshot, SnapshotWriter};
+use crate::saving;
+use crate::saving::background::{BackgroundSink, BackgroundWriter, WriterHandle, WriterResources};
+use crate::saving::snapshot::{AwaitedSnapshot, SnapshotWriter};
 use sluice_config::{Config, param};
 use sluice_control::process::SnapshotFiles;
 use sluice_control::process::{Background, BackgroundFile, SaveError, SnapshotSink};
 use sluice_evloop::Waker;
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
+use sluice_storage::plain_error;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Host {
 
     fn begin_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<SnapshotWriter, SaveError> {
         let number = self.snapshots.count();
-        storage::snapshot::create(&self.storage, name, sync_early, number)
+        saving::snapshot::create(&self.storage, name, sync_early, number)
     }
 }
 
@@ -43,7 +43,7 @@ impl SnapshotFiles for Host {
     fn create_snapshot(&mut self, name: &[u8], sync_early: bool) -> Result<Box<dyn SnapshotSink>, SaveError> {
         let older = self.snapshots.writers.iter().filter(|writer| writer.is_snapshot()).cloned().collect();
         let number = self.snapshots.count();
-        let writer = storage::snapshot::create_awaited(&self.storage, name, sync_early, number)?;
+        let writer = saving::snapshot::create_awaited(&self.storage, name, sync_early, number)?;
         let temporary = writer.temporary_snapshot();
         let snapshot = Box::new(YoungerSnapshot { writer, older });
         Ok(Box::new(AwaitedSnapshot::new(temporary.as_deref(), snapshot)))
@@ -60,7 +60,7 @@ impl SnapshotFiles for Host {
             false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
         };
         let storage = self.storage.clone();
-        let scratch = storage::snapshot::scratch_path(self.snapshots.count());
+        let scratch = saving::snapshot::scratch_path(self.snapshots.count());
         let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
         let resources = WriterResources { storage, scratch, claim };
         let writer = BackgroundWriter::start(file, sink, target.key_delay, resources, waker)?;
@@ -76,8 +76,8 @@ impl SnapshotFiles for Host {
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
         let waker = self.waker_for_background()?;
         let number = self.snapshots.count();
-        let path = storage::snapshot::scratch_path(number);
-        let (into, pieces) = storage::spool::for_replicas(&self.storage, path, replicas, waker.clone());
+        let path = saving::snapshot::scratch_path(number);
+        let (into, pieces) = saving::spool::for_replicas(&self.storage, path, replicas, waker.clone());
         let storage = self.storage.clone();
         let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
         self.snapshots.writers.push(writer.handle());
@@ -86,19 +86,19 @@ impl SnapshotFiles for Host {
 
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         let waker = self.waker_for_background()?;
-        let path = storage::snapshot::scratch_path(self.snapshots.count());
-        Ok(Box::new(storage::stream_spool::begin(&self.storage, path, replicas, waker)?))
+        let path = saving::snapshot::scratch_path(self.snapshots.count());
+        Ok(Box::new(saving::stream_spool::begin(&self.storage, path, replicas, waker)?))
     }
 
     fn keep_data_files(&mut self, config: &Config, ending: &str) -> Result<Vec<String>, String> {
         let path = |directive| Path::new(OsStr::from_bytes(config.bytes(directive))).to_owned();
         let (folder, log) = (path(param::APPENDDIRNAME), config.bytes(param::APPENDFILENAME));
-        storage::keep_data(self.storage.as_ref(), &path(param::DBFILENAME), (&folder, log), ending)
+        sluice_storage::keep_data(self.storage.as_ref(), &path(param::DBFILENAME), (&folder, log), ending)
             .map_err(|error| plain_error(&error))
     }
 
     fn snapshot_source(&mut self, name: &[u8]) -> Box<dyn SnapshotSource> {
-        storage::snapshot::source(&self.storage, name)
+        saving::snapshot::source(&self.storage, name)
     }
 }
 

@@ -1,10 +1,10 @@
 #![allow(clippy::disallowed_methods, reason = "a deadline of the test is in real time")]
 
 use super::*;
-use crate::storage::Real;
-use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 use sluice_evloop::{AnyLoop, Backend};
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_storage::Real;
+use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -2,15 +2,15 @@
 //! that ended meanwhile.
 
 use super::background::{BackgroundSink, Pass};
-use super::replacement::{Failed, Operation, folder_of};
-use super::{Replacement, Storage, StorageFile};
-use crate::os::plain_error;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use sluice_control::process::{SaveError, SnapshotSink};
 use sluice_persist::rdb::MAGICS;
 use sluice_snapshot::SnapshotSource;
+use sluice_storage::plain_error;
+use sluice_storage::replacement::{Failed, Operation};
+use sluice_storage::{Replacement, Storage, StorageFile};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -197,7 +197,7 @@ impl SnapshotReader {
 
 impl SnapshotSource for SnapshotReader {
     fn keep(&mut self) -> Result<Option<String>, String> {
-        super::keep_as_loaded(self.storage.as_ref(), &self.path)
+        sluice_storage::keep_as_loaded(self.storage.as_ref(), &self.path)
     }
 
     fn open(&mut self) -> Result<Option<u64>, String> {
@@ -298,25 +298,9 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and permissions
-/// of the old one. It may hold a password: nobody else may read it before it has those, and where there was
-/// none, nor after.
-pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    debug_assert_eq!(folder_of(&temporary), folder_of(path));
-    let replaced = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o600, None).and_then(
-        |mut replacement| {
-            replacement.write(contents)?;
-            replacement.finish()
-        },
-    );
-    replaced.map_err(|failed| failed.error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("sluice-host-{name}-{}", std::process::id()));
@@ -362,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_a_process_of_the_same_number_writes_is_no_left_over() {
-        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
+        let storage: Arc<dyn Storage> = Arc::new(sluice_storage::Real);
         let dir = directory("same-number");
         let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
         let open = storage.create(&dir.join(&written), MODE).expect("made");
@@ -380,78 +364,6 @@ mod tests {
         assert_eq!(names(&dir), [foreign.as_str()]);
         assert_eq!(said.iter().filter(|line| line.starts_with("Removed ")).count(), 2);
         assert_eq!(said.iter().filter(|line| line.starts_with("Left ")).count(), 2);
-        std::fs::remove_dir_all(&dir).expect("removable");
-    }
-
-    #[test]
-    fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alone() {
-        use std::io::Read;
-        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
-        let dir = directory("replace");
-        let path = dir.join("a.conf");
-        std::fs::write(&path, "old").expect("writable");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
-        let mut reader = std::fs::File::open(&path).expect("readable");
-        replace_file(&storage, &path, b"new").expect("replaced");
-        let mut seen = String::new();
-        reader.read_to_string(&mut seen).expect("readable");
-        assert_eq!(seen, "old", "the old contents were never changed in place");
-        assert_eq!(std::fs::read(&path).expect("readable"), b"new");
-        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
-        assert_eq!(names(&dir), ["a.conf"]);
-        // A snapshot, too, and a group that this process may give.
-        let group = if nix::unistd::geteuid().is_root() { 12345 } else { nix::unistd::getegid().as_raw() };
-        for (name, owner) in
-            [("a.conf", None), ("dump.rdb", nix::unistd::geteuid().is_root().then_some(54321))]
-        {
-            let path = dir.join(name);
-            std::fs::write(&path, "old").expect("writable");
-            std::os::unix::fs::chown(&path, owner, Some(group)).expect("ours to give");
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o464)).expect("ours");
-            let access = storage.access(&path).expect("there");
-            replace_by(&storage, &path);
-            assert_eq!(storage.access(&path).expect("there"), access, "{name}");
-            assert_eq!(std::fs::read(&path).expect("readable"), b"new");
-        }
-        std::fs::remove_dir_all(&dir).expect("removable");
-    }
-
-    fn replace_by(storage: &Arc<dyn Storage>, path: &Path) {
-        if path.ends_with("a.conf") {
-            return replace_file(storage, path, b"new").expect("replaced");
-        }
-        // As a snapshot does, whose temporary file is in the working directory.
-        let temporary = path.with_file_name("temp-1.rdb");
-        let begun = Replacement::begin(storage.clone(), temporary, path.to_owned(), MODE, None);
-        let mut replacement = begun.map_err(|failed| failed.error).expect("begun");
-        replacement.write(b"new").map_err(|failed| failed.error).expect("written");
-        replacement.finish().map_err(|failed| failed.error).expect("replaced");
-    }
-
-    #[test]
-    fn a_replacement_that_fails_leaves_nothing_behind() {
-        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
-        let dir = directory("fails");
-        let path = dir.join("a.conf");
-        // A directory cannot be replaced by a file.
-        std::fs::create_dir(&path).expect("creatable");
-        assert!(replace_file(&storage, &path, b"new").is_err());
-        assert_eq!(names(&dir), ["a.conf"]);
-        std::fs::remove_dir_all(&dir).expect("removable");
-    }
-
-    #[test]
-    fn a_file_of_the_temporary_ones_name_is_not_written_through() {
-        let storage: Arc<dyn Storage> = Arc::new(crate::storage::Real);
-        let dir = directory("link");
-        let (path, victim) = (dir.join("a.conf"), dir.join("victim"));
-        std::fs::write(&victim, "safe").expect("writable");
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        std::os::unix::fs::symlink(&victim, &temporary).expect("linkable");
-        replace_file(&storage, &path, b"secret").expect("replaced");
-        assert_eq!(std::fs::read(&victim).expect("readable"), b"safe");
-        assert_eq!(std::fs::read(&path).expect("readable"), b"secret");
-        assert_eq!(std::fs::symlink_metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         std::fs::remove_dir_all(&dir).expect("removable");
     }
 }

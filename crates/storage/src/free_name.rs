@@ -2,7 +2,7 @@
 
 use super::Storage;
 use super::replacement::folder_of;
-use crate::os::plain_error;
+use crate::plain_error;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ pub fn keep_data(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Real;
+    use crate::Real;
 
     #[test]
     fn a_name_of_which_nobody_knows_whether_it_is_free_is_not_taken() {

@@ -1,13 +1,13 @@
 //! The part of the replication stream that waits behind a snapshot: a thread puts it into a spool
 //! (`spool.rs`), because the disk may be slow and the main thread does not wait.
 
-use super::Storage;
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
 use crate::threads::Thread;
 use sluice_base::Bytes;
 use sluice_control::process::SaveError;
 use sluice_evloop::Waker;
 use sluice_replication::{NextPiece, SnapshotPieces, StreamSpool};
+use sluice_storage::Storage;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

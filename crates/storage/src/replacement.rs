@@ -96,7 +96,7 @@ impl Replacement {
 
     /// Gives the new file the owner, the group and the permissions of another, if that is there, as far as
     /// the system lets it.
-    pub fn resemble(&self, other: &Path) {
+    pub(crate) fn resemble(&self, other: &Path) {
         if let Ok(access) = self.storage.access(other) {
             // A file system that has no permissions is no reason to lose data.
             let _ = self.file.set_access(access);
@@ -214,6 +214,21 @@ impl Drop for Replacement {
             Stage::Renamed | Stage::Done => {}
         }
     }
+}
+
+/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and permissions
+/// of the old one. It may hold a password: nobody else may read it before it has those, and where there was
+/// none, nor after.
+pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    debug_assert_eq!(folder_of(&temporary), folder_of(path));
+    let replaced = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o600, None).and_then(
+        |mut replacement| {
+            replacement.write(contents)?;
+            replacement.finish()
+        },
+    );
+    replaced.map_err(|failed| failed.error)
 }
 
 /// The folder of a file.

@@ -15,14 +15,14 @@
 //! replica; (4) a chunk is freed when the last reader has passed it, the scratch file when the spool is
 //! dropped, or the process ends.
 
-use super::replacement::folder_of;
-use super::{Storage, StorageFile};
-use crate::os::plain_error;
 use crate::threads::Thread;
 use sluice_base::Bytes;
 use sluice_control::process::SaveError;
 use sluice_evloop::Waker;
 use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
+use sluice_storage::plain_error;
+use sluice_storage::replacement::folder_of;
+use sluice_storage::{Storage, StorageFile};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -669,8 +669,8 @@ impl Drop for SpoolFileReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Real;
-    use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+    use sluice_storage::Real;
+    use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 
     const PIECE: usize = 256 << 10;
 

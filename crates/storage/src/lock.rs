@@ -13,8 +13,7 @@
 //! claim until the file is done, whatever the configuration says meanwhile.
 
 use super::{LockHold, LockRefused, Storage};
-use crate::named_file;
-use crate::os::{can_write_into, plain_error};
+use crate::{can_write_into, plain_error};
 use sluice_config::{Config, param};
 use std::any::Any;
 use std::ffi::OsStr;
@@ -185,7 +184,7 @@ impl Drop for LockedFile {
 }
 
 /// Locks a file, which is made if it is not there, and writes `text` into it.
-pub fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
+pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
     for _ in 0..TRIES {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
         let mut options = OpenOptions::new();
@@ -210,8 +209,8 @@ pub fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
             continue;
         }
         let mut before = Vec::new();
-        let read = Read::by_ref(&mut *file).take(named_file::PID_BYTES_MAX).read_to_end(&mut before);
-        let is_ours = read.is_ok() && named_file::is_pid(&before);
+        let read = Read::by_ref(&mut *file).take(PID_BYTES_MAX).read_to_end(&mut before);
+        let is_ours = read.is_ok() && is_pid(&before);
         if is_ours {
             // A full disk keeps the number out, and the lock holds.
             let emptied = file.set_len(0).and_then(|()| file.rewind());
@@ -229,6 +228,15 @@ fn is_at(file: &File, path: &Path) -> bool {
         _ => false,
     }
 }
+
+/// Whether a file with these first bytes holds the number of a process, or nothing.
+pub fn is_pid(text: &[u8]) -> bool {
+    (text.len() as u64) < PID_BYTES_MAX
+        && text.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace())
+}
+
+/// Bytes that no pid file has.
+pub const PID_BYTES_MAX: u64 = 64;
 
 /// How often a file is opened that its last holder removes.
 const TRIES: usize = 16;
@@ -297,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_is_written_stays_claimed_when_the_configuration_changes() {
-        use crate::storage::Real;
+        use crate::Real;
         let config = |text: &str| {
             let mut none = |_: &[u8]| Err(String::new());
             sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).expect("in order")
@@ -335,7 +343,7 @@ mod tests {
             let mut said = Vec::new();
             let aof = [folder.to_path_buf()];
             DataClaims::default()
-                .claim(&crate::storage::Real, &config, &aof, &mut |text| said.push(text))
+                .claim(&crate::Real, &config, &aof, &mut |text| said.push(text))
                 .expect("no reason not to serve");
             said.join("; ")
         };

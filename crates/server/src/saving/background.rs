@@ -16,8 +16,6 @@
 //! does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as
 //! long as it takes to format them.
 
-use super::LockHold;
-use super::Storage;
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
 use sluice_base::Bytes;
@@ -26,6 +24,7 @@ use sluice_control::process::{Background, SaveError};
 use sluice_evloop::Waker;
 use sluice_keyspace::Captured;
 use sluice_snapshot::SnapshotFile;
+use sluice_storage::{LockHold, Storage};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -462,9 +461,10 @@ fn delay(number: usize, shared: &WriterState) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::FileAccess;
-    use crate::storage::{LockRefused, Real, StorageFile, snapshot};
+    use crate::saving::snapshot;
     use sluice_snapshot::SnapshotFile;
+    use sluice_storage::FileAccess;
+    use sluice_storage::{LockRefused, Real, StorageFile};
     use std::ffi::OsString;
     use std::io;
     use std::path::Path;

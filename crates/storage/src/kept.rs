@@ -5,7 +5,7 @@
 
 use super::replacement::folder_of;
 use super::{FreeName, Replacement, Storage, StorageFile};
-use crate::os::plain_error;
+use crate::plain_error;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,8 +69,8 @@ const PIECE_BYTES: usize = 256 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Real;
-    use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+    use crate::Real;
+    use crate::faulty::{AfterCrash, Fault, Faulty, Plan};
 
     fn folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("sluice-kept-{name}-{}", std::process::id()));

@@ -1,8 +1,9 @@
 //! What a crash and other faults leave of two files, of which one replaces the other.
 
 use super::*;
-use crate::storage::faulty::{AfterCrash, Fault, Faulty, Plan};
-use crate::storage::{Real, StorageFile};
+use crate::faulty::{AfterCrash, Fault, Faulty, Plan};
+use crate::{Real, StorageFile};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const PIECES: usize = 5;
@@ -193,4 +194,85 @@ fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
             std::fs::remove_dir_all(&folder).expect("removable");
         }
     }
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("sluice-replace-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("temporary directory");
+    path
+}
+
+fn names(path: &Path) -> Vec<std::ffi::OsString> {
+    let entries = std::fs::read_dir(path).expect("readable");
+    entries.map(|entry| entry.expect("readable").file_name()).collect()
+}
+
+#[test]
+fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alone() {
+    use std::io::Read;
+    let storage: Arc<dyn Storage> = Arc::new(Real);
+    let dir = directory("replace");
+    let path = dir.join("a.conf");
+    std::fs::write(&path, "old").expect("writable");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
+    let mut reader = std::fs::File::open(&path).expect("readable");
+    replace_file(&storage, &path, b"new").expect("replaced");
+    let mut seen = String::new();
+    reader.read_to_string(&mut seen).expect("readable");
+    assert_eq!(seen, "old", "the old contents were never changed in place");
+    assert_eq!(std::fs::read(&path).expect("readable"), b"new");
+    assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+    assert_eq!(names(&dir), ["a.conf"]);
+    // A snapshot, too, and a group that this process may give.
+    let group = if nix::unistd::geteuid().is_root() { 12345 } else { nix::unistd::getegid().as_raw() };
+    for (name, owner) in [("a.conf", None), ("dump.rdb", nix::unistd::geteuid().is_root().then_some(54321))] {
+        let path = dir.join(name);
+        std::fs::write(&path, "old").expect("writable");
+        std::os::unix::fs::chown(&path, owner, Some(group)).expect("ours to give");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o464)).expect("ours");
+        let access = storage.access(&path).expect("there");
+        replace_by(&storage, &path);
+        assert_eq!(storage.access(&path).expect("there"), access, "{name}");
+        assert_eq!(std::fs::read(&path).expect("readable"), b"new");
+    }
+    std::fs::remove_dir_all(&dir).expect("removable");
+}
+
+fn replace_by(storage: &Arc<dyn Storage>, path: &Path) {
+    if path.ends_with("a.conf") {
+        return replace_file(storage, path, b"new").expect("replaced");
+    }
+    // As a snapshot does, whose temporary file is in the working directory.
+    let temporary = path.with_file_name("temp-1.rdb");
+    let begun = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o666, None);
+    let mut replacement = begun.map_err(|failed| failed.error).expect("begun");
+    replacement.write(b"new").map_err(|failed| failed.error).expect("written");
+    replacement.finish().map_err(|failed| failed.error).expect("replaced");
+}
+
+#[test]
+fn a_replacement_that_fails_leaves_nothing_behind() {
+    let storage: Arc<dyn Storage> = Arc::new(Real);
+    let dir = directory("fails");
+    let path = dir.join("a.conf");
+    // A directory cannot be replaced by a file.
+    std::fs::create_dir(&path).expect("creatable");
+    assert!(replace_file(&storage, &path, b"new").is_err());
+    assert_eq!(names(&dir), ["a.conf"]);
+    std::fs::remove_dir_all(&dir).expect("removable");
+}
+
+#[test]
+fn a_file_of_the_temporary_ones_name_is_not_written_through() {
+    let storage: Arc<dyn Storage> = Arc::new(Real);
+    let dir = directory("link");
+    let (path, victim) = (dir.join("a.conf"), dir.join("victim"));
+    std::fs::write(&victim, "safe").expect("writable");
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    std::os::unix::fs::symlink(&victim, &temporary).expect("linkable");
+    replace_file(&storage, &path, b"secret").expect("replaced");
+    assert_eq!(std::fs::read(&victim).expect("readable"), b"safe");
+    assert_eq!(std::fs::read(&path).expect("readable"), b"secret");
+    assert_eq!(std::fs::symlink_metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    std::fs::remove_dir_all(&dir).expect("removable");
 }

@@ -96,15 +96,14 @@ impl FromStr for Plan {
 /// What happens behind a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterCrash {
-    /// The process ends with [`CRASH_STATUS`].
+    /// The process ends with `CRASH_STATUS`.
     Exit,
     /// Every operation fails.
-    #[cfg(test)]
     Fail,
 }
 
 /// The exit status of a process whose machine has crashed.
-pub const CRASH_STATUS: i32 = 86;
+const CRASH_STATUS: i32 = 86;
 
 /// Files with a fault.
 pub struct Faulty {
@@ -163,19 +162,16 @@ impl Faulty {
     }
 
     /// Steps so far.
-    #[cfg(test)]
     pub fn steps(&self) -> u64 {
         self.lock().steps
     }
 
     /// Whether the machine has crashed.
-    #[cfg(test)]
     pub fn has_crashed(&self) -> bool {
         self.lock().crashed
     }
 
     /// Crashes the machine now.
-    #[cfg(test)]
     pub fn crash_now(&self, seed: u64) -> io::Result<()> {
         let mut state = self.lock();
         state.crashed = true;
@@ -216,7 +212,6 @@ impl FaultyState {
         self.disk.leave(&mut Rng::new(self.plan.seed))?;
         match self.after {
             AfterCrash::Exit => std::process::exit(CRASH_STATUS),
-            #[cfg(test)]
             AfterCrash::Fail => Err(Errno::EIO.into()),
         }
     }
