@@ -8,10 +8,8 @@
 //!
 //! The engine says what is appended (`control/persistence/aof.rs`); nothing here knows a command.
 
-mod appender;
 mod base_thread;
 mod clock;
-mod folder;
 mod load;
 mod open;
 mod rewrite;
@@ -19,9 +17,7 @@ mod shared;
 mod sync_thread;
 mod thread;
 
-pub use appender::{Appender, Block};
 use clock::clock;
-pub use folder::{Folder, History, Named, NewBase};
 pub use load::{AppendedFiles, FileEnding, NamedFiles, NoFiles};
 pub use rewrite::{BaseSink, WrittenBase};
 pub use shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
@@ -30,6 +26,7 @@ pub use thread::{AofEnding, Worker};
 use crate::threads::Thread;
 use sluice_control::process::AofBacklog;
 use sluice_engine::Engine;
+use sluice_storage::aof::Block;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -19,7 +19,6 @@ mod shutdown;
 mod timing;
 mod turns;
 
-use crate::aof::Folder;
 use crate::bus::Bus;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -60,6 +59,7 @@ use sluice_engine::{EndBegun, Engine};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
 use sluice_resp::Requests;
 use sluice_session::Medium;
+use sluice_storage::aof::Folder;
 use sluice_storage::plain_error;
 use std::sync::Arc;
 use std::time::Duration;

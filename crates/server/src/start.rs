@@ -15,7 +15,7 @@ use crate::signals::Signals;
 use crate::syslog::Syslog;
 use crate::title::Title;
 use crate::users::{self, JudgedLines};
-use crate::{crash, daemon, listen, loader, saving, storage, supervisor, threads};
+use crate::{crash, daemon, listen, loader, storage, supervisor, threads};
 use sluice_acl::Users;
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
@@ -26,6 +26,7 @@ use sluice_engine::{Engine, Seeds};
 use sluice_evloop::{AnyLoop, Opened};
 use sluice_moving::MovePlan;
 use sluice_snapshot::NotLoaded;
+use sluice_storage::temporary;
 use sluice_tls::Context;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -315,19 +316,19 @@ fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
 /// How far loading is before the server runs.
 enum Begun {
     /// A thread loads; the folder of the append-only file that shall be opened then.
-    UnderWay(Option<aof::Folder>),
+    UnderWay(Option<sluice_storage::aof::Folder>),
     /// Everything is loaded; the folder of the append-only file that shall be opened.
-    Done(Option<aof::Folder>),
+    Done(Option<sluice_storage::aof::Folder>),
 }
 
 /// Removes what a save has left that was cut short, and begins to load the append-only file or, where there
 /// shall be none, the snapshot file.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
-    saving::snapshot::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
+    temporary::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
         host.note(LogLevel::Notice, &text);
     });
-    let read = aof::Folder::read(storage, engine.config());
+    let read = sluice_storage::aof::Folder::read(storage, engine.config());
     let mut folder = read.map_err(|lines| {
         lines.iter().for_each(|line| host.note(LogLevel::Warning, line));
         NotLoaded::Failed

@@ -23,7 +23,7 @@ impl<'a> FreeName<'a> {
     }
 
     /// `NAME.ENDING-1`, `NAME.ENDING-2` and so on.
-    pub fn numbered(file: &'a Path, ending: &'a str) -> FreeName<'a> {
+    pub(crate) fn numbered(file: &'a Path, ending: &'a str) -> FreeName<'a> {
         FreeName { file, ending, is_numbered: true }
     }
 

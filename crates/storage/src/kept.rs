@@ -62,7 +62,7 @@ fn read_at(file: &mut dyn StorageFile, at: u64, into: &mut [u8]) -> io::Result<u
 }
 
 /// What the name of a copy begins with that is not whole.
-pub const TEMPORARY: &str = "temp-cut-";
+pub(crate) const TEMPORARY: &str = "temp-cut-";
 /// Bytes that are copied at a time.
 const PIECE_BYTES: usize = 256 << 10;
 

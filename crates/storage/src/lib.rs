@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aof;
 pub mod faulty;
 mod free_name;
 pub mod kept;
@@ -17,6 +18,7 @@ pub mod lock;
 mod real;
 pub mod replacement;
 mod system;
+pub mod temporary;
 
 pub use free_name::{FreeName, keep_as_loaded, keep_data, second_name};
 pub use real::Real;

@@ -105,7 +105,7 @@ impl Replacement {
 
     /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its
     /// target.
-    pub fn of_link(
+    pub(crate) fn of_link(
         storage: Arc<dyn Storage>,
         source: &Path,
         temporary: PathBuf,
@@ -128,7 +128,7 @@ impl Replacement {
     }
 
     /// Gives the file another name at the end than was said at first, in the same folder.
-    pub fn aim_at(&mut self, target: PathBuf) {
+    pub(crate) fn aim_at(&mut self, target: PathBuf) {
         assert!(matches!(self.stage, Stage::Writing | Stage::Synced), "it has its name already");
         self.target = target;
     }

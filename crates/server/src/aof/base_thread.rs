@@ -7,9 +7,9 @@
 //! before anything else is done to it.
 
 use super::clock::clock;
-use super::folder::{Folder, History, Named, NewBase};
 use super::shared::{AofItem, AofShared, RewriteNumber};
 use crate::threads::Thread;
+use sluice_storage::aof::{Folder, History, Named, NewBase};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;

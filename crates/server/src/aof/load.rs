@@ -3,10 +3,10 @@
 //! Invariants: (1) all files are there and open before the first is read: a file that a rewrite removes
 //! meanwhile can still be read; (2) a file that is appended to is not cut off.
 
-use super::folder::Folder;
 use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
 use sluice_snapshot::SnapshotSource;
+use sluice_storage::aof::Folder;
 use sluice_storage::plain_error;
 use sluice_storage::{Storage, StorageFile, kept};
 use std::io::ErrorKind;

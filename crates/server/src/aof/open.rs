@@ -1,8 +1,8 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
 use super::{
-    Aof, AofCommand, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, Appender, BaseSink, FileEnding,
-    Folder, History, Named, NamedFiles, NewBase, NoFiles, RewriteNumber, Worker, clock,
+    Aof, AofCommand, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, BaseSink, FileEnding, NamedFiles,
+    NoFiles, RewriteNumber, Worker, clock,
 };
 use crate::host::Host;
 use sluice_base::LogLevel;
@@ -11,6 +11,7 @@ use sluice_config::{Config, param};
 use sluice_control::process::{AofBacklog, AofFiles, AofIncrement, SaveError};
 use sluice_engine::Engine;
 use sluice_persist::aof::BaseFormat;
+use sluice_storage::aof::{Appender, Folder, History, Named, NewBase};
 use sluice_storage::plain_error;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

@@ -1,10 +1,10 @@
 //! The base that a rewrite writes in the background: a file beside the others until the thread of the file
 //! puts it in force.
 
-use super::folder::NewBase;
 use super::shared::RewriteNumber;
 use crate::saving::background::{BackgroundSink, Pass};
 use sluice_control::process::SaveError;
+use sluice_storage::aof::NewBase;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -5,8 +5,6 @@
 //! published after what it says is true (release), and read before anything follows from it (acquire); (3)
 //! the other numbers only inform (relaxed).
 
-use super::appender::Block;
-use super::folder::{History, NewBase};
 use super::load::Listed;
 use crate::test_switches;
 use sluice_base::LogLevel;
@@ -14,6 +12,8 @@ use sluice_base::heap;
 use sluice_config::choice::AppendFsync;
 use sluice_control::process::AofBacklog;
 use sluice_numbers::facts::AofFacts;
+use sluice_storage::aof::Block;
+use sluice_storage::aof::{History, NewBase};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

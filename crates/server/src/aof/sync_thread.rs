@@ -4,9 +4,9 @@
 //! Invariants: (1) one sync at a time; (2) a sync makes durable what was written before it began, and nothing
 //! else is claimed; (3) the thread ends with its owner, behind the sync that is under way.
 
-use super::appender::PendingSync;
 use super::shared::{AofItem, AofShared};
 use crate::threads::Thread;
+use sluice_storage::aof::PendingSync;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -14,9 +14,7 @@
 //! base that was cut later is in force: whatever `appendfsync` says meanwhile, and however many increments
 //! were begun; (3) whoever ends the thread learns whether everything is on disk ([`AofEnding`]).
 
-use super::appender::{Appender, Health};
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
-use super::folder::{Folder, History, Named, NewBase};
 use super::load::{FileEnding, Listed, NamedFiles};
 use super::shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
 use super::sync_thread::{SyncOutcome, SyncThread};
@@ -26,6 +24,8 @@ use sluice_config::choice::AppendFsync;
 use sluice_control::process::AofFiles;
 use sluice_evloop::Waker;
 use sluice_storage::Storage;
+use sluice_storage::aof::{Appender, Health};
+use sluice_storage::aof::{Folder, History, Named, NewBase};
 use sluice_storage::plain_error;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
 //! The append-only file in the event loop: opened, fed, listened to, closed.
 
 use super::Server;
-use crate::aof::{AofCommand, AofEnding, AofNews, Folder, History};
+use crate::aof::{AofCommand, AofEnding, AofNews};
 use crate::host::Host;
 use sluice_base::LogLevel;
 use sluice_config::Config;
 use sluice_config::choice::AppendFsync;
 use sluice_config::param;
+use sluice_storage::aof::{Folder, History};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The server cannot keep what it is asked to keep; the log says why.

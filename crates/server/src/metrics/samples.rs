@@ -34,7 +34,7 @@ pub(super) struct Samples {
     /// The last sample was made for the history.
     is_for_history: bool,
     pub count: u64,
-    pub history: History,
+    pub history: HistoryPoints,
     /// Somebody looks at the page until then.
     page_until_ns: u64,
 }
@@ -68,7 +68,7 @@ pub(super) struct KeptSample {
 
 /// Points, the oldest first.
 #[derive(Default)]
-pub(super) struct History {
+pub(super) struct HistoryPoints {
     points: VecDeque<HistoryPoint>,
     totals: Option<HistoryTotals>,
     due_ns: u64,
@@ -165,7 +165,7 @@ impl Samples {
     }
 }
 
-impl History {
+impl HistoryPoints {
     /// The thread begins: the first point is made with the first sample that is asked for, or in a while.
     pub fn begin(&mut self, now: Now) {
         (self.due_ns, self.begun_ms) = (now.mono_ns + POINT_NS, now.unix_ms());

@@ -2,9 +2,10 @@
 //! milliseconds later.
 
 use super::*;
-use crate::aof::{AofShared, Block};
+use crate::aof::AofShared;
 use sluice_config::Config;
 use sluice_evloop::{AnyLoop, Backend};
+use sluice_storage::aof::Block;
 use sluice_storage::{Real, Storage};
 
 /// Has a thread write a block; the events that it tells of.

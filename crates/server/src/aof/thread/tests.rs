@@ -5,11 +5,12 @@
 //! 1, 2, 3 … without a gap and without one twice, at least as far as was promised.
 
 use super::*;
-use crate::aof::{AofShared, Block};
+use crate::aof::AofShared;
 use sluice_config::Config;
 use sluice_control::process::AofBacklog;
 use sluice_evloop::{AnyLoop, Backend};
 use sluice_persist::aof::{BaseFormat, LogItem, LogOptions, LogProgress, LogReader};
+use sluice_storage::aof::Block;
 use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
 use sluice_storage::{Real, Storage};
 use std::path::PathBuf;

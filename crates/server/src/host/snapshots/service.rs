@@ -11,6 +11,7 @@ use sluice_evloop::Waker;
 use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use sluice_storage::plain_error;
+use sluice_storage::temporary::scratch_path;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -60,7 +61,7 @@ impl SnapshotFiles for Host {
             false => Box::new(self.begin_snapshot(&target.name, target.sync_early)?),
         };
         let storage = self.storage.clone();
-        let scratch = saving::snapshot::scratch_path(self.snapshots.count());
+        let scratch = scratch_path(self.snapshots.count());
         let claim = self.claims.share_of_rdb(OsStr::from_bytes(&target.name));
         let resources = WriterResources { storage, scratch, claim };
         let writer = BackgroundWriter::start(file, sink, target.key_delay, resources, waker)?;
@@ -76,7 +77,7 @@ impl SnapshotFiles for Host {
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError> {
         let waker = self.waker_for_background()?;
         let number = self.snapshots.count();
-        let path = saving::snapshot::scratch_path(number);
+        let path = scratch_path(number);
         let (into, pieces) = saving::spool::for_replicas(&self.storage, path, replicas, waker.clone());
         let storage = self.storage.clone();
         let writer = BackgroundWriter::start_for_replicas(file, into, key_delay, storage, waker)?;
@@ -86,7 +87,7 @@ impl SnapshotFiles for Host {
 
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError> {
         let waker = self.waker_for_background()?;
-        let path = saving::snapshot::scratch_path(self.snapshots.count());
+        let path = scratch_path(self.snapshots.count());
         Ok(Box::new(saving::stream_spool::begin(&self.storage, path, replicas, waker)?))
     }
 

@@ -1,6 +1,6 @@
 use super::*;
-use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
-use sluice_storage::{Real, Storage};
+use crate::faulty::{AfterCrash, Fault, Faulty, Plan};
+use crate::{Real, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -11,15 +11,17 @@
 //! the next sync would succeed with nothing written; (3) `synced` is a position up to which everything is on
 //! disk.
 
+use crate::StorageFile;
 use sluice_base::heap;
-use sluice_storage::StorageFile;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 
 /// Bytes of whole units, and the position where they end.
 #[derive(Debug, Default)]
 pub struct Block {
+    /// Whole units.
     pub bytes: Vec<u8>,
+    /// The position behind the last byte.
     pub end: u64,
 }
 

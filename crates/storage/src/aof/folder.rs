@@ -15,12 +15,12 @@
 //! a base is on disk under its temporary name before the base has its name: where both are found beside
 //! another manifest, a server has put the base there and was killed.
 
-use crate::saving::snapshot::is_of_server;
+use crate::plain_error;
+use crate::replacement::{Failed, Operation, Replacement};
+use crate::temporary::is_of_server;
+use crate::{FreeName, Storage, StorageFile, kept};
 use sluice_config::{Config, param};
 use sluice_persist::aof::{AofFile, BaseFormat, Manifest, manifest_name};
-use sluice_storage::plain_error;
-use sluice_storage::replacement::{Failed, Operation, Replacement};
-use sluice_storage::{FreeName, Storage, StorageFile, kept};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -67,7 +67,9 @@ pub enum Named {
 /// What becomes of files that a rewrite has made superfluous: `aof-disable-auto-gc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
+    /// They are removed at once.
     Removed,
+    /// They stay, and the manifest goes on naming them.
     Kept,
 }
 
