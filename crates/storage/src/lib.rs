@@ -15,6 +15,7 @@ pub mod faulty;
 mod free_name;
 pub mod kept;
 pub mod lock;
+pub mod node_file;
 mod real;
 pub mod replacement;
 mod system;

@@ -1,6 +1,6 @@
 //! What a node of a cluster does ahead of everything else: its file is claimed and read, and its port judged.
 
-use super::node_file::{FileWriter, NodeFile};
+use super::node_file::FileWriter;
 use crate::host::Host;
 use crate::listen;
 use nix::ifaddrs::getifaddrs;
@@ -8,6 +8,7 @@ use sluice_base::LogLevel;
 use sluice_config::{Config, ParamId, param};
 use sluice_engine::Engine;
 use sluice_evloop::Waker;
+use sluice_storage::node_file::NodeFile;
 use std::net::IpAddr;
 
 /// A node that is about to begin.
@@ -47,7 +48,7 @@ impl NodeStart {
     pub fn begin(self, engine: &mut Engine, host: &mut Host, waker: Waker) -> Result<FileWriter, String> {
         let started = engine.start_cluster(self.text.as_deref(), &own_addresses(), host);
         started.map_err(|refused| refused.to_string())?;
-        let writer = self.file.write_with(host.storage.clone(), waker);
+        let writer = FileWriter::start(self.file, host.storage.clone(), waker);
         writer.map_err(|error| format!("starting the thread of the cluster's file: {error}"))
     }
 }
