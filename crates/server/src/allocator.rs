@@ -1,9 +1,10 @@
 //! What the process asks of its allocator. The program brings the allocator along.
 
+use sluice_daemon::crash::ReportMemory;
 use sluice_keyspace::ChunkMemory;
 
 /// The allocator of the process: its numbers, and what an operator may ask of it.
-pub trait Allocator: Sync {
+pub trait Allocator: ReportMemory {
     /// Name and version, as INFO shows it.
     fn name(&self) -> String;
 
@@ -35,14 +36,6 @@ pub trait Allocator: Sync {
 
     /// The allocator's own report.
     fn report(&self) -> String;
-
-    /// The calling thread allocates from memory of its own from now on: the fault that it reports may have
-    /// struck inside the allocator, whose locks it may hold. Other threads notice nothing. The process has to
-    /// end afterwards. Plain system calls only.
-    fn report_begins(&self);
-
-    /// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
-    fn refused(&self) -> usize;
 
     /// The allocator faults from now on, with locks held, when it needs memory from the kernel for the main
     /// thread: for the test that such a fault is reported.
@@ -122,12 +115,15 @@ impl Allocator for NoAllocator {
         String::new()
     }
 
+    #[cfg(debug_assertions)]
+    fn fault_when_growing(&self) {}
+}
+
+#[cfg(test)]
+impl ReportMemory for NoAllocator {
     fn report_begins(&self) {}
 
     fn refused(&self) -> usize {
         0
     }
-
-    #[cfg(debug_assertions)]
-    fn fault_when_growing(&self) {}
 }

@@ -7,11 +7,11 @@
 use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
 use crate::metrics;
-use crate::named_file;
 use crate::net::tls;
 use crate::storage;
 use crate::users;
 use sluice_config::{Config, LoadError, ParamId, param};
+use sluice_daemon::named_file;
 use sluice_storage::{can_create, can_write_into, plain_error};
 use std::io;
 use std::os::unix::ffi::OsStrExt;

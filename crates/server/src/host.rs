@@ -22,19 +22,19 @@ use crate::allocator::{Allocated, Allocator};
 
 use crate::cli;
 use crate::lazyfree::Bio;
-use crate::log::Log;
 use crate::migrate::{KeptLinks, MigrationSource};
-use crate::named_file;
-use crate::os;
-use crate::progress::ServiceStatus;
 use crate::storage;
-use crate::supervisor::socket::{self, Patience};
 use nix::sys::resource::UsageWho;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
 use sluice_control::process::{Process, ProcessClock};
+use sluice_daemon::log::Log;
+use sluice_daemon::named_file;
+use sluice_daemon::service_status::ServiceStatus;
+use sluice_daemon::systemd::{self, Patience};
+use sluice_daemon::usage;
 use sluice_engine::Engine;
 use sluice_evloop::Waker;
 use sluice_keyspace::Keyspace;
@@ -153,7 +153,7 @@ impl Host {
     /// end the process first.
     pub fn warn_of_container(&mut self, config: &Config) {
         let maxmemory = config.uint(param::MAXMEMORY);
-        if let Some(limit) = crate::os::memory_limit().filter(|limit| maxmemory > *limit) {
+        if let Some(limit) = sluice_daemon::usage::memory_limit().filter(|limit| maxmemory > *limit) {
             let text = format!(
                 "WARNING: maxmemory ({maxmemory}) is above the memory limit of this process's control group ({limit}): the kernel \
                  may end the process before keys are evicted or writes refused"
@@ -236,7 +236,7 @@ impl Host {
     fn facts_of(&self, numbers: Allocated, process: ProcessNumbers) -> Facts {
         let counts = self.counts_now();
         let bio = self.bio.as_ref();
-        let (sys_main, user_main) = os::times_of(UsageWho::RUSAGE_THREAD);
+        let (sys_main, user_main) = usage::times_of(UsageWho::RUSAGE_THREAD);
         Facts {
             certificates: self.certificate_facts(),
             migrate_cached_sockets: self.kept_links.count(),
@@ -311,7 +311,7 @@ impl ProcessClock for Host {
 impl Process for Host {
     fn facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.read_memory(keyspace);
-        self.facts_of(numbers, os::process_numbers())
+        self.facts_of(numbers, usage::process_numbers())
     }
 
     // The endpoint's thread reads the numbers of the process (`metrics/facts.rs`).
@@ -333,7 +333,7 @@ impl Process for Host {
         let told = self.status.due(works, self.clock.recent().mono_ns);
         if let (Some(path), Some(state)) = (&self.status.socket, told) {
             // What systemd does not take at once is lost: another note follows.
-            let _ = socket::notify(path, &state, Patience::None);
+            let _ = systemd::notify(path, &state, Patience::None);
         }
     }
 

@@ -36,7 +36,6 @@ use crate::migrate::{MigrationSource, Migrator};
 use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole, Handshakes};
 use crate::net::{Endpoint, Stream, tls};
 use crate::replica::PrimaryConnections;
-use crate::signals::{self, Signals};
 use crate::slow_reads::SlowReads;
 use crate::test_switches;
 use crate::threads::Thread;
@@ -55,6 +54,7 @@ use sluice_control::persistence::background::Slice;
 use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::loading::{LoadEnded, LoadJob};
 use sluice_control::process::ProcessClock;
+use sluice_daemon::signals::{self, Signals};
 use sluice_engine::{EndBegun, Engine};
 use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
 use sluice_resp::Requests;
@@ -840,6 +840,6 @@ fn end_badly(how: Crash) {
         Crash::Panic => panic!("called by DEBUG PANIC"),
         Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
         Crash::Exit => std::process::exit(1),
-        Crash::Segfault => crate::signals::raise_segfault(),
+        Crash::Segfault => sluice_daemon::signals::raise_segfault(),
     }
 }

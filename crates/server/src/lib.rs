@@ -1,6 +1,6 @@
 //! The process of `sluice-server`: threads, sockets, files, signals. The program itself, with the allocator,
 //! is the crate `sluice`, so that the allocator's build in C holds nothing of this up.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod allocator;
 mod aof;
@@ -10,10 +10,6 @@ mod check_move;
 mod cli;
 mod clients;
 mod connection;
-#[allow(unsafe_code)]
-mod crash;
-#[allow(unsafe_code)]
-mod daemon;
 mod host;
 mod iothreads;
 mod iteration;
@@ -21,32 +17,24 @@ mod iteration_stats;
 mod lazyfree;
 mod listen;
 mod loader;
-mod log;
 mod memory_parts;
 mod metrics;
 mod migrate;
-mod named_file;
 mod net;
-mod oom_score;
-mod os;
 mod pipeline_depth;
-mod progress;
 mod replica;
 mod saving;
-mod signals;
 mod slow_reads;
 mod start;
 mod storage;
 mod supervisor;
-mod syslog;
 mod test_switches;
 mod threads;
-#[allow(unsafe_code)]
-mod title;
 mod users;
 
 pub use allocator::{Allocated, Allocator};
 pub use cli::VERSION;
+pub use sluice_daemon::crash::ReportMemory;
 pub use start::Failure;
 
 /// Does what the arguments of `sluice-server` ask, `arguments` without the program's name; the exit status.

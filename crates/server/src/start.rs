@@ -10,18 +10,19 @@ use crate::host::Host;
 use crate::iteration::{self, Server};
 use crate::lazyfree::Bio;
 use crate::net::tls::TlsState;
-use crate::progress::READY;
-use crate::signals::Signals;
-use crate::syslog::Syslog;
-use crate::title::Title;
 use crate::users::{self, JudgedLines};
-use crate::{crash, daemon, listen, loader, storage, supervisor, threads};
+use crate::{listen, loader, storage, supervisor, threads};
 use sluice_acl::Users;
 use sluice_base::LogLevel;
 use sluice_base::{HashSeed, siphash13};
 use sluice_cluster::Cluster;
 use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, Loader, param};
+use sluice_daemon::service_status::READY;
+use sluice_daemon::signals::Signals;
+use sluice_daemon::syslog::Syslog;
+use sluice_daemon::title::Title;
+use sluice_daemon::{crash, detach};
 use sluice_engine::{Engine, Seeds};
 use sluice_evloop::{AnyLoop, Opened};
 use sluice_moving::MovePlan;
@@ -236,7 +237,7 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
     let Loaded { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
-        daemon::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
+        detach::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
     let mut host = Host::new(allocator);
     host.settings.config_file = file;
@@ -245,7 +246,7 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
-    crash::install(host.log.file(), allocator)
+    crash::install(host.log.file(), cli::VERSION, allocator)
         .map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
     crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
     supervisor::stop_for_upstart(&config, &mut host);
@@ -263,7 +264,7 @@ fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failur
     let signals = Signals::install()
         .map_err(|error| fail(&mut host, format!("installing signal handlers: {error}")))?;
     let opened = open_event_loop(&mut host, &config).map_err(|text| fail(&mut host, text))?;
-    host.status.socket = supervisor::socket::wanted(&config);
+    host.status.socket = sluice_daemon::systemd::wanted(&config);
     host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
     // What cannot be had of these is in the log, and no reason not to serve.
     let _ = host.apply_oom_score(&config);

@@ -1,20 +1,18 @@
 //! Notifications to systemd and upstart about the state of the process.
 
-pub mod socket;
-
-use self::socket::Patience;
 use crate::host::Host;
 use sluice_base::LogLevel;
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};
+use sluice_daemon::systemd::{self, Patience};
 use sluice_storage::plain_error;
 
 /// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so. Waits for a second at
 /// most.
 pub fn report_state(config: &Config, state: &str, host: &mut Host) {
-    let told = match (config.choice::<Supervisor>(param::SUPERVISED), socket::path()) {
+    let told = match (config.choice::<Supervisor>(param::SUPERVISED), systemd::path()) {
         (Supervisor::Systemd | Supervisor::Auto, Some(path)) => {
-            socket::notify(&path, state, Patience::Second)
+            systemd::notify(&path, state, Patience::Second)
         }
         (Supervisor::Systemd, None) => Err(std::io::Error::other("NOTIFY_SOCKET not found!")),
         (Supervisor::No | Supervisor::Auto | Supervisor::Upstart, _) => Ok(()),
@@ -40,7 +38,7 @@ pub fn of(config: &Config) -> Option<&'static str> {
     };
     match () {
         () if upstart && std::env::var_os("UPSTART_JOB").is_some() => Some("upstart"),
-        () if systemd && socket::path().is_some() => Some("systemd"),
+        () if systemd && systemd::path().is_some() => Some("systemd"),
         () => None,
     }
 }

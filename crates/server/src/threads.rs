@@ -9,9 +9,9 @@
 //!    them, the thread works on others too;
 //! 4. a share of the processors: [`Thread::yields`].
 //!
-//! A panic on any thread makes a crash report and ends the process (`crash.rs`): the hook aborts before
-//! anything is unwound, so nobody takes care of a thread that has panicked, and a join does not fail. The
-//! threads that `evloop`'s pool asks for are started here as well.
+//! A panic on any thread makes a crash report and ends the process (`daemon/crash.rs`): the hook aborts
+//! before anything is unwound, so nobody takes care of a thread that has panicked, and a join does not fail.
+//! The threads that `evloop`'s pool asks for are started here as well.
 //!
 //! When the system refuses a thread, the caller gets the error, and the job back where another thread can do
 //! it ([`Thread::start_with`]). What becomes of the job is said at each row.
@@ -20,7 +20,7 @@ mod affinity;
 
 pub use affinity::bind_thread as bind_main_thread;
 
-use crate::crash::SignalStack;
+use sluice_daemon::crash::SignalStack;
 use sluice_evloop::{AnyLoop, Backend, Mailbox, Sender};
 use std::borrow::Cow;
 use std::io;

@@ -3,7 +3,7 @@
 //! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay
 //! keep resident memory near what is used, and it reports both.
 
-use sluice_server::{Allocated, Allocator};
+use sluice_server::{Allocated, Allocator, ReportMemory};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
@@ -68,17 +68,19 @@ impl Allocator for Noting {
         report()
     }
 
+    #[cfg(debug_assertions)]
+    fn fault_when_growing(&self) {
+        fault_when_growing();
+    }
+}
+
+impl ReportMemory for Noting {
     fn report_begins(&self) {
         report_begins();
     }
 
     fn refused(&self) -> usize {
         REFUSED.load(Relaxed)
-    }
-
-    #[cfg(debug_assertions)]
-    fn fault_when_growing(&self) {
-        fault_when_growing();
     }
 }
 

@@ -15,13 +15,20 @@ const DEVELOPMENT: &[&str] =
     &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testbase/", "crates/testkit/", "crates/sim/"];
 
 /// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
-const IMPURE: &[&str] =
-    &["crates/server/", "crates/sluice/", "crates/evloop/", "crates/clock/", "crates/check/"];
+const IMPURE: &[&str] = &[
+    "crates/server/",
+    "crates/sluice/",
+    "crates/daemon/",
+    "crates/evloop/",
+    "crates/clock/",
+    "crates/check/",
+];
 
 /// Crates that may touch files.
 const FILES: &[&str] = &[
     "crates/server/",
     "crates/sluice/",
+    "crates/daemon/",
     "crates/evloop/",
     "crates/clock/",
     "crates/check/",
@@ -32,8 +39,7 @@ const FILES: &[&str] = &[
 /// the supervisor have sockets that are no connections to a peer.
 const STREAMS: &[&str] = &[
     "crates/server/src/net/",
-    "crates/server/src/signals.rs",
-    "crates/server/src/supervisor.rs",
+    "crates/daemon/src/signals.rs",
     "crates/evloop/",
     "crates/clock/",
     "crates/check/",
@@ -44,7 +50,7 @@ const STREAMS: &[&str] = &[
 const THREADS: &[&str] = &["crates/server/src/threads.rs", "crates/evloop/src/pool.rs"];
 
 /// Files that may give a thread its signal stack: the main thread's is there before any other is started.
-const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/server/src/crash.rs"];
+const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/src/crash.rs"];
 
 /// What is to be done instead.
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
@@ -53,10 +59,9 @@ const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its
 /// and for the mistakes that only a build for tests can make.
 const STATICS: &[&str] = &[
     "crates/base/src/mistake.rs",
-    "crates/server/src/log",
     "crates/sluice/src/allocator",
-    "crates/server/src/signals",
-    "crates/server/src/crash",
+    "crates/daemon/src/signals",
+    "crates/daemon/src/crash",
     // Only in builds that make mistakes on purpose.
     "crates/base/src/mistake",
 ];

@@ -4,8 +4,8 @@ mod consequences;
 
 use crate::listen::{Listener, Listening};
 use crate::net::tls::TlsState;
-use crate::oom_score::OomScore;
-use crate::title::Title;
+use sluice_daemon::oom_score::OomScore;
+use sluice_daemon::title::Title;
 use std::path::PathBuf;
 
 /// What was made of the configuration.

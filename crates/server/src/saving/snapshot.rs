@@ -108,14 +108,14 @@ pub struct AwaitedSnapshot(Option<Box<dyn SnapshotSink>>);
 impl AwaitedSnapshot {
     /// The snapshot that `sink` makes under this name first. One of these lives at a time.
     pub fn new(temporary: Option<&Path>, sink: Box<dyn SnapshotSink>) -> AwaitedSnapshot {
-        crate::crash::set_unfinished(temporary);
+        sluice_daemon::crash::set_unfinished(temporary);
         AwaitedSnapshot(Some(sink))
     }
 }
 
 impl Drop for AwaitedSnapshot {
     fn drop(&mut self) {
-        crate::crash::set_unfinished(None);
+        sluice_daemon::crash::set_unfinished(None);
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::bus::start::PORT_TOO_HIGH;
 use crate::host::Host;
 use crate::listen;
-use crate::log::Style;
 use crate::metrics;
 use crate::net::tls;
 use crate::users;
@@ -11,6 +10,7 @@ use sluice_base::LogLevel;
 use sluice_config::choice::{LogFormat, LogLevel as LevelChoice, LogTimestampFormat};
 use sluice_config::{Config, ParamId, param};
 use sluice_control::process::{ProcessClock, ProcessSettings, UserFile};
+use sluice_daemon::log::Style;
 use sluice_evloop::Waker;
 use sluice_numbers::facts::{CertificateFact, CertificateFacts};
 use sluice_storage::plain_error;
@@ -253,7 +253,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         Ok(())
     }),
     (&[param::CRASH_LOG_ENABLED.any()], |_, config| {
-        crate::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
+        sluice_daemon::crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
         Ok(())
     }),
     (&[param::JEMALLOC_BG_THREAD.any()], Host::apply_allocator_thread),

@@ -9,8 +9,6 @@
 //! SIGALRM, sent by an operator, writes to the log where the main thread is, or the thread to which it was
 //! sent; the process goes on. Its handler allocates nothing: the thread may be anywhere.
 
-use crate::allocator::Allocator;
-use crate::cli::VERSION;
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 use std::ffi::CStr;
@@ -35,17 +33,36 @@ struct Target {
 static TARGET: AtomicPtr<Target> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The allocator of the process; set once, before any handler is installed.
-static ALLOCATOR: OnceLock<&'static dyn Allocator> = OnceLock::new();
+static ALLOCATOR: OnceLock<&'static dyn ReportMemory> = OnceLock::new();
+
+/// The version of the program; set once, before any handler is installed.
+static VERSION: OnceLock<&'static str> = OnceLock::new();
+
+/// What a crash report asks of the allocator of the process.
+pub trait ReportMemory: Sync {
+    /// The calling thread allocates from memory of its own from now on: the fault that it reports may have
+    /// struck inside the allocator, whose locks it may hold. Other threads notice nothing. The process has to
+    /// end afterwards. Plain system calls only.
+    fn report_begins(&self);
+
+    /// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
+    fn refused(&self) -> usize;
+}
 
 /// The signals of which a report is made.
 const FAULTS: [Signal; 5] =
     [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
 
 /// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes
-/// over. Reports go to the log: this file, or standard output. To be called once, by the main thread. Errors:
-/// no further descriptor.
-pub fn install(log_file: Option<&Path>, allocator: &'static dyn Allocator) -> std::io::Result<()> {
+/// over. Reports go to the log: this file, or standard output; they name this version. To be called once, by
+/// the main thread. Errors: no further descriptor.
+pub fn install(
+    log_file: Option<&Path>,
+    version: &'static str,
+    allocator: &'static dyn ReportMemory,
+) -> std::io::Result<()> {
     let _ = ALLOCATOR.set(allocator);
+    let _ = VERSION.set(version);
     let stdout = File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?);
     let target = Box::new(Target { log_file: log_file.map(Path::to_path_buf), stdout });
     TARGET.store(Box::into_raw(target), Relaxed);
@@ -205,7 +222,7 @@ pub fn set_unfinished(path: Option<&Path>) {
 
 /// Has a signal that ends the process at once, because `flag` is set already, remove the unfinished file
 /// first.
-pub fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<()> {
+pub(crate) fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<()> {
     let remove = move || {
         if flag.load(Relaxed) {
             remove_unfinished();
@@ -335,7 +352,7 @@ fn write_facts(
     instruction: usize,
 ) -> std::io::Result<()> {
     log.write_all(START.as_bytes())?;
-    writeln!(log, "Sluice {} crashed by signal: {signal}, si_code: {code}", VERSION)?;
+    writeln!(log, "Sluice {} crashed by signal: {signal}, si_code: {code}", version())?;
     writeln!(log, "Accessing address: {address:#x}")?;
     writeln!(log, "Crashed running the instruction at: {instruction:#x}")?;
     write_process(log)
@@ -398,10 +415,15 @@ fn report(info: &PanicHookInfo<'_>) -> String {
     format!(
         "{START}Sluice {} ended by a panic: {message}\nat {location}, thread '{}'\n\n\
          ------ STACK TRACE ------\n{}{END}",
-        VERSION,
+        version(),
         std::thread::current().name().unwrap_or("unnamed"),
         std::backtrace::Backtrace::force_capture(),
     )
+}
+
+/// The version that was installed. Reads an atomic, as a handler may.
+fn version() -> &'static str {
+    VERSION.get().copied().unwrap_or_default()
 }
 
 const START: &str = "\n\n=== SLUICE BUG REPORT START: Cut & paste starting from here ===\n";
