@@ -173,18 +173,18 @@ pub struct LineFault {
 /// The `user` and `role` lines of a configuration file, until the server begins.
 #[derive(Debug, Default)]
 pub struct ConfigUsers {
-    users: Lines,
-    roles: Lines,
+    users: RuleLines,
+    roles: RuleLines,
 }
 
 /// Lines that name something and give it rules.
 #[derive(Debug, Default)]
-struct Lines {
+struct RuleLines {
     lines: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     names: std::collections::BTreeSet<Vec<u8>>,
 }
 
-impl Lines {
+impl RuleLines {
     fn add(&mut self, name: &[u8], rules: Vec<Cow<'_, [u8]>>) {
         self.names.insert(name.to_vec());
         self.lines.push((name.to_vec(), rules.into_iter().map(Cow::into_owned).collect()));

@@ -22,7 +22,7 @@ mod users;
 pub use check::{Call, CallChannel, CallKey, Denial, Reason, channels};
 pub use file::{ConfigUsers, LineFault};
 pub use genpass::{GENPASS_BITS_DEFAULT, genpass, random_bytes_for};
-pub use log::{Context, Refusal, RefusalEntry, RefusalLog};
+pub use log::{Refusal, RefusalContext, RefusalEntry, RefusalLog};
 pub use password::Digest;
 pub use rights::Rights;
 pub use role::{Role, Roles, SetRoleError};

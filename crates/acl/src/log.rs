@@ -41,21 +41,21 @@ impl Refusal {
 /// Where the request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Context {
+pub enum RefusalContext {
     Toplevel,
     Multi,
     Lua,
     Script,
 }
 
-impl Context {
+impl RefusalContext {
     /// The word of the field `context`.
     pub const fn text(self) -> &'static str {
         match self {
-            Context::Toplevel => "toplevel",
-            Context::Multi => "multi",
-            Context::Lua => "lua",
-            Context::Script => "script",
+            RefusalContext::Toplevel => "toplevel",
+            RefusalContext::Multi => "multi",
+            RefusalContext::Lua => "lua",
+            RefusalContext::Script => "script",
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct RefusalEntry {
     /// What was refused.
     pub refusal: Refusal,
     /// Where from.
-    pub context: Context,
+    pub context: RefusalContext,
     /// The command, key, channel or database; cut where long.
     pub object: Vec<u8>,
     /// The user's name; cut where long.
@@ -105,7 +105,7 @@ impl RefusalLog {
     pub fn add(
         &mut self,
         refusal: Refusal,
-        context: Context,
+        context: RefusalContext,
         object: &[u8],
         username: &[u8],
         client_info: &[u8],
@@ -182,7 +182,7 @@ mod tests {
     const KEY: Refusal = Refusal::Request(Reason::Key);
 
     fn add(log: &mut RefusalLog, object: &[u8], now_ms: i64) {
-        log.add(KEY, Context::Toplevel, object, b"u", b"id=1", now_ms, 128);
+        log.add(KEY, RefusalContext::Toplevel, object, b"u", b"id=1", now_ms, 128);
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(seen, [(&b"a"[..], 2, 0), (b"b", 1, 1)]);
         add(&mut log, b"a", 120_001);
         assert_eq!(log.entries().next().unwrap().id, 2, "more than a minute later");
-        log.add(KEY, Context::Multi, b"a", b"u", b"", 120_001, 128);
+        log.add(KEY, RefusalContext::Multi, b"a", b"u", b"", 120_001, 128);
         assert_eq!(log.entries().len(), 4, "another context");
         assert!((log.entries().next().unwrap().age_seconds(121_501) - 1.5).abs() < 1e-9);
     }
@@ -217,10 +217,10 @@ mod tests {
     fn the_log_is_bounded() {
         let mut log = RefusalLog::default();
         for object in b"abc" {
-            log.add(KEY, Context::Lua, &[*object], b"u", &[b'x'; 10_000], 0, 2);
+            log.add(KEY, RefusalContext::Lua, &[*object], b"u", &[b'x'; 10_000], 0, 2);
         }
         assert_eq!(log.entries().map(|entry| entry.client_info.len()).collect::<Vec<_>>(), [4096, 4096]);
-        log.add(KEY, Context::Lua, b"d", b"u", b"", 0, 0);
+        log.add(KEY, RefusalContext::Lua, b"d", b"u", b"", 0, 0);
         assert_eq!(log.entries().len(), 0);
     }
 }

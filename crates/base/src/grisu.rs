@@ -15,14 +15,14 @@ struct Scaled {
 }
 
 /// Decimal digits and the power of ten of the last one.
-pub(crate) struct Digits {
+pub(crate) struct ShortestDigits {
     pub(crate) text: [u8; 20],
     pub(crate) len: usize,
     pub(crate) exp10: i32,
 }
 
 /// The digits of `value`, which is finite and greater than zero.
-pub(crate) fn shortest(value: f64) -> Digits {
+pub(crate) fn shortest(value: f64) -> ShortestDigits {
     debug_assert!(value.is_finite());
     debug_assert!(value > 0.0);
     let exact = decompose(value);
@@ -88,13 +88,13 @@ fn multiply(a: Scaled, b: Scaled) -> Scaled {
 }
 
 /// Cuts digits of `high` until what is left fits in `delta`, then walks the last one down towards `value`.
-fn generate(value: Scaled, high: Scaled, mut delta: u64, mut exp10: i32) -> Digits {
+fn generate(value: Scaled, high: Scaled, mut delta: u64, mut exp10: i32) -> ShortestDigits {
     let shift = high.exp.unsigned_abs();
     let one = 1u64 << shift;
     let mut distance = high.frac - value.frac;
     let mut whole = high.frac >> shift;
     let mut fraction = high.frac & (one - 1);
-    let mut digits = Digits { text: [0; 20], len: 0, exp10: 0 };
+    let mut digits = ShortestDigits { text: [0; 20], len: 0, exp10: 0 };
     let mut power = 10u64.pow(9);
     let mut kappa = 10;
     while kappa > 0 {
@@ -124,7 +124,7 @@ fn generate(value: Scaled, high: Scaled, mut delta: u64, mut exp10: i32) -> Digi
     }
 }
 
-fn round(digits: &mut Digits, distance: u64, delta: u64, mut rest: u64, unit: u64) {
+fn round(digits: &mut ShortestDigits, distance: u64, delta: u64, mut rest: u64, unit: u64) {
     while rest < distance
         && delta - rest >= unit
         && (rest + unit < distance || distance - rest > rest + unit - distance)
@@ -134,7 +134,7 @@ fn round(digits: &mut Digits, distance: u64, delta: u64, mut rest: u64, unit: u6
     }
 }
 
-impl Digits {
+impl ShortestDigits {
     fn push(&mut self, digit: u8) {
         if digit == 0 && self.len == 0 {
             return;

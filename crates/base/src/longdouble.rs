@@ -199,7 +199,7 @@ fn push_shifted(out: &mut Vec<u8>, significand: u64, mut shift: u32) {
 }
 
 /// A number without its sign, taken apart: digits with at most one point, and the exponent.
-struct Parts<'a> {
+struct DecimalParts<'a> {
     digits: &'a [u8],
     /// How many digits stand behind the point.
     scale: usize,
@@ -207,7 +207,7 @@ struct Parts<'a> {
     zero: bool,
 }
 
-fn split<'a>(text: &'a [u8], mark: u8, is_digit: fn(&u8) -> bool) -> Option<Parts<'a>> {
+fn split<'a>(text: &'a [u8], mark: u8, is_digit: fn(&u8) -> bool) -> Option<DecimalParts<'a>> {
     let end = text.iter().position(|byte| byte.eq_ignore_ascii_case(&mark)).unwrap_or(text.len());
     let (digits, exponent) = text.split_at(end);
     let point = digits.iter().position(|&byte| byte == b'.');
@@ -225,7 +225,7 @@ fn split<'a>(text: &'a [u8], mark: u8, is_digit: fn(&u8) -> bool) -> Option<Part
         [_, b'+', digits @ ..] | [_, digits @ ..] => parse_exponent(digits)?,
     };
     let zero = digits.iter().all(|&byte| matches!(byte, b'0' | b'.'));
-    Some(Parts { digits, scale: fraction.len(), exponent, zero })
+    Some(DecimalParts { digits, scale: fraction.len(), exponent, zero })
 }
 
 /// An exponent's digits; beyond 10^9 it makes no difference how much.
@@ -265,13 +265,13 @@ fn parse_hex(text: &[u8]) -> Option<X87DoubleExtended> {
 }
 
 /// How many digits there are after the zeros in front.
-fn significant(parts: &Parts<'_>) -> i64 {
+fn significant(parts: &DecimalParts<'_>) -> i64 {
     let zeros = parts.digits.iter().take_while(|&&byte| matches!(byte, b'0' | b'.'));
     let counted = parts.digits.iter().filter(|&&byte| byte != b'.').count();
     (counted - zeros.filter(|&&byte| byte == b'0').count()) as i64
 }
 
-fn parse_long(prefix: &str, parts: &Parts<'_>, mark: char) -> Option<X87DoubleExtended> {
+fn parse_long(prefix: &str, parts: &DecimalParts<'_>, mark: char) -> Option<X87DoubleExtended> {
     let digits = std::str::from_utf8(parts.digits).ok()?;
     let text = format!("{prefix}{digits}{mark}{}", parts.exponent);
     let value = X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven).ok()?.value;
@@ -279,7 +279,7 @@ fn parse_long(prefix: &str, parts: &Parts<'_>, mark: char) -> Option<X87DoubleEx
 }
 
 /// The value when it has up to 19 digits and a power of ten whose odd factor fits in 63 bits.
-fn parse_short(parts: &Parts<'_>) -> Option<X87DoubleExtended> {
+fn parse_short(parts: &DecimalParts<'_>) -> Option<X87DoubleExtended> {
     if significant(parts) > 19 {
         return None;
     }

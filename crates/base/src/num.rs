@@ -4,7 +4,7 @@
 //! that a value kept as an integer prints as the bytes the client sent; (2) [`push_f64`] prints what
 //! [`parse_f64`] reads back to the same bits.
 
-use crate::grisu::{self, Digits};
+use crate::grisu::{self, ShortestDigits};
 use std::io::Write;
 
 /// Parses the canonical decimal form of an `i64`: no plus sign, no spaces, no leading zeros, no `-0`.
@@ -242,7 +242,7 @@ fn push_digits(out: &mut Vec<u8>, value: f64) {
 }
 
 /// Appends digits in the layout of the wire: plain when that is short, else `d.ddde±x`.
-fn layout(out: &mut Vec<u8>, digits: &Digits) {
+fn layout(out: &mut Vec<u8>, digits: &ShortestDigits) {
     let text = &digits.text[..digits.len];
     let len = digits.len as i32;
     let point = digits.exp10 + len;

@@ -152,7 +152,7 @@ fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
 }
 
 /// How the reading of a file ended.
-enum Ended {
+enum ReadingEnd {
     /// At its end, in order or not.
     End,
     /// What is later than the time asked for begins there.
@@ -181,25 +181,25 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
     let ended = read_log(log, mode, &mut file, size, &mut reader, console)?;
     let tail = reader.tail();
     let valid = tail.valid_up_to;
-    if let (Ended::Later(end), Mode::TruncateTo(time)) = (&ended, mode) {
+    if let (ReadingEnd::Later(end), Mode::TruncateTo(time)) = (&ended, mode) {
         return log.truncate_to_time(time, *end, console);
     }
-    let is_valid = matches!(ended, Ended::End) && tail.is_complete();
+    let is_valid = matches!(ended, ReadingEnd::End) && tail.is_complete();
     if let (true, Mode::TruncateTo(time)) = (is_valid, mode) {
         console.say(&format!("Truncate nothing in AOF {} to timestamp {time}", log.name))?;
         return console.say(&format!("{} {} is valid", log.kind, log.name));
     }
     match &ended {
-        Ended::Wrong(error) => log.describe(error, console)?,
-        Ended::End if tail.unfinished > 0 => console.say(&format!(
+        ReadingEnd::Wrong(error) => log.describe(error, console)?,
+        ReadingEnd::End if tail.unfinished > 0 => console.say(&format!(
             "0x{:>16x}: Unexpected end of file: {} bytes of a record are there, the rest is missing",
             size - tail.unfinished,
             tail.unfinished
         ))?,
-        Ended::End if !is_valid => {
+        ReadingEnd::End if !is_valid => {
             console.say(&format!("0x{size:>16x}: Reached EOF before reading EXEC for MULTI"))?;
         }
-        Ended::End | Ended::Later(_) => {}
+        ReadingEnd::End | ReadingEnd::Later(_) => {}
     }
     if !is_valid && let Some(begin) = tail.transaction {
         console.say(&format!("A transaction that did not end begins at byte {begin}"))?;
@@ -213,7 +213,7 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
     if is_valid {
         return console.say(&format!("{} {} is valid", log.kind, log.name));
     }
-    if let Ended::Wrong(error) = &ended {
+    if let ReadingEnd::Wrong(error) = &ended {
         log.print_what_follows(&mut file, error.offset, size, console)?;
     }
     match mode {
@@ -233,7 +233,7 @@ fn read_log(
     size: u64,
     reader: &mut LogReader,
     console: &mut Console<'_>,
-) -> Checked<Ended> {
+) -> Checked<ReadingEnd> {
     let mut snapshot: Option<SnapshotReport> = None;
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
@@ -242,7 +242,7 @@ fn read_log(
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {
-                Mode::TruncateTo(last) if time > last => return Ok(Ended::Later(before)),
+                Mode::TruncateTo(last) if time > last => return Ok(ReadingEnd::Later(before)),
                 Mode::TruncateTo(_) | Mode::Check | Mode::Fix => continue,
             },
             Ok(LogProgress::Item(LogItem::Command(_) | LogItem::Annotation(_))) => continue,
@@ -269,7 +269,7 @@ fn read_log(
                         Some(report) if reader.tail().valid_up_to == 0 => {
                             bad_snapshot(report, &LoadError { offset: fed, problem }, reader, console)
                         }
-                        _ => Ok(reader.end().map_or_else(Ended::Wrong, |_| Ended::End)),
+                        _ => Ok(reader.end().map_or_else(ReadingEnd::Wrong, |_| ReadingEnd::End)),
                     };
                 }
                 let new = piece.get(..len).unwrap_or_default();
@@ -285,7 +285,7 @@ fn read_log(
                 let report = snapshot.unwrap_or_else(|| SnapshotReport::new(console.now_ms));
                 return bad_snapshot(report, &error, reader, console);
             }
-            Err(error) => return Ok(Ended::Wrong(error)),
+            Err(error) => return Ok(ReadingEnd::Wrong(error)),
         };
         let offset = reader.offset();
         if let Some(report) = &mut snapshot {

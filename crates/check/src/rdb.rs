@@ -2,7 +2,7 @@
 
 use crate::cli;
 use crate::console::{Checked, Console, Meter, PIECE_BYTES, Stop, reason};
-use crate::stats::{FileStats, Format, Key};
+use crate::stats::{FileStats, Format, KeyFigures};
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
     ENVELOPES, ForeignType, Item, LoadError, Loaded, LoadedEntry, ModuleType, Problem, ReadOptions,
@@ -356,7 +356,7 @@ impl SnapshotReport {
         self.keys += 1;
         self.expires += u64::from(expiry_ms.is_some());
         self.expired += u64::from(is_expired);
-        let key = Key { db: self.db, kind, bytes, has_expiry: expiry_ms.is_some(), is_expired };
+        let key = KeyFigures { db: self.db, kind, bytes, has_expiry: expiry_ms.is_some(), is_expired };
         self.stats.add(&key, sizes);
     }
 

@@ -31,12 +31,12 @@ struct TypeStats {
     expired: u64,
     key_bytes: u64,
     /// Figures of values; none as long as no value of the type could be read.
-    elements: Option<Elements>,
+    elements: Option<ElementFigures>,
 }
 
 /// Figures of the elements of values. A string is one element.
 #[derive(Debug, Default)]
-struct Elements {
+struct ElementFigures {
     bytes: u64,
     /// Elements of each value.
     counts: Spread,
@@ -54,7 +54,7 @@ struct Spread {
 }
 
 /// What is known of a key.
-pub(crate) struct Key<'a> {
+pub(crate) struct KeyFigures<'a> {
     pub(crate) db: u64,
     pub(crate) kind: &'a str,
     pub(crate) bytes: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Key<'a> {
 
 impl FileStats {
     /// Counts a key, and the sizes of its elements if they are known.
-    pub(crate) fn add(&mut self, key: &Key<'_>, sizes: Option<&mut dyn Iterator<Item = u64>>) {
+    pub(crate) fn add(&mut self, key: &KeyFigures<'_>, sizes: Option<&mut dyn Iterator<Item = u64>>) {
         let Some(column) = TYPES.iter().position(|name| *name == key.kind) else { return };
         let Some(stats) = self.dbs.entry(key.db).or_default().get_mut(column) else { return };
         stats.keys += 1;
@@ -151,10 +151,10 @@ const ROWS: [(&str, Figure); 17] = [
 
 impl TypeStats {
     /// A figure of the elements: that of none where there is no key, unknown where no value was read.
-    fn of(&self, figure: fn(&Elements) -> String) -> Option<String> {
+    fn of(&self, figure: fn(&ElementFigures) -> String) -> Option<String> {
         match &self.elements {
             Some(elements) => Some(figure(elements)),
-            None if self.keys == 0 => Some(figure(&Elements::default())),
+            None if self.keys == 0 => Some(figure(&ElementFigures::default())),
             None => None,
         }
     }
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn figures_are_those_of_the_numbers() {
         let mut stats = FileStats::default();
-        let key = Key { db: 2, kind: "list", bytes: 3, has_expiry: true, is_expired: false };
+        let key = KeyFigures { db: 2, kind: "list", bytes: 3, has_expiry: true, is_expired: false };
         stats.add(&key, Some(&mut [1, 2, 3, 1_000_000].into_iter()));
-        stats.add(&Key { kind: "set", has_expiry: false, ..key }, None);
+        stats.add(&KeyFigures { kind: "set", has_expiry: false, ..key }, None);
         let text = stats.render(Format::Info);
         for line in [
             "db.0.type.string.keys.total:0",

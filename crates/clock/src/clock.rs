@@ -64,9 +64,9 @@ pub struct Clock<M: Machine = System> {
     window_ticks: u64,
     /// Nanoseconds per tick, 32.32 fixed point.
     factor: u64,
-    anchor: Anchor,
+    anchor: CommonInstant,
     /// The older end of the baseline that the factor is measured over.
-    base: Option<Anchor>,
+    base: Option<CommonInstant>,
     last: Now,
     last_ticks: u64,
     /// Readings in a row that found the counter standing still.
@@ -78,7 +78,7 @@ pub struct Clock<M: Machine = System> {
 
 /// The counter and both kernel clocks at one instant.
 #[derive(Clone, Copy, Debug, Default)]
-struct Anchor {
+struct CommonInstant {
     ticks: u64,
     mono_ns: u64,
     real_ns: i64,
@@ -100,7 +100,7 @@ impl<M: Machine> Clock<M> {
             machine,
             window_ticks: 0,
             factor: 0,
-            anchor: Anchor::default(),
+            anchor: CommonInstant::default(),
             base: None,
             last: Now { mono_ns: 0, unix_us: i64::MIN },
             last_ticks: 0,
@@ -205,8 +205,8 @@ impl<M: Machine> Clock<M> {
 
     /// Both kernel clocks between two counter reads; of a few tries the one with the closest reads, or the
     /// first that is close enough.
-    fn take_anchor(&mut self) -> Anchor {
-        let mut best = Anchor { bracket_ticks: u64::MAX, ..Anchor::default() };
+    fn take_anchor(&mut self) -> CommonInstant {
+        let mut best = CommonInstant { bracket_ticks: u64::MAX, ..CommonInstant::default() };
         for _ in 0..ANCHOR_TRIES {
             let before = self.machine.counter().unwrap_or(0);
             let mono_ns = self.machine.monotonic_ns();
@@ -215,7 +215,7 @@ impl<M: Machine> Clock<M> {
             let bracket_ticks = after.wrapping_sub(before);
             if bracket_ticks < best.bracket_ticks {
                 let ticks = before.wrapping_add(bracket_ticks / 2);
-                best = Anchor { ticks, mono_ns, real_ns, bracket_ticks };
+                best = CommonInstant { ticks, mono_ns, real_ns, bracket_ticks };
             }
             if self.ns_of(best.bracket_ticks) <= BRACKET_MAX_NS {
                 break;
@@ -232,7 +232,7 @@ impl<M: Machine> Clock<M> {
     }
 
     /// Measures the factor over the baseline, after asking whether the counter still deserves trust.
-    fn learn(&mut self, fresh: &Anchor) {
+    fn learn(&mut self, fresh: &CommonInstant) {
         let Some(base) = self.base else {
             self.base = Some(*fresh);
             return;
@@ -266,7 +266,7 @@ impl<M: Machine> Clock<M> {
     }
 
     /// Whether the counter advanced since the last anchor as the monotonic clock did.
-    fn plausible(&self, fresh: &Anchor) -> bool {
+    fn plausible(&self, fresh: &CommonInstant) -> bool {
         let real_ns = fresh.mono_ns.saturating_sub(self.anchor.mono_ns);
         let told_ns = self.ns_of(fresh.ticks.wrapping_sub(self.anchor.ticks));
         let off_ns = real_ns.abs_diff(told_ns);

@@ -16,12 +16,12 @@ pub trait Machine {
 /// This machine.
 #[derive(Clone, Copy, Debug)]
 pub struct System {
-    source: Source,
+    source: ThreadTimeSource,
 }
 
 /// What the time of a thread is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum ThreadTimeSource {
     /// The processor's counter between anchors, and the kernel's clocks through the C library for anchors.
     Counter,
     /// The kernel's clocks through the C library.
@@ -35,23 +35,23 @@ impl System {
     /// that the calling thread starts later may do what the calling thread may.
     pub fn probe() -> System {
         let source = match counter_permission() {
-            Permission::Forbidden => Source::SystemCall,
-            Permission::Allowed if trusted() => Source::Counter,
-            Permission::Allowed => Source::Library,
+            Permission::Forbidden => ThreadTimeSource::SystemCall,
+            Permission::Allowed if trusted() => ThreadTimeSource::Counter,
+            Permission::Allowed => ThreadTimeSource::Library,
         };
         System { source }
     }
 
     /// This machine without its counter.
     pub const fn without_counter() -> System {
-        System { source: Source::Library }
+        System { source: ThreadTimeSource::Library }
     }
 }
 
 impl Machine for System {
     #[inline]
     fn counter(&mut self) -> Option<u64> {
-        (self.source == Source::Counter).then(read)
+        (self.source == ThreadTimeSource::Counter).then(read)
     }
 
     fn monotonic_ns(&mut self) -> u64 {
@@ -68,13 +68,15 @@ impl Machine for System {
 }
 
 /// One of the kernel's clocks. The C library finds the vDSO where there is one, and works under valgrind.
-fn kernel_ns(source: Source, id: libc::clockid_t) -> i64 {
+fn kernel_ns(source: ThreadTimeSource, id: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let failed = match source {
         // SAFETY: `time` is a valid timespec to write to, for the duration of the call.
         // JUSTIFICATION: the safe wrappers either hide the value (std) or crash under valgrind (rustix 1.1).
-        Source::Counter | Source::Library => unsafe { libc::clock_gettime(id, &raw mut time) },
-        Source::SystemCall => system_call(id, &mut time),
+        ThreadTimeSource::Counter | ThreadTimeSource::Library => unsafe {
+            libc::clock_gettime(id, &raw mut time)
+        },
+        ThreadTimeSource::SystemCall => system_call(id, &mut time),
     };
     assert!(failed == 0, "both clocks exist on every system this is built for");
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)

@@ -48,7 +48,7 @@ use sluice_base::Rng;
 
 use crate::slab::Handle;
 use bucket::{Bucket, LANES};
-use buckets::{Buckets, Pool};
+use buckets::{Buckets, OverflowPool};
 
 /// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Position {
 
 /// How full an index is and how it is laid out; counted by walking it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct IndexStats {
     /// Lanes of the table and of the overflow buckets in use.
     pub lanes: usize,
     /// Entries.
@@ -92,9 +92,9 @@ pub struct Stats {
     pub is_shrinking: bool,
 }
 
-impl Stats {
+impl IndexStats {
     /// Adds those of another index: of both together then, and the longest chain of the two.
-    pub fn add(&mut self, other: &Stats) {
+    pub fn add(&mut self, other: &IndexStats) {
         self.lanes += other.lanes;
         self.used += other.used;
         self.buckets += other.buckets;
@@ -110,7 +110,7 @@ impl Stats {
 /// The index, once it has had an entry; see the module's notes.
 struct Linear {
     table: Buckets,
-    pool: Pool,
+    pool: OverflowPool,
     mask: usize,
     /// Buckets of this level already split; the next one to split.
     split: u32,
@@ -130,7 +130,7 @@ impl Linear {
         table.push(Bucket::EMPTY);
         Linear {
             table,
-            pool: Pool::new(),
+            pool: OverflowPool::new(),
             mask: 0,
             split: 0,
             len: 0,
@@ -374,8 +374,8 @@ impl Linear {
     }
 
     /// Counts; cost: one step for each bucket.
-    fn stats(&self) -> Stats {
-        let mut stats = Stats { used: self.len(), buckets: self.table.len(), ..Stats::default() };
+    fn stats(&self) -> IndexStats {
+        let mut stats = IndexStats { used: self.len(), buckets: self.table.len(), ..IndexStats::default() };
         for home in 0..self.table.len() {
             let (mut buckets, mut entries) = (0, 0);
             for bucket in self.chain(home) {

@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch;
 use compaction::Evacuation;
-use memory::{Regions, Row};
+use memory::{Regions, StableVec};
 
 /// The name of a block: never zero, so that `Option<Handle>` is four bytes too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,15 +73,15 @@ impl Handle {
 /// The slab cannot hold another block: every chunk number is in use, the system refuses address space, or the
 /// size is above [`Slab::MAX_BLOCK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct SlabFull;
 
-impl std::fmt::Display for Full {
+impl std::fmt::Display for SlabFull {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("no room for another block")
     }
 }
 
-impl std::error::Error for Full {}
+impl std::error::Error for SlabFull {}
 
 /// What one size class holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub type Slab = SlabOf<20, 12>;
 /// but [`Slab`] is for tests, which reach the last handle this way.
 pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     /// What a lookup needs, by chunk number.
-    chunks: Row<SlabChunk>,
+    chunks: StableVec<SlabChunk>,
     /// What allocating and freeing need; none before the first block, so that an empty slab is 40 bytes.
     books: Option<Box<Books>>,
     /// The head word of handles that name no block.
@@ -159,7 +159,7 @@ struct Book {
 
 /// One size class.
 #[derive(Clone, Copy)]
-struct Class {
+struct SizeClass {
     /// First chunk with room, by quarter of occupancy; `NONE` when there is none.
     rooms: [u32; QUARTERS],
     chunks: u32,
@@ -172,14 +172,14 @@ struct Class {
 /// Everything but the lookups' part.
 struct Books {
     /// By chunk number.
-    rows: Row<Book>,
+    rows: StableVec<Book>,
     /// By bytes of a block, in eighths.
-    classes: [Class; CLASSES],
+    classes: [SizeClass; CLASSES],
     /// First chunk without a class, by units of its piece.
     vacant: [u32; UNITS_MAX + 1],
     /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have
     /// been used.
-    orphans: Vec<Vec<ChunkMemory>>,
+    orphans: Vec<Vec<ChunkPages>>,
     regions: Regions,
     /// Vacant chunks that keep their pages, oldest first.
     warm: Vec<u32>,
@@ -195,21 +195,21 @@ struct Books {
 
 /// Memory for a chunk.
 #[derive(Clone, Copy)]
-struct ChunkMemory(NonNull<u8>);
+struct ChunkPages(NonNull<u8>);
 
 // SAFETY: as for `SlabChunk`.
 // JUSTIFICATION: as for `SlabChunk`.
-unsafe impl Send for ChunkMemory {}
+unsafe impl Send for ChunkPages {}
 // SAFETY: as for `SlabChunk`.
 // JUSTIFICATION: as for `SlabChunk`.
-unsafe impl Sync for ChunkMemory {}
+unsafe impl Sync for ChunkPages {}
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
     /// Bytes of the largest block, head word included.
     pub const MAX_BLOCK: usize = 2040;
     /// Bytes of a block's head word, which are no part of its body.
     pub const HEAD: usize = HEAD;
-    /// Chunks that handles can name: where [`Slab::alloc`] is [`Full`].
+    /// Chunks that handles can name: where [`Slab::alloc`] is [`SlabFull`].
     pub const CHUNKS_MAX: usize = 1 << CHUNK_BITS;
     /// Bytes of the longest chunk.
     pub const CHUNK_BYTES: usize = 1 << 20;
@@ -220,7 +220,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     /// An empty slab; it allocates nothing. The first block allocates about 13 KiB for directories.
     pub const fn new() -> Self {
         const { assert!(CHUNK_BITS + BLOCK_BITS <= 32 && BLOCK_BITS >= 2 && BLOCK_BITS <= 12) };
-        SlabOf { chunks: Row::new(), books: None, nowhere: AtomicU32::new(0) }
+        SlabOf { chunks: StableVec::new(), books: None, nowhere: AtomicU32::new(0) }
     }
 
     /// The size of the block that `alloc(size)` gives: the next multiple of 8, at least 16.
@@ -235,18 +235,18 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     /// once in 1 to 64 MiB.
     ///
     /// # Errors
-    /// [`Full`]; nothing has changed then.
+    /// [`SlabFull`]; nothing has changed then.
     #[inline]
-    pub fn alloc(&mut self, size: usize) -> Result<Handle, Full> {
+    pub fn alloc(&mut self, size: usize) -> Result<Handle, SlabFull> {
         if size > Self::MAX_BLOCK {
-            return Err(Full);
+            return Err(SlabFull);
         }
         let class = Self::rounded(size) / 8;
         let number = match self.books.as_deref().and_then(|books| books.fullest_with_room(class)) {
             Some(number) => number,
             None => self.open(class)?,
         };
-        let handle = self.take(number).ok_or(Full)?;
+        let handle = self.take(number).ok_or(SlabFull)?;
         self.head(handle).store(0, Ordering::Relaxed);
         Ok(handle)
     }
@@ -402,8 +402,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     /// them already. O(1), but for a slab that has used every chunk number.
     pub fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
-        let orphans: usize =
-            books.orphans.iter().map(|list| list.capacity() * size_of::<ChunkMemory>()).sum();
+        let orphans: usize = books.orphans.iter().map(|list| list.capacity() * size_of::<ChunkPages>()).sum();
         let evacuation = if books.evacuation.is_some() { size_of::<Evacuation>() } else { 0 };
         size_of::<Books>()
             + self.chunks.bytes()
@@ -498,14 +497,14 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 
     /// The block that `handle` names, by invariant (3).
     #[inline(always)]
-    fn locate(&self, handle: Handle) -> Option<Block> {
+    fn locate(&self, handle: Handle) -> Option<LiveBlock> {
         let (number, block) = Self::split(handle);
         let chunk = self.chunks.as_slice().get(number as usize)?;
         if block >= chunk.count {
             return None;
         }
         let size = chunk.size as usize;
-        Some(Block { at: chunk.base.as_ptr().wrapping_add(block as usize * size), size })
+        Some(LiveBlock { at: chunk.base.as_ptr().wrapping_add(block as usize * size), size })
     }
 
     /// Takes a block from a chunk that has room; none if it has none after all.
@@ -567,7 +566,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     /// An empty chunk for blocks of `class` eighths, listed.
     #[cold]
     #[inline(never)]
-    fn open(&mut self, class: usize) -> Result<u32, Full> {
+    fn open(&mut self, class: usize) -> Result<u32, SlabFull> {
         let count = Self::BLOCKS.min(Self::CHUNK_BYTES / (class * 8));
         let books = self.books.get_or_insert_with(Books::new);
         let units = units_of(count * class * 8);
@@ -575,7 +574,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             NONE => self.map(units)?,
             number => number,
         };
-        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
+        let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
         books.occupy(number);
         let chunk = &mut self.chunks.as_mut_slice()[number as usize];
         (chunk.size, chunk.count) = (class as u32 * 8, count as u32);
@@ -599,38 +598,38 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 
     /// Makes a vacant chunk with a piece of `units`, the first of its list: under a new number, or under that
     /// of a vacant chunk of another length once every number is in use.
-    fn map(&mut self, units: usize) -> Result<u32, Full> {
-        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
+    fn map(&mut self, units: usize) -> Result<u32, SlabFull> {
+        let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
         let number = books.rows.as_slice().len();
         if number == Self::CHUNKS_MAX {
             return self.map_again(units);
         }
-        let base = books.piece(units).ok_or(Full)?;
+        let base = books.piece(units).ok_or(SlabFull)?;
         let chunk = SlabChunk { base, size: 0, count: 0 };
         // A record may be there already, if there was no room for its book at the last attempt.
         match self.chunks.as_mut_slice().get_mut(number) {
             Some(record) => *record = chunk,
-            None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(Full)?,
+            None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(SlabFull)?,
         }
         let book = Book { units: units as u8, next: books.vacant[units], ..Book::VACANT };
-        books.rows.push(book, Self::CHUNKS_MAX).ok_or(Full)?;
+        books.rows.push(book, Self::CHUNKS_MAX).ok_or(SlabFull)?;
         books.vacant[units] = number as u32;
         Ok(number as u32)
     }
 
     /// The part of `map` where no number is left: a vacant chunk of another length gets another piece.
     #[cold]
-    fn map_again(&mut self, units: usize) -> Result<u32, Full> {
-        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
-        let other = (1..=UNITS_MAX).find(|&other| books.vacant[other] != NONE).ok_or(Full)?;
-        let base = books.piece(units).ok_or(Full)?;
+    fn map_again(&mut self, units: usize) -> Result<u32, SlabFull> {
+        let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
+        let other = (1..=UNITS_MAX).find(|&other| books.vacant[other] != NONE).ok_or(SlabFull)?;
+        let base = books.piece(units).ok_or(SlabFull)?;
         let number = books.vacant[other];
         books.occupy(number);
         self.cool(number);
         let record = &mut self.chunks.as_mut_slice()[number as usize];
         let old = std::mem::replace(record, SlabChunk { base, size: 0, count: 0 });
-        let Some(books) = self.books.as_deref_mut() else { return Err(Full) };
-        books.orphan(other, ChunkMemory(old.base));
+        let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
+        books.orphan(other, ChunkPages(old.base));
         books.rows.as_mut_slice()[number as usize] =
             Book { units: units as u8, next: books.vacant[units], ..Book::VACANT };
         books.vacant[units] = number;
@@ -691,9 +690,9 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> Default for SlabOf<CHUNK_BITS
 
 impl Books {
     fn new() -> Box<Books> {
-        let class = Class { rooms: [NONE; QUARTERS], chunks: 0, blocks: 0, used: 0 };
+        let class = SizeClass { rooms: [NONE; QUARTERS], chunks: 0, blocks: 0, used: 0 };
         Box::new(Books {
-            rows: Row::new(),
+            rows: StableVec::new(),
             classes: [class; CLASSES],
             vacant: [NONE; UNITS_MAX + 1],
             orphans: Vec::new(),
@@ -773,7 +772,7 @@ impl Books {
     }
 
     /// Keeps a piece that has no chunk number any more.
-    fn orphan(&mut self, units: usize, piece: ChunkMemory) {
+    fn orphan(&mut self, units: usize, piece: ChunkPages) {
         if self.orphans.is_empty() {
             self.orphans = vec![Vec::new(); UNITS_MAX + 1];
         }
@@ -799,7 +798,7 @@ impl Book {
 
 /// A block that exists: its start, aligned to 8, and its bytes.
 #[derive(Clone, Copy)]
-struct Block {
+struct LiveBlock {
     at: *mut u8,
     size: usize,
 }

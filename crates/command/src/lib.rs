@@ -12,7 +12,7 @@ pub mod table;
 
 pub use derive::doc::Doc;
 pub use spec::{
-    Access, Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, KeysFn, Spec,
+    Arg, ArgKind, Arity, Begin, Cat, Find, Flags, Group, KeyAccess, KeyFlags, KeySpec, Keys, KeysFn, Spec,
     SpecId,
 };
 pub use table::{Named, is_word, lookup, lookup_full, lookup_sub, resolve};

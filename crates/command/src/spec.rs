@@ -380,11 +380,11 @@ pub struct KeySpec {
 
 impl KeySpec {
     /// What its flags allow.
-    pub const fn access(&self) -> Access {
+    pub const fn access(&self) -> KeyAccess {
         if self.flags.has_any(KeyFlags::RW.or(KeyFlags::OW).or(KeyFlags::RM)) {
-            Access::Write
+            KeyAccess::Write
         } else {
-            Access::Read
+            KeyAccess::Read
         }
     }
 }
@@ -433,7 +433,7 @@ pub enum Find {
 
 /// What a key spec lets its command do, for rights and routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum KeyAccess {
     /// Reads only.
     Read,
     /// May write.

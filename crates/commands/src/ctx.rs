@@ -7,7 +7,7 @@ use crate::limits::{Limits, STRING_BYTES_MAX};
 use crate::outcome::Run;
 use crate::slow_reads::SlowReadAsk;
 use sluice_base::{Now, Rng};
-use sluice_command::{Access, Flags, KeyFlags, Keys, Spec};
+use sluice_command::{Flags, KeyAccess, KeyFlags, Keys, Spec};
 use sluice_keyspace::{DbMut, DbRef};
 use sluice_resp::Reply;
 
@@ -154,7 +154,7 @@ pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
         match keys {
             KeyRights::Write | KeyRights::Keep => {}
             KeyRights::Read => assert!(
-                matches!(specs[i].access(), Access::Read),
+                matches!(specs[i].access(), KeyAccess::Read),
                 "a written key needs a handler that may write"
             ),
             KeyRights::None | KeyRights::AllDbs => panic!("keys need a handler that may read or write them"),

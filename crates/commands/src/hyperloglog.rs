@@ -11,7 +11,7 @@ use crate::item_commands::is_told_by_result;
 use crate::outcome::{Outcome, Run};
 use sluice_command::specs::hyperloglog as specs;
 use sluice_keyspace::{Entry, Event, Str, StrEdit};
-use sluice_value::hll::{self, ESTIMATE, Hll, HllEncoding, Mark, REGISTERS, Registers};
+use sluice_value::hll::{self, ESTIMATE, Hll, HllEncoding, REGISTERS, RegisterMark, Registers};
 
 pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::PFADD, DataHandler::Write(pfadd)),
@@ -34,7 +34,7 @@ fn merge(entry: Entry<'_>, registers: &mut Registers) -> Result<HllEncoding, Cmd
 
 fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let key = args.key(1);
-    let marks = args.iter_from(2).map(Mark::of);
+    let marks = args.iter_from(2).map(RegisterMark::of);
     let changes = match ctx.db.get_uncounted(key).map(checked).transpose()? {
         Some((_, HllEncoding::Dense, _)) => {
             let mut edit = ctx.db.edit_str(key, 0)?;
@@ -61,7 +61,7 @@ fn add(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,
     mut hll: Hll,
-    marks: impl Iterator<Item = Mark>,
+    marks: impl Iterator<Item = RegisterMark>,
     mut changes: u64,
 ) -> Result<u64, CmdError> {
     for mark in marks {
@@ -84,7 +84,7 @@ fn end(edit: StrEdit<'_, '_>, changes: u64) {
 }
 
 /// Raises a register where it stands; whether it was lower.
-fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: Mark) -> bool {
+fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: RegisterMark) -> bool {
     let (at, len) = mark.dense_range();
     let mut bytes = [0; 2];
     edit.text().copy_at(at, &mut bytes[..len]);

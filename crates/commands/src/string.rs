@@ -16,7 +16,7 @@ use crate::ctx::{DataHandler, DataRoute, ReadCtx, WriteCtx, route};
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::string::common::{reply_str, str_of};
-use options::{Accepted, Expiry, Options};
+use options::{ExpiryOption, Options, OptionsOf};
 use sluice_command::specs::string as specs;
 use sluice_keyspace::{Event, Str};
 
@@ -103,7 +103,7 @@ fn remove(ctx: &mut WriteCtx<'_>, args: Args<'_>) {
 }
 
 fn getex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    let options = Options::parse(args, 2, Accepted::Getex)?;
+    let options = Options::parse(args, 2, OptionsOf::Getex)?;
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "getex")?;
     let key = args.key(1);
     let Some(entry) = ctx.db.get(key) else {
@@ -113,7 +113,7 @@ fn getex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     reply_str(&mut ctx.reply, str_of(entry)?);
     let expires = entry.expiry().is_some();
     match (options.expiry, at) {
-        (Expiry::Persist, _) if expires => {
+        (ExpiryOption::Persist, _) if expires => {
             ctx.db.set_expiry(key, None, Event::Persist);
             ctx.db.effects.rewrite(|| vec![b"PERSIST".to_vec(), key.bytes.to_vec()]);
         }

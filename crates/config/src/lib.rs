@@ -51,7 +51,7 @@ pub use info::{ParamFacts, ValidValues};
 pub use load::{Loader, check_texts, parse_file};
 pub use number::memory;
 pub use rewrite::{Force, rewrite};
-pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Storage, Traits, UnitOfMeasure};
+pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure, ZeroBytes};
 pub use secret::names_secret;
 pub use set::{Change, Origin, Phase, SetError, Undo};
 pub use table::{PARAMS, param};

@@ -84,7 +84,7 @@ struct Load<'a> {
 struct TooManyErrors;
 
 /// Why a line was not accepted, before its location is known.
-enum Failed {
+enum LineFailure {
     Here(Reason),
     /// The included file that could not be read, and the system's reason.
     Include(String, String),
@@ -92,9 +92,9 @@ enum Failed {
     TooManyErrors,
 }
 
-impl<T: Into<Reason>> From<T> for Failed {
-    fn from(reason: T) -> Failed {
-        Failed::Here(reason.into())
+impl<T: Into<Reason>> From<T> for LineFailure {
+    fn from(reason: T) -> LineFailure {
+        LineFailure::Here(reason.into())
     }
 }
 
@@ -130,11 +130,13 @@ impl<'a> Load<'a> {
             };
             let Err(failed) = self.line(line, depth, &location) else { continue };
             self.errors.push(match failed {
-                Failed::Here(reason) => {
+                LineFailure::Here(reason) => {
                     LoadError::Line(BadLine { location: location(), reason: reason.into() })
                 }
-                Failed::Include(path, reason) => LoadError::Include { location: location(), path, reason },
-                Failed::TooManyErrors => return Err(TooManyErrors),
+                LineFailure::Include(path, reason) => {
+                    LoadError::Include { location: location(), path, reason }
+                }
+                LineFailure::TooManyErrors => return Err(TooManyErrors),
             });
             if self.errors.len() >= self.errors_max {
                 return Err(TooManyErrors);
@@ -154,7 +156,12 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn line(&mut self, line: &[u8], depth: usize, location: &dyn Fn() -> Location) -> Result<(), Failed> {
+    fn line(
+        &mut self,
+        line: &[u8],
+        depth: usize,
+        location: &dyn Fn() -> Location,
+    ) -> Result<(), LineFailure> {
         let words = split_args(line, Dialect::Config)
             .map_err(|Unbalanced| "Unbalanced quotes in configuration line")?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -212,7 +219,7 @@ impl<'a> Load<'a> {
         arguments: &[&[u8]],
         depth: usize,
         location: &dyn Fn() -> Location,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), LineFailure> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match arguments {
             [_] if RETIRED.iter().any(|known| is(known)) => Ok(()),
@@ -240,20 +247,20 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn include(&mut self, path: &[u8], depth: usize) -> Result<(), Failed> {
+    fn include(&mut self, path: &[u8], depth: usize) -> Result<(), LineFailure> {
         if depth >= INCLUDE_DEPTH_MAX {
             return Err("Included files are nested too deeply".into());
         }
         let files = self
             .loader
             .include(path)
-            .map_err(|reason| Failed::Include(String::from_utf8_lossy(path).into_owned(), reason))?;
+            .map_err(|reason| LineFailure::Include(String::from_utf8_lossy(path).into_owned(), reason))?;
         for (source, text) in files {
             self.included += 1;
             if self.included > INCLUDED_MAX {
                 return Err("Too many files are included".into());
             }
-            self.text(&text, &source, depth + 1).map_err(|TooManyErrors| Failed::TooManyErrors)?;
+            self.text(&text, &source, depth + 1).map_err(|TooManyErrors| LineFailure::TooManyErrors)?;
         }
         Ok(())
     }

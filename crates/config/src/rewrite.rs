@@ -34,7 +34,7 @@ pub enum Force {
 ///
 /// Cost: parameters times lines of parameters, and the lines of users.
 pub fn rewrite(old: Option<&[u8]>, config: &Config, users: &[Vec<u8>], force: Force) -> Vec<u8> {
-    let mut state = Rewrite::read(old.unwrap_or_default());
+    let mut state = ConfigRewrite::read(old.unwrap_or_default());
     for id in ParamId::all() {
         state.param(id, config, force);
     }
@@ -44,7 +44,7 @@ pub fn rewrite(old: Option<&[u8]>, config: &Config, users: &[Vec<u8>], force: Fo
     state.finish()
 }
 
-struct Rewrite {
+struct ConfigRewrite {
     lines: Vec<Vec<u8>>,
     /// The lines that hold parameters and are not yet replaced: position in `lines`, and whose they are.
     free: Vec<(usize, ParamId)>,
@@ -53,10 +53,10 @@ struct Rewrite {
     has_marker: bool,
 }
 
-impl Rewrite {
-    fn read(old: &[u8]) -> Rewrite {
+impl ConfigRewrite {
+    fn read(old: &[u8]) -> ConfigRewrite {
         let (lines, free, free_users) = Default::default();
-        let mut state = Rewrite { lines, free, free_users, has_marker: false };
+        let mut state = ConfigRewrite { lines, free, free_users, has_marker: false };
         if old.is_empty() {
             return state;
         }

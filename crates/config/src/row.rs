@@ -61,7 +61,7 @@ pub enum ParamKind {
         /// What the empty string means.
         empty: Empty,
         /// Whether a zero byte ends the value, as it does where the reference keeps C strings.
-        storage: Storage,
+        storage: ZeroBytes,
         /// A further condition; the error is the reason that the client sees.
         check: Option<TextCheck>,
     },
@@ -125,7 +125,7 @@ pub enum Empty {
 
 /// How a text parameter treats zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
+pub enum ZeroBytes {
     /// The value ends before the first zero byte.
     UpToZero,
     /// Every byte counts.
@@ -432,25 +432,25 @@ pub(crate) const fn in_unit(
 
 /// Text for which the empty string is a value.
 pub(crate) const fn text(name: &'static str, default: &'static str) -> Param {
-    let (empty, storage) = (Empty::Allowed, Storage::UpToZero);
+    let (empty, storage) = (Empty::Allowed, ZeroBytes::UpToZero);
     Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })
 }
 
 /// Text for which the empty string is "not set", which is the default.
 pub(crate) const fn optional(name: &'static str) -> Param {
-    let (empty, storage) = (Empty::MeansUnset, Storage::UpToZero);
+    let (empty, storage) = (Empty::MeansUnset, ZeroBytes::UpToZero);
     Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
 /// As [`optional`], for values in which zero bytes count.
 pub(crate) const fn optional_binary(name: &'static str) -> Param {
-    let (empty, storage) = (Empty::MeansUnset, Storage::Binary);
+    let (empty, storage) = (Empty::MeansUnset, ZeroBytes::Binary);
     Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
 /// As [`text`], for values in which zero bytes count.
 pub(crate) const fn text_binary(name: &'static str, default: &'static str) -> Param {
-    let (empty, storage) = (Empty::Allowed, Storage::Binary);
+    let (empty, storage) = (Empty::Allowed, ZeroBytes::Binary);
     Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })
 }
 

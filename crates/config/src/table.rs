@@ -69,21 +69,21 @@ macro_rules! params {
     ($( $section:ident { $( $id:ident : $kind:ty = $row:expr, $doc:literal ; )* } )*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u16)]
-        enum Index { $($( $id, )*)* COUNT }
+        enum ParamIndex { $($( $id, )*)* COUNT }
 
-        const TABLE: [Param; Index::COUNT as usize] =
+        const TABLE: [Param; ParamIndex::COUNT as usize] =
             [ $($( $row.documented(Section::$section, $doc), )*)* ];
 
         /// Every parameter; [`crate::ParamId`] and [`Id`] are positions in it.
-        pub static PARAMS: [Param; Index::COUNT as usize] = TABLE;
+        pub static PARAMS: [Param; ParamIndex::COUNT as usize] = TABLE;
 
         /// The parameters by name, with the type of their values.
         pub mod param {
             use super::*;
-            $($( #[doc = $doc] pub const $id: Id<$kind> = Id::new(Index::$id as u16); )*)*
+            $($( #[doc = $doc] pub const $id: Id<$kind> = Id::new(ParamIndex::$id as u16); )*)*
         }
 
-        $($( const _: () = assert!(<$kind as Holds>::TAG as u8 == tag(&TABLE[Index::$id as usize].kind) as u8); )*)*
+        $($( const _: () = assert!(<$kind as Holds>::TAG as u8 == tag(&TABLE[ParamIndex::$id as usize].kind) as u8); )*)*
     };
 }
 

@@ -6,7 +6,7 @@ use sluice_base::num::{parse_f64, parse_i64};
 
 use crate::choice::shutdown;
 use crate::number;
-use crate::row::{Empty, Param, ParamKind, Storage, UnitOfMeasure};
+use crate::row::{Empty, Param, ParamKind, UnitOfMeasure, ZeroBytes};
 
 pub(crate) mod check;
 
@@ -211,7 +211,7 @@ impl ParamKind {
             }
             ParamKind::Text { empty, storage, check, .. } => {
                 let mut text = one(words)?;
-                if *storage == Storage::UpToZero {
+                if *storage == ZeroBytes::UpToZero {
                     text = number::until_zero(text);
                 }
                 if let Some(check) = check {

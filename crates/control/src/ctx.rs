@@ -5,7 +5,7 @@
 use crate::Control;
 use crate::action::Action;
 use crate::cluster::mode::ClusterMode;
-use crate::persistence::background::JobState;
+use crate::persistence::background::JobNumbers;
 use crate::persistence::loading::aof::LogReplay;
 use crate::process::Process;
 use crate::users::UsersState;
@@ -144,7 +144,7 @@ pub struct ReportCtx<'a> {
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
     /// What is written in the background.
-    pub job: Option<JobState>,
+    pub job: Option<JobNumbers>,
     /// What scripts take.
     pub scripts: ScriptFacts,
     /// The process around, to ask.
@@ -321,7 +321,7 @@ pub enum ScriptCommand {
 
 /// What a kind of handler may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rights {
+pub(crate) struct HandlerRights {
     /// Keys and their values.
     pub keys: KeyRights,
     /// The caller's own session.
@@ -351,12 +351,20 @@ pub(crate) enum Right {
 
 impl Handler {
     /// What this kind may touch.
-    pub(crate) const fn rights(self) -> Rights {
+    pub(crate) const fn rights(self) -> HandlerRights {
         use Right::{Change, None, Read};
-        const fn of(keys: KeyRights, rest: [Right; 4]) -> Rights {
+        const fn of(keys: KeyRights, rest: [Right; 4]) -> HandlerRights {
             let [session, registry, control, process] = rest;
             // The right to the control plane includes the subscriptions, which are a part of it.
-            Rights { keys, session, subscriptions: control, registry, control, process, users: control }
+            HandlerRights {
+                keys,
+                session,
+                subscriptions: control,
+                registry,
+                control,
+                process,
+                users: control,
+            }
         }
         match self {
             Handler::Data(handler) => of(handler.keys(), [None, None, None, None]),
@@ -364,27 +372,31 @@ impl Handler {
             Handler::Session(_) => of(KeyRights::None, [Change, None, None, None]),
             Handler::Transaction(_) => of(KeyRights::Read, [Change, None, None, None]),
             Handler::PubSub(_) => {
-                Rights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
+                HandlerRights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
             }
             // Of the control plane the node alone can be changed.
             Handler::Cluster(_) => {
-                Rights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
+                HandlerRights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
             }
             // Which slots are hidden is no key.
-            Handler::Imports(_) => {
-                Rights { subscriptions: None, users: None, ..of(KeyRights::None, [Read, None, None, None]) }
-            }
-            Handler::ReadByMap(_) => {
-                Rights { subscriptions: None, users: None, ..of(KeyRights::Read, [None, None, Read, None]) }
-            }
-            Handler::Users(_) => Rights {
+            Handler::Imports(_) => HandlerRights {
+                subscriptions: None,
+                users: None,
+                ..of(KeyRights::None, [Read, None, None, None])
+            },
+            Handler::ReadByMap(_) => HandlerRights {
+                subscriptions: None,
+                users: None,
+                ..of(KeyRights::Read, [None, None, Read, None])
+            },
+            Handler::Users(_) => HandlerRights {
                 subscriptions: None,
                 users: Change,
                 ..of(KeyRights::None, [Change, None, Read, Change])
             },
             Handler::Report(_) => of(KeyRights::None, [Read, Read, Read, Read]),
             Handler::Log(_) => {
-                Rights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
+                HandlerRights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             // The commands inside have rights of their own. The conditions of EXEC read keys that no key spec

@@ -153,15 +153,15 @@ fn write_frames(log: &File) {
 
 /// Where the program lies in memory. The C library would name the program by its first argument, over which
 /// the process title is written (`title.rs`).
-struct Program {
+struct LoadedProgram {
     start: AtomicUsize,
     /// The first address behind it; 0: not known.
     end: AtomicUsize,
 }
 
-static PROGRAM: Program = Program { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
+static PROGRAM: LoadedProgram = LoadedProgram { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
-impl Program {
+impl LoadedProgram {
     /// Asks the kernel. Before any handler is installed: reading allocates.
     fn find(&self) {
         let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };

@@ -13,27 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A signal that ends the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum EndSignal {
     /// SIGTERM.
     Term,
     /// SIGINT.
     Int,
 }
 
-impl Ending {
+impl EndSignal {
     /// Its name in the log.
     pub fn name(self) -> &'static str {
         match self {
-            Ending::Term => "SIGTERM",
-            Ending::Int => "SIGINT",
+            EndSignal::Term => "SIGTERM",
+            EndSignal::Int => "SIGINT",
         }
     }
 
     /// The directive that says how to end on it.
     pub fn shutdown_flags(self) -> Id<kind::Flags> {
         match self {
-            Ending::Term => param::SHUTDOWN_ON_SIGTERM,
-            Ending::Int => param::SHUTDOWN_ON_SIGINT,
+            EndSignal::Term => param::SHUTDOWN_ON_SIGTERM,
+            EndSignal::Int => param::SHUTDOWN_ON_SIGINT,
         }
     }
 }
@@ -90,13 +90,13 @@ impl Signals {
     }
 
     /// Empties the socket; which signal came.
-    pub fn drain(&mut self) -> Option<Ending> {
+    pub fn drain(&mut self) -> Option<EndSignal> {
         let mut bytes = [0; 64];
         while self.reader.read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
         if self.term.load(Relaxed) {
-            Some(Ending::Term)
+            Some(EndSignal::Term)
         } else if self.int.load(Relaxed) {
-            Some(Ending::Int)
+            Some(EndSignal::Int)
         } else {
             None
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long a note waits for room in the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum NoteWait {
     /// Not at all: another note follows.
     None,
     /// A second.
@@ -34,15 +34,15 @@ pub fn wanted(config: &Config) -> Option<OsString> {
 ///
 /// # Errors
 /// The system's: there is no such socket, or no room in it.
-pub fn notify(path: &OsStr, note: &str, patience: Patience) -> std::io::Result<()> {
+pub fn notify(path: &OsStr, note: &str, patience: NoteWait) -> std::io::Result<()> {
     let address = match path.as_bytes().split_first() {
         Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(path)?,
     };
     let socket = UnixDatagram::unbound()?;
     match patience {
-        Patience::None => socket.set_nonblocking(true)?,
-        Patience::Second => socket.set_write_timeout(Some(Duration::from_secs(1)))?,
+        NoteWait::None => socket.set_nonblocking(true)?,
+        NoteWait::Second => socket.set_write_timeout(Some(Duration::from_secs(1)))?,
     }
     socket.send_to_addr(note.as_bytes(), &address).map(drop)
 }
@@ -57,11 +57,11 @@ mod tests {
         let name = format!("sluice-notify-{}", std::process::id());
         let receiver = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let path = OsString::from(format!("@{name}"));
-        let full = (0..100_000).find_map(|_| notify(&path, "STATUS=x\n", Patience::None).err());
+        let full = (0..100_000).find_map(|_| notify(&path, "STATUS=x\n", NoteWait::None).err());
         assert_eq!(full.map(|error| error.kind()), Some(std::io::ErrorKind::WouldBlock));
         let mut note = [0; 20];
         let len = receiver.recv(&mut note).unwrap();
         assert_eq!(&note[..len], b"STATUS=x\n");
-        notify(&path, "READY=1\n", Patience::Second).unwrap();
+        notify(&path, "READY=1\n", NoteWait::Second).unwrap();
     }
 }

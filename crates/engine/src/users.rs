@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::exec::gate::{self, Gate};
-use sluice_acl::{Context, Denial, Refusal, RevokedChannels, User, Users};
+use sluice_acl::{Denial, Refusal, RefusalContext, RevokedChannels, User, Users};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_command::Spec;
 use sluice_commands::Args;
@@ -115,7 +115,7 @@ impl Engine {
         } else {
             let name = names.first().map_or(&b""[..], Vec::as_slice);
             let refused =
-                LoggedRefusal { refusal: Refusal::TlsCert, context: Context::Toplevel, object: b"" };
+                LoggedRefusal { refusal: Refusal::TlsCert, context: RefusalContext::Toplevel, object: b"" };
             let line = line_of(session, LineSources { watching, tracking }, process.now());
             let counts = &mut self.stats.failures.refused;
             state.note(refused, name, &line, counts, &self.control.config, process.now());
@@ -189,14 +189,14 @@ impl Engine {
         &mut self,
         session: &Session,
         denial: Denial,
-        context: Context,
+        context: RefusalContext,
         spec: &'static Spec,
         args: Args<'_>,
         now: Now,
     ) {
         let slices: Vec<&[u8]> = args.iter_from(0).collect();
         // The reference names a database that no argument names by the word that the script has used.
-        let is_nested = matches!(context, Context::Lua | Context::Script);
+        let is_nested = matches!(context, RefusalContext::Lua | RefusalContext::Script);
         let object = match denial.reason {
             sluice_acl::Reason::Database if is_nested => args.at(denial.position),
             _ => denial.object(spec, &slices),

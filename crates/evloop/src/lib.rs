@@ -44,7 +44,8 @@ pub use handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{
-    Cancel, Finished, JobHandle, JobOutcome, JobState, PoolStatistics, Refusal, Refused, Worker, WorkerPool,
+    Cancel, Finished, JobHandle, JobOutcome, JobState, NotPooled, PoolRefusal, PoolStatistics, Worker,
+    WorkerPool,
 };
 pub use send_buf::{SendBuf, Shared};
 #[cfg(target_os = "linux")]

@@ -69,16 +69,16 @@ pub enum JobOutcome<T> {
 }
 
 /// A job that was not taken in, whole.
-pub struct Refused<J> {
+pub struct NotPooled<J> {
     /// The job.
     pub job: J,
     /// Why.
-    pub why: Refusal,
+    pub why: PoolRefusal,
 }
 
 /// Why a pool takes no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PoolRefusal {
     /// As many jobs wait as may.
     Full,
     /// The pool was closed.
@@ -169,7 +169,7 @@ impl WorkerPool {
         home: &Sender<Finished<T>>,
         token: Token,
         job: J,
-    ) -> Result<JobHandle, Refused<J>>
+    ) -> Result<JobHandle, NotPooled<J>>
     where
         T: Send + 'static,
         J: FnOnce(&Cancel) -> T + Send + 'static,
@@ -177,14 +177,14 @@ impl WorkerPool {
         let progress = Arc::new(JobProgress::new());
         let mut queue = lock(&self.shared.queue);
         let why = match (queue.closed, queue.jobs.len() >= self.shared.queue_max) {
-            (true, _) => Some(Refusal::Closed),
-            (false, true) => Some(Refusal::Full),
+            (true, _) => Some(PoolRefusal::Closed),
+            (false, true) => Some(PoolRefusal::Full),
             (false, false) => None,
         };
         if let Some(why) = why {
-            return Err(Refused { job, why });
+            return Err(NotPooled { job, why });
         }
-        let task = Box::new(Job { job, token, home: home.clone(), progress: progress.clone() });
+        let task = Box::new(PooledJob { job, token, home: home.clone(), progress: progress.clone() });
         let sequence = queue.next;
         queue.next += 1;
         queue.jobs.push_back((sequence, task));
@@ -265,7 +265,7 @@ struct Shared {
 
 struct Queue {
     /// In the order of their numbers.
-    jobs: VecDeque<(u64, Box<dyn Task>)>,
+    jobs: VecDeque<(u64, Box<dyn AnyJob>)>,
     /// Jobs taken in so far.
     next: u64,
     closed: bool,
@@ -282,7 +282,7 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<Box<dyn Task>> {
+    fn next(&self) -> Option<Box<dyn AnyJob>> {
         let mut queue = lock(&self.queue);
         loop {
             if let Some((_, task)) = queue.jobs.pop_front() {
@@ -295,7 +295,7 @@ impl Shared {
         }
     }
 
-    fn take_out(&self, sequence: u64) -> Option<Box<dyn Task>> {
+    fn take_out(&self, sequence: u64) -> Option<Box<dyn AnyJob>> {
         let mut queue = lock(&self.queue);
         let index = queue.jobs.binary_search_by_key(&sequence, |(number, _)| *number).ok()?;
         queue.jobs.remove(index).map(|(_, task)| task)
@@ -303,27 +303,27 @@ impl Shared {
 }
 
 /// A job of any type.
-trait Task: Send {
+trait AnyJob: Send {
     /// Runs it and sends its end; false if it was cancelled before.
     fn run(self: Box<Self>) -> bool;
     /// Sends the end of a job that was cancelled.
     fn abandon(self: Box<Self>);
 }
 
-struct Job<T, J> {
+struct PooledJob<T, J> {
     job: J,
     token: Token,
     home: Sender<Finished<T>>,
     progress: Arc<JobProgress>,
 }
 
-impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
+impl<T: Send, J: FnOnce(&Cancel) -> T + Send> AnyJob for PooledJob<T, J> {
     fn run(self: Box<Self>) -> bool {
         if !self.progress.start() {
             self.abandon();
             return false;
         }
-        let Job { job, token, home, progress } = *self;
+        let PooledJob { job, token, home, progress } = *self;
         let cancel = Cancel { progress };
         // Nothing of the pool's is torn by it, and what the job shares with others is the caller's to judge.
         let outcome = match catch_unwind(AssertUnwindSafe(|| job(&cancel))) {
@@ -336,7 +336,7 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> Task for Job<T, J> {
     }
 
     fn abandon(self: Box<Self>) {
-        let Job { job, token, home, .. } = *self;
+        let PooledJob { job, token, home, .. } = *self;
         // What the job owns may panic when dropped, as it may when run.
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(job))) {
             Ok(()) => JobOutcome::Cancelled,
@@ -364,7 +364,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A closure has no `Debug`, and an error needs one.
-impl<J> fmt::Debug for Refused<J> {
+impl<J> fmt::Debug for NotPooled<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("why", &self.why).finish_non_exhaustive()
     }

@@ -36,12 +36,12 @@ pub(crate) struct ProcessTable {
 #[derive(Debug)]
 struct WaitEntry {
     generation: u32,
-    waiting: Option<Waiting>,
+    waiting: Option<ProcessWait>,
 }
 
 /// A wait that goes on.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct ProcessWait {
     pub(crate) token: Token,
     pub(crate) pid: i32,
     pub(crate) means: WaitMethod,
@@ -75,11 +75,11 @@ impl ProcessTable {
             u32::try_from(self.entries.len() - 1).expect("fewer waits than processes")
         });
         let entry = &mut self.entries[index as usize];
-        entry.waiting = Some(Waiting { token, pid, means, cancelled: false });
+        entry.waiting = Some(ProcessWait { token, pid, means, cancelled: false });
         ProcessId { index, generation: entry.generation }
     }
 
-    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Waiting> {
+    pub(crate) fn at(&mut self, index: u32) -> Option<&mut ProcessWait> {
         self.entries.get_mut(index as usize)?.waiting.as_mut()
     }
 

@@ -33,7 +33,7 @@ use crate::hasher::{KeyHasher, slot_of};
 use crate::{Key, reference_string_encoding};
 use sluice_base::{Rng, heap};
 use sluice_collections::Index;
-use sluice_collections::index::{Position, Stats};
+use sluice_collections::index::{IndexStats, Position};
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, Hash, List, Set, Type, Value, Zset};
 use std::iter::once;
@@ -163,12 +163,12 @@ impl Db {
     }
 
     /// Counts of the indexes over all keys together. O(n).
-    pub fn index_stats(&self) -> Stats {
+    pub fn index_stats(&self) -> IndexStats {
         self.tables.stats(IndexKind::Keys)
     }
 
     /// Numbers of the tables over keys with an expiry.
-    pub fn expires_stats(&self) -> Stats {
+    pub fn expires_stats(&self) -> IndexStats {
         self.tables.stats(IndexKind::Expires)
     }
 

@@ -150,7 +150,7 @@ fn table(what: &str, source: &str) {
     let ended = begin.elapsed();
     println!(
         "  again: run {ran:?}, end {ended:?}, parts {:?}",
-        garbage.as_ref().map(sluice_lua::Garbage::parts)
+        garbage.as_ref().map(sluice_lua::DiscardedRun::parts)
     );
     let begin = Instant::now();
     drop(garbage);

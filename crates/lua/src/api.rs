@@ -20,7 +20,7 @@ use crate::object::{Coroutine, SLOT_BYTES, Status};
 use crate::table::guard;
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
-use crate::vm::inspect::{Caller, CodePosition};
+use crate::vm::inspect::{CodePosition, RunningFunction};
 use crate::vm::machine::{Halt, Machine};
 
 /// Slots of the main program's stack at first.
@@ -156,9 +156,9 @@ pub struct Global(Value);
 
 /// The objects of a run that was large: dropping it takes time, on whatever thread that is.
 #[derive(Debug)]
-pub struct Garbage(Vec<Box<dyn Any + Send>>);
+pub struct DiscardedRun(Vec<Box<dyn Any + Send>>);
 
-impl Garbage {
+impl DiscardedRun {
     /// Arenas in it.
     pub fn parts(&self) -> usize {
         self.0.len()
@@ -532,7 +532,7 @@ impl Vm {
     }
 
     /// Ends the run that is open, whether it is done or not. What it made goes; if much, into the answer.
-    pub fn end(&mut self) -> Option<Garbage> {
+    pub fn end(&mut self) -> Option<DiscardedRun> {
         if self.stage != VmStage::Running {
             return None;
         }
@@ -604,7 +604,7 @@ impl Vm {
     }
 
     /// Moves what a run made out of the heap; what is before the mark is moved into arenas of its own.
-    fn split(&mut self) -> Garbage {
+    fn split(&mut self) -> DiscardedRun {
         fn part<T: crate::arena::Object + Send + 'static>(
             arena: &mut Arena<T>,
             out: &mut Vec<Box<dyn Any + Send>>,
@@ -633,7 +633,7 @@ impl Vm {
             machine.co.frames = Vec::new();
         }
         heap.forget_young();
-        Garbage(parts)
+        DiscardedRun(parts)
     }
 
     /// Collects between runs: `work` values are looked at. True when a whole cycle has ended.
@@ -798,7 +798,7 @@ impl Execution<'_> {
     }
 
     /// The functions of the language that run, the innermost first.
-    pub fn callers(&self) -> Vec<Caller> {
+    pub fn callers(&self) -> Vec<RunningFunction> {
         self.vm.machine.callers()
     }
 
@@ -828,7 +828,7 @@ impl Execution<'_> {
     }
 
     /// Ends the run: see [`Vm::end`].
-    pub fn end(self) -> Option<Garbage> {
+    pub fn end(self) -> Option<DiscardedRun> {
         self.vm.end()
     }
 }

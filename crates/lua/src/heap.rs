@@ -103,7 +103,7 @@ pub(crate) enum Grey {
 
 /// The collector's part of the heap.
 #[derive(Debug, Default)]
-pub(crate) struct Collector {
+pub(crate) struct GarbageCollector {
     pub(crate) phase: CollectorPhase,
     pub(crate) grey: Vec<Grey>,
     /// Tables with weak keys or values that were met.
@@ -130,7 +130,7 @@ pub(crate) struct Collector {
     pub(crate) next_slice: usize,
 }
 
-impl Collector {
+impl GarbageCollector {
     /// Takes back what a program has set by `collectgarbage`: it is that program's alone.
     pub(crate) fn be_normal(&mut self) {
         (self.stopped, self.pause, self.multiplier) = (false, 200, 200);
@@ -157,7 +157,7 @@ pub struct Heap {
     pub(crate) colour: Colour,
     /// The colour of what this cycle has marked.
     pub(crate) marked: Colour,
-    pub(crate) collector: Collector,
+    pub(crate) collector: GarbageCollector,
     /// A collection of some work is due. Whoever sets it sets [`Strings::set_due`] too.
     pub(crate) slice_due: bool,
     /// Something made before the mark was given a newer value.

@@ -26,7 +26,7 @@ mod text;
 mod value;
 mod vm;
 
-pub use api::{Execution, Garbage, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, Vm, compile};
+pub use api::{DiscardedRun, Execution, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, Vm, compile};
 pub use code::Proto;
 pub use fault::Fault;
 pub use heap::{Heap, HostState};
@@ -36,4 +36,4 @@ pub use native::{Ctx, Indexed, Library, Native, NativeStep, State, to_integer};
 pub use pattern::fuzz_pattern;
 pub use text::format::{fuzz_format, fuzz_number};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};
-pub use vm::inspect::{Caller, CodePosition, LineWatch, describe};
+pub use vm::inspect::{CodePosition, LineWatch, RunningFunction, describe};

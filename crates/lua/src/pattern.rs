@@ -64,7 +64,7 @@ pub(crate) enum Capture {
 
 /// How far a capture has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum CaptureExtent {
     Open,
     Position,
     Len(usize),
@@ -113,7 +113,7 @@ pub(crate) struct Matcher {
     is_single: bool,
     choices: Vec<ChoicePoint>,
     /// One for each level of the program.
-    captures: Vec<(usize, Extent)>,
+    captures: Vec<(usize, CaptureExtent)>,
     anchor: Anchor,
     next: MatchNext,
     start: usize,
@@ -135,7 +135,7 @@ impl Matcher {
         let program = Program::new(pattern);
         Matcher {
             text: if pattern.len() <= KEPT_MAX { pattern.into() } else { Box::default() },
-            captures: vec![(0, Extent::Open); program.levels],
+            captures: vec![(0, CaptureExtent::Open); program.levels],
             first: program.first(),
             is_single: matches!(program.items[..], [PatternItem::One(_), PatternItem::Done]),
             program,
@@ -185,9 +185,9 @@ impl Matcher {
         }
         let (at, extent) = self.captures[index];
         match extent {
-            Extent::Open => Err(PatternError::UnfinishedCapture),
-            Extent::Position => Ok(Capture::Position(at + 1)),
-            Extent::Len(len) => Ok(Capture::Text(at, at + len)),
+            CaptureExtent::Open => Err(PatternError::UnfinishedCapture),
+            CaptureExtent::Position => Ok(Capture::Position(at + 1)),
+            CaptureExtent::Len(len) => Ok(Capture::Text(at, at + len)),
         }
     }
 
@@ -353,16 +353,16 @@ impl Matcher {
                 true
             }
             PatternItem::Open(level) => {
-                self.captures[usize::from(level)] = (self.at, Extent::Open);
+                self.captures[usize::from(level)] = (self.at, CaptureExtent::Open);
                 true
             }
             PatternItem::Position(level) => {
-                self.captures[usize::from(level)] = (self.at, Extent::Position);
+                self.captures[usize::from(level)] = (self.at, CaptureExtent::Position);
                 true
             }
             PatternItem::Close(level) => {
                 let capture = &mut self.captures[usize::from(level)];
-                capture.1 = Extent::Len(self.at - capture.0);
+                capture.1 = CaptureExtent::Len(self.at - capture.0);
                 true
             }
             PatternItem::Back(level) => self.match_back(text, level, fuel),
@@ -383,7 +383,7 @@ impl Matcher {
     }
 
     fn match_back(&mut self, text: &[u8], level: u8, fuel: &mut u64) -> bool {
-        let (from, Extent::Len(len)) = self.captures[usize::from(level)] else { return false };
+        let (from, CaptureExtent::Len(len)) = self.captures[usize::from(level)] else { return false };
         *fuel = fuel.saturating_sub((len / BYTES_PER_UNIT) as u64);
         let is_match = text[self.at..].starts_with(&text[from..from + len]);
         self.at += if is_match { len } else { 0 };

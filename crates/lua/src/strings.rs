@@ -25,11 +25,11 @@ pub(crate) struct StringSlot {
     hash: Cell<u32>,
     hashed: Cell<bool>,
     colour: Colour,
-    body: Body,
+    body: StringForm,
 }
 
 #[derive(Debug)]
-enum Body {
+enum StringForm {
     Inline(u8, [u8; INLINE_MAX]),
     Owned(Box<[u8]>),
     Shared(Bytes),
@@ -43,7 +43,7 @@ impl Default for StringSlot {
             hash: Cell::new(0),
             hashed: Cell::new(false),
             colour: FREE,
-            body: Body::Inline(0, [0; INLINE_MAX]),
+            body: StringForm::Inline(0, [0; INLINE_MAX]),
         }
     }
 }
@@ -59,15 +59,15 @@ impl Object for StringSlot {
 
     fn outside(&self) -> usize {
         match &self.body {
-            Body::Inline(..) => 0,
-            Body::Owned(bytes) => bytes.len(),
+            StringForm::Inline(..) => 0,
+            StringForm::Owned(bytes) => bytes.len(),
             // What the host shares counts as if it were ours: a script that keeps it keeps it alive.
-            Body::Shared(bytes) => bytes.len(),
+            StringForm::Shared(bytes) => bytes.len(),
         }
     }
 
     fn take_large(&mut self, out: &mut Vec<Dying>) {
-        if let Body::Owned(bytes) = &mut self.body {
+        if let StringForm::Owned(bytes) = &mut self.body {
             out.push(Box::new(std::mem::take(bytes).into_vec()));
         }
     }
@@ -77,9 +77,9 @@ impl StringSlot {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.body {
-            Body::Inline(len, bytes) => &bytes[..usize::from(*len).min(INLINE_MAX)],
-            Body::Owned(bytes) => bytes,
-            Body::Shared(bytes) => bytes,
+            StringForm::Inline(len, bytes) => &bytes[..usize::from(*len).min(INLINE_MAX)],
+            StringForm::Owned(bytes) => bytes,
+            StringForm::Shared(bytes) => bytes,
         }
     }
 }
@@ -111,9 +111,9 @@ impl Strings {
         if bytes.len() <= INLINE_MAX {
             let mut inline = [0; INLINE_MAX];
             inline[..bytes.len()].copy_from_slice(bytes);
-            return (self.store(Body::Inline(bytes.len() as u8, inline), colour), 0);
+            return (self.store(StringForm::Inline(bytes.len() as u8, inline), colour), 0);
         }
-        (self.store(Body::Owned(bytes.into()), colour), bytes.len())
+        (self.store(StringForm::Owned(bytes.into()), colour), bytes.len())
     }
 
     /// Copies a part of another string, of which few bytes need no allocation.
@@ -138,9 +138,9 @@ impl Strings {
                     inline
                 }
             };
-            (Body::Inline(len as u8, inline), 0)
+            (StringForm::Inline(len as u8, inline), 0)
         } else {
-            (Body::Owned(part.into()), len)
+            (StringForm::Owned(part.into()), len)
         };
         (self.store(body, colour), outside)
     }
@@ -154,9 +154,9 @@ impl Strings {
         let body = if len >= SHARED_MIN && bytes.capacity() - len > len / 8 {
             let mut bytes = bytes;
             bytes.shrink_to_fit();
-            Body::Owned(bytes.into_boxed_slice())
+            StringForm::Owned(bytes.into_boxed_slice())
         } else {
-            Body::Owned(bytes.into_boxed_slice())
+            StringForm::Owned(bytes.into_boxed_slice())
         };
         (self.store(body, colour), len)
     }
@@ -167,11 +167,11 @@ impl Strings {
             return self.add(&bytes, colour);
         }
         let len = bytes.len();
-        (self.store(Body::Shared(bytes), colour), len)
+        (self.store(StringForm::Shared(bytes), colour), len)
     }
 
     #[inline]
-    fn store(&mut self, body: Body, colour: Colour) -> StrRef {
+    fn store(&mut self, body: StringForm, colour: Colour) -> StrRef {
         let text = StringSlot { hash: Cell::new(0), hashed: Cell::new(false), colour, body };
         StrRef(self.texts.add(text))
     }
@@ -190,8 +190,8 @@ impl Strings {
     /// The bytes behind a count, where they already lie so.
     pub(crate) fn shared(&self, string: StrRef) -> Option<Bytes> {
         match &self.texts.at(string.0).body {
-            Body::Shared(bytes) => Some(bytes.clone()),
-            Body::Inline(..) | Body::Owned(_) => None,
+            StringForm::Shared(bytes) => Some(bytes.clone()),
+            StringForm::Inline(..) | StringForm::Owned(_) => None,
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) mod guard {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HashNode {
+pub(crate) struct TableNode {
     pub(crate) key: Value,
     pub(crate) value: Value,
     /// The full hash of a key that is a string.
@@ -47,16 +47,16 @@ pub(crate) struct HashNode {
     next: u32,
 }
 
-const NODE: HashNode = HashNode { key: Value::NIL, value: Value::NIL, hash: 0, next: END };
+const NODE: TableNode = TableNode { key: Value::NIL, value: Value::NIL, hash: 0, next: END };
 
-const _: () = assert!(size_of::<HashNode>() == 24);
+const _: () = assert!(size_of::<TableNode>() == 24);
 const _: () = assert!(size_of::<LuaTable>() == 64);
 
 /// A table.
 #[derive(Debug, Default)]
 pub(crate) struct LuaTable {
     pub(crate) array: Vec<Value>,
-    pub(crate) nodes: Vec<HashNode>,
+    pub(crate) nodes: Vec<TableNode>,
     /// Nodes from here on are in use.
     last_free: u32,
     /// The metatable's index plus one.
@@ -80,7 +80,7 @@ impl Object for LuaTable {
     }
 
     fn outside(&self) -> usize {
-        self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<HashNode>()
+        self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<TableNode>()
     }
 
     fn take_large(&mut self, out: &mut Vec<Dying>) {
@@ -501,7 +501,7 @@ impl LuaTable {
     /// Bytes of both parts at those sizes.
     pub(crate) fn bytes_at(array: usize, nodes: usize) -> usize {
         let nodes = if nodes == 0 { 0 } else { 1 << ceil_log2(nodes) };
-        array * size_of::<Value>() + nodes * size_of::<HashNode>()
+        array * size_of::<Value>() + nodes * size_of::<TableNode>()
     }
 
     /// Gives both parts new sizes and inserts again what lay in parts that went.

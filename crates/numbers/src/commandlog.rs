@@ -39,11 +39,11 @@ pub struct LogEntry {
 /// Three logs, newest entry first.
 #[derive(Debug, Default)]
 pub struct CommandLog {
-    logs: [Log; 3],
+    logs: [FamilyLog; 3],
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct FamilyLog {
     entries: VecDeque<LogEntry>,
     next_id: u64,
 }
@@ -60,7 +60,7 @@ impl CommandLog {
             let argv: usize = entry.argv.iter().map(heap::vec).sum();
             heap::vec(&entry.argv) + argv + heap::block(entry.peer.len()) + heap::block(entry.name.len())
         };
-        let log = |log: &Log| heap::deque(&log.entries) + log.entries.iter().map(entry).sum::<usize>();
+        let log = |log: &FamilyLog| heap::deque(&log.entries) + log.entries.iter().map(entry).sum::<usize>();
         self.logs.iter().map(log).sum()
     }
 

@@ -31,7 +31,7 @@ mod cells;
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicUsize, Ordering, edge};
 use crate::{Capacity, Full};
-use cells::{Cell, Cells, View};
+use cells::{Cell, Cells, CellsView};
 
 /// Makes a ring for `capacity` values. Allocates once; the last handle frees.
 pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
@@ -127,7 +127,7 @@ impl<T> Producer<T> {
 
 /// The cell of `tail`, if the producer may fill it.
 #[inline(always)]
-fn free<T>(cells: View<'_, T>, tail: usize) -> Option<&Cell<T>> {
+fn free<T>(cells: CellsView<'_, T>, tail: usize) -> Option<&Cell<T>> {
     let cell = cells.at(tail);
     // Acquire: the consumer that emptied this cell did so before its release store (`take`).
     (cell.sequence.load(edge("spmc_room", Ordering::Acquire)) == tail).then_some(cell)
@@ -240,7 +240,7 @@ enum Fullness {
 }
 
 #[inline(always)]
-fn fullness<T>(cells: View<'_, T>, index: usize) -> Fullness {
+fn fullness<T>(cells: CellsView<'_, T>, index: usize) -> Fullness {
     // Acquire: the producer's value was in before its release store (`fill`).
     let sequence = cells.at(index).sequence.load(edge("spmc_look", Ordering::Acquire));
     match sequence.wrapping_sub(index.wrapping_add(1)).cast_signed() {
@@ -256,7 +256,7 @@ fn fullness<T>(cells: View<'_, T>, index: usize) -> Fullness {
 /// - The caller saw the cell full (`fullness`) and then moved `head` past `index` itself, or is alone with
 ///   the ring.
 #[inline(always)]
-unsafe fn take<T>(cells: View<'_, T>, index: usize) -> T {
+unsafe fn take<T>(cells: CellsView<'_, T>, index: usize) -> T {
     let cell = cells.at(index);
     // SAFETY: the producer's put happens before the acquire load that saw the sequence; by (1) and (2) no
     // other thread touches the cell until the store below.

@@ -55,11 +55,11 @@ pub struct DecodeError {
 ///
 /// Cost: linear in what is there; a caller that asks after every byte pays for each again.
 pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
-    let mut cursor = Cursor { input, at: 0 };
+    let mut cursor = ReplyCursor { input, at: 0 };
     match cursor.value(0) {
         Ok(value) => Ok(Some((value, cursor.at))),
-        Err(Halt::Short) => Ok(None),
-        Err(Halt::Wrong(offset)) => Err(DecodeError { offset }),
+        Err(Incomplete::Short) => Ok(None),
+        Err(Incomplete::Wrong(offset)) => Err(DecodeError { offset }),
     }
 }
 
@@ -72,28 +72,28 @@ pub fn fuzz_reply(data: &[u8]) {
     }
 }
 
-enum Halt {
+enum Incomplete {
     Short,
     Wrong(usize),
 }
 
-struct Cursor<'a> {
+struct ReplyCursor<'a> {
     input: &'a [u8],
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
-    fn value(&mut self, depth: usize) -> Result<Value, Halt> {
+impl<'a> ReplyCursor<'a> {
+    fn value(&mut self, depth: usize) -> Result<Value, Incomplete> {
         let start = self.at;
         if depth > DEPTH_MAX {
-            return Err(Halt::Wrong(start));
+            return Err(Incomplete::Wrong(start));
         }
-        let kind = *self.input.get(start).ok_or(Halt::Short)?;
+        let kind = *self.input.get(start).ok_or(Incomplete::Short)?;
         if !KINDS.contains(&kind) {
-            return Err(Halt::Wrong(start));
+            return Err(Incomplete::Wrong(start));
         }
         let line = self.line()?;
-        let wrong = Halt::Wrong(start);
+        let wrong = Incomplete::Wrong(start);
         Ok(match (kind, line) {
             (b'+', text) => Value::Simple(text.to_vec()),
             (b'-', text) => Value::Error(text.to_vec()),
@@ -124,31 +124,33 @@ impl<'a> Cursor<'a> {
     }
 
     /// The rest of the line after its first byte.
-    fn line(&mut self) -> Result<&'a [u8], Halt> {
+    fn line(&mut self) -> Result<&'a [u8], Incomplete> {
         let tail = &self.input[self.at + 1..];
-        let end = memchr::memchr(b'\r', tail).ok_or(Halt::Short)?;
+        let end = memchr::memchr(b'\r', tail).ok_or(Incomplete::Short)?;
         match tail.get(end + 1) {
-            None => Err(Halt::Short),
+            None => Err(Incomplete::Short),
             Some(b'\n') => {
                 self.at += end + 3;
                 Ok(&tail[..end])
             }
-            Some(_) => Err(Halt::Wrong(self.at)),
+            Some(_) => Err(Incomplete::Wrong(self.at)),
         }
     }
 
-    fn bulk(&mut self, len: &[u8], start: usize) -> Result<&'a [u8], Halt> {
+    fn bulk(&mut self, len: &[u8], start: usize) -> Result<&'a [u8], Incomplete> {
         let len = count(len, start)?;
         let tail = &self.input[self.at..];
-        let Some(end) = len.checked_add(2).filter(|&end| end <= tail.len()) else { return Err(Halt::Short) };
+        let Some(end) = len.checked_add(2).filter(|&end| end <= tail.len()) else {
+            return Err(Incomplete::Short);
+        };
         if tail[len..end] != *b"\r\n" {
-            return Err(Halt::Wrong(start));
+            return Err(Incomplete::Wrong(start));
         }
         self.at += end;
         Ok(&tail[..len])
     }
 
-    fn values(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, Halt> {
+    fn values(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, Incomplete> {
         let mut values = Vec::new();
         for _ in 0..count {
             values.push(self.value(depth + 1)?);
@@ -156,7 +158,7 @@ impl<'a> Cursor<'a> {
         Ok(values)
     }
 
-    fn pairs(&mut self, count: usize, depth: usize) -> Result<Vec<(Value, Value)>, Halt> {
+    fn pairs(&mut self, count: usize, depth: usize) -> Result<Vec<(Value, Value)>, Incomplete> {
         let mut pairs = Vec::new();
         for _ in 0..count {
             pairs.push((self.value(depth + 1)?, self.value(depth + 1)?));
@@ -165,9 +167,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn count(text: &[u8], start: usize) -> Result<usize, Halt> {
+fn count(text: &[u8], start: usize) -> Result<usize, Incomplete> {
     let count = num::parse_u64(text).and_then(|count| usize::try_from(count).ok());
-    count.ok_or(Halt::Wrong(start))
+    count.ok_or(Incomplete::Wrong(start))
 }
 
 fn is_double(text: &[u8]) -> bool {

@@ -20,7 +20,7 @@ use sluice_base::quote::{self, Dialect};
 use sluice_base::{Bytes, heap};
 
 use crate::apart::Apart;
-use crate::requests::{Form, Requests};
+use crate::requests::{RequestForm, Requests};
 use crate::span::Span;
 
 /// Whether the client is authenticated.
@@ -166,7 +166,7 @@ struct ParsePosition {
 }
 
 /// How the arguments of a request ended.
-enum Stop {
+enum ArgumentsEnd {
     Starved,
     Failed(ParseError),
 }
@@ -306,7 +306,7 @@ impl Parser {
             raw.len += apart.bytes();
             out.take_apart(apart);
         }
-        out.conclude(self.args.len(), raw, Form::Multibulk);
+        out.conclude(self.args.len(), raw, RequestForm::Multibulk);
         self.args.clear();
         if self.args.capacity() > ARGS_KEPT {
             self.args = Vec::new();
@@ -318,11 +318,11 @@ impl Parser {
 
     /// Notes how far was looked and how much is missing, for a stop within the request that began at `start`.
     #[cold]
-    fn stop(&mut self, stop: Stop, start: usize, len: usize) -> ControlFlow<Progress, usize> {
+    fn stop(&mut self, stop: ArgumentsEnd, start: usize, len: usize) -> ControlFlow<Progress, usize> {
         let seen = len - start;
         let state = match stop {
-            Stop::Failed(error) => State::Failed(error),
-            Stop::Starved => State::Starved,
+            ArgumentsEnd::Failed(error) => State::Failed(error),
+            ArgumentsEnd::Starved => State::Starved,
         };
         if self.position.bulk == NO_BULK {
             // The last byte may be the CR of a line end that is not all there: it is looked at again.
@@ -346,9 +346,9 @@ impl Parser {
             Some(end) if line[scanned + end] == b'\n' => scanned + end,
             found => {
                 let stop = if line.len() > LINE_BYTES_MAX {
-                    Stop::Failed(ParseError::BigInline)
+                    ArgumentsEnd::Failed(ParseError::BigInline)
                 } else {
-                    Stop::Starved
+                    ArgumentsEnd::Starved
                 };
                 let progress = self.stop(stop, at, input.len());
                 if let Some(nul) = found {
@@ -360,10 +360,12 @@ impl Parser {
         let next = at + end + 1;
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
         match split_words(line, out) {
-            Err(quote::Unbalanced) => self.stop(Stop::Failed(ParseError::UnbalancedQuotes), at, input.len()),
+            Err(quote::Unbalanced) => {
+                self.stop(ArgumentsEnd::Failed(ParseError::UnbalancedQuotes), at, input.len())
+            }
             Ok(0) => ControlFlow::Continue(next),
             Ok(argc) => {
-                out.conclude(argc, Span { start: at, len: next - at }, Form::Inline);
+                out.conclude(argc, Span { start: at, len: next - at }, RequestForm::Inline);
                 ControlFlow::Continue(next)
             }
         }
@@ -400,7 +402,7 @@ fn arguments(
     position: &mut ParsePosition,
     limits: &ParseLimits,
     args: &mut Vec<Span>,
-) -> Result<(), Stop> {
+) -> Result<(), ArgumentsEnd> {
     while position.left > 0 {
         if position.bulk == NO_BULK {
             let from = position.at + std::mem::take(&mut position.scanned);
@@ -409,9 +411,9 @@ fn arguments(
         let tail = &input[position.at..];
         let len = position.in_input();
         // Lengths are below 2^63, so that two more do not overflow.
-        let Some(ended) = tail.get(..len + LINE_END) else { return Err(Stop::Starved) };
+        let Some(ended) = tail.get(..len + LINE_END) else { return Err(ArgumentsEnd::Starved) };
         if ended[len..] != *b"\r\n" {
-            return Err(Stop::Failed(ParseError::InvalidCrlf));
+            return Err(ArgumentsEnd::Failed(ParseError::InvalidCrlf));
         }
         if position.bulk != APART {
             args.push(Span { start: position.at, len });
@@ -442,7 +444,7 @@ fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> O
         rest = next;
     }
     let next = input.len() - rest.len();
-    out.conclude(argc, Span { start: at, len: next - at }, Form::Multibulk);
+    out.conclude(argc, Span { start: at, len: next - at }, RequestForm::Multibulk);
     Some(next)
 }
 
@@ -487,50 +489,55 @@ fn longer_header(text: &[u8], kind: u8) -> Option<(usize, &[u8])> {
 }
 
 /// Reads the header `*<count>` that `request` begins with; `from` is where to look for its end.
-fn count_header(request: &[u8], from: usize, limits: &ParseLimits) -> Result<(i64, usize), Stop> {
+fn count_header(request: &[u8], from: usize, limits: &ParseLimits) -> Result<(i64, usize), ArgumentsEnd> {
     let end = line_end(request, 0, from, ParseError::BigCount)?;
     if request[end + 1] != b'\n' {
-        return Err(Stop::Failed(ParseError::InvalidCrlf));
+        return Err(ArgumentsEnd::Failed(ParseError::InvalidCrlf));
     }
     match sluice_base::num::parse_i64(&request[1..end]) {
         Some(count) if count <= ARGC_MAX => {
             if limits.admission == AuthState::Unauthenticated && count > UNAUTHENTICATED_ARGC_MAX {
-                return Err(Stop::Failed(ParseError::UnauthenticatedCount));
+                return Err(ArgumentsEnd::Failed(ParseError::UnauthenticatedCount));
             }
             Ok((count, end + 2))
         }
-        _ => Err(Stop::Failed(ParseError::InvalidCount)),
+        _ => Err(ArgumentsEnd::Failed(ParseError::InvalidCount)),
     }
 }
 
 /// Reads the header `$<length>` at `at`; `from` is where to look for its end.
-fn length_header(input: &[u8], at: usize, from: usize, limits: &ParseLimits) -> Result<(usize, usize), Stop> {
+fn length_header(
+    input: &[u8],
+    at: usize,
+    from: usize,
+    limits: &ParseLimits,
+) -> Result<(usize, usize), ArgumentsEnd> {
     let end = line_end(input, at, from, ParseError::BigLength)?;
     if input[at] != b'$' {
-        return Err(Stop::Failed(ParseError::ExpectedDollar(input[at])));
+        return Err(ArgumentsEnd::Failed(ParseError::ExpectedDollar(input[at])));
     }
     if input[end + 1] != b'\n' {
-        return Err(Stop::Failed(ParseError::InvalidCrlf));
+        return Err(ArgumentsEnd::Failed(ParseError::InvalidCrlf));
     }
     match sluice_base::num::parse_i64(&input[at + 1..end]) {
         Some(length) if (0..=limits.bulk_bytes_max).contains(&length) => {
             if limits.admission == AuthState::Unauthenticated && length > UNAUTHENTICATED_BULK_BYTES_MAX {
-                return Err(Stop::Failed(ParseError::UnauthenticatedLength));
+                return Err(ArgumentsEnd::Failed(ParseError::UnauthenticatedLength));
             }
             Ok((length as usize, end + 2))
         }
-        _ => Err(Stop::Failed(ParseError::InvalidLength)),
+        _ => Err(ArgumentsEnd::Failed(ParseError::InvalidLength)),
     }
 }
 
 /// The position of the first CR of the line at `at`, when the byte behind it is there too.
-fn line_end(input: &[u8], at: usize, from: usize, too_big: ParseError) -> Result<usize, Stop> {
+fn line_end(input: &[u8], at: usize, from: usize, too_big: ParseError) -> Result<usize, ArgumentsEnd> {
     let Some(offset) = input.get(from..).and_then(|tail| memchr(b'\r', tail)) else {
         let big = input.len().saturating_sub(at) > LINE_BYTES_MAX;
-        return Err(if big { Stop::Failed(too_big) } else { Stop::Starved });
+        return Err(if big { ArgumentsEnd::Failed(too_big) } else { ArgumentsEnd::Starved });
     };
     let end = from + offset;
-    if end + 1 < input.len() { Ok(end) } else { Err(Stop::Starved) }
+    if end + 1 < input.len() { Ok(end) } else { Err(ArgumentsEnd::Starved) }
 }
 
 /// What the fuzzer calls: parses `data` whole and in pieces and compares.

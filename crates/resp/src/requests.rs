@@ -14,7 +14,7 @@ pub struct Requests {
     /// an argument is one store, without a question about room.
     args: Vec<Span>,
     used: usize,
-    list: Vec<Entry>,
+    list: Vec<RequestEntry>,
     /// Words of inline requests, which may be unescaped and so are not ranges of the input.
     pub(crate) words: Vec<u8>,
     /// Arguments apart, of the first request: the others came whole. It begins where the input does.
@@ -22,17 +22,17 @@ pub struct Requests {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RequestEntry {
     /// Index of the first argument.
     first: usize,
     argc: usize,
     /// Where it begins, and how many bytes of the input it is.
     raw: Span,
-    form: Form,
+    form: RequestForm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RequestForm {
     Multibulk,
     Inline,
 }
@@ -107,11 +107,11 @@ impl Requests {
     }
 
     #[inline(always)]
-    fn request<'a>(&'a self, entry: &Entry, input: &'a [u8]) -> Request<'a> {
+    fn request<'a>(&'a self, entry: &RequestEntry, input: &'a [u8]) -> Request<'a> {
         Request {
             bytes: match entry.form {
-                Form::Multibulk => input,
-                Form::Inline => &self.words,
+                RequestForm::Multibulk => input,
+                RequestForm::Inline => &self.words,
             },
             spans: &self.args[entry.first..entry.first + entry.argc],
             input,
@@ -146,7 +146,7 @@ impl Requests {
     /// Bytes allocated.
     pub fn capacity_bytes(&self) -> usize {
         self.args.capacity() * size_of::<Span>()
-            + self.list.capacity() * size_of::<Entry>()
+            + self.list.capacity() * size_of::<RequestEntry>()
             + self.words.capacity()
             + self.apart.heap_bytes()
     }
@@ -168,9 +168,9 @@ impl Requests {
 
     /// Makes a request of the first `argc` arguments that were put in the room. There must be one.
     #[inline(always)]
-    pub(crate) fn conclude(&mut self, argc: usize, raw: Span, form: Form) {
+    pub(crate) fn conclude(&mut self, argc: usize, raw: Span, form: RequestForm) {
         debug_assert!(argc > 0);
-        self.list.push(Entry { first: self.used, argc, raw, form });
+        self.list.push(RequestEntry { first: self.used, argc, raw, form });
         self.used += argc;
     }
 }

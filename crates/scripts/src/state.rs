@@ -8,7 +8,7 @@ use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
-use sluice_lua::{Fault, Garbage};
+use sluice_lua::{DiscardedRun, Fault};
 use sluice_resp::{ArgumentList, Outbox};
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ impl Scripting {
 pub struct ScriptGarbage {
     _scripts: ScriptCache,
     _machine: Option<Box<ScriptMachine>>,
-    _run: Option<Garbage>,
+    _run: Option<DiscardedRun>,
     _functions: Functions,
 }
 
@@ -168,7 +168,7 @@ impl ScriptGarbage {
     }
 
     /// What a large run has left.
-    pub fn of_run(garbage: Garbage) -> ScriptGarbage {
+    pub fn of_run(garbage: DiscardedRun) -> ScriptGarbage {
         ScriptGarbage { _run: Some(garbage), ..ScriptGarbage::default() }
     }
 }

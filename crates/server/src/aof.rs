@@ -21,7 +21,7 @@ use clock::clock;
 pub use load::{AppendedFiles, FileEnding, NamedFiles, NoFiles};
 pub use rewrite::{BaseSink, WrittenBase};
 pub use shared::{AofCommand, AofItem, AofNews, AofShared, RewriteNumber};
-pub use thread::{AofEnding, Worker};
+pub use thread::{AofEnding, AofWorker};
 
 use crate::threads::Thread;
 use sluice_control::process::AofBacklog;
@@ -46,7 +46,7 @@ pub struct Aof {
 
 impl Aof {
     /// Starts the thread of the file.
-    pub fn start(shared: Arc<AofShared>, mut worker: Worker, has_base: bool) -> std::io::Result<Aof> {
+    pub fn start(shared: Arc<AofShared>, mut worker: AofWorker, has_base: bool) -> std::io::Result<Aof> {
         worker.sync_elsewhere()?;
         let path = worker.path().to_owned();
         let thread = Thread::Aof.start(move || worker.run())?;

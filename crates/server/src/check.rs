@@ -19,7 +19,7 @@ use std::path::Path;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub struct ConfigFindings {
     /// What would end a start.
     pub errors: Vec<String>,
     /// What would not.
@@ -28,11 +28,11 @@ pub struct Findings {
 
 /// Checks the configuration that `texts` describe, each with its name. `loader` changes to its `dir`, as that
 /// of a start does.
-pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) -> Findings {
+pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) -> ConfigFindings {
     let (config, errors) = sluice_config::check_texts(texts, loader);
     let errors = errors.into_iter().chain(sluice_commands::rename_errors(&config));
     let mut findings =
-        Findings { errors: errors.map(|error| error.to_string()).collect(), warnings: Vec::new() };
+        ConfigFindings { errors: errors.map(|error| error.to_string()).collect(), warnings: Vec::new() };
     for (id, text) in config.without_effect() {
         findings.warning(&config, id, &text);
     }
@@ -45,7 +45,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) ->
     findings
 }
 
-impl Findings {
+impl ConfigFindings {
     /// `dir`, and the files that are written in it or elsewhere.
     fn folders(&mut self, config: &Config) {
         if let Err(error) = can_write_into(Path::new(".")) {

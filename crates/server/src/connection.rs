@@ -16,7 +16,7 @@ pub mod transport;
 
 use crate::net::{PeerSide, Stream};
 use input::{Input, InputState};
-use output::{Next, Output, Piece};
+use output::{NextOutput, Output, OutputPiece};
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_evloop::{AnyLoop, Event, Received, SendBuf, Sending, Sent};
@@ -463,7 +463,7 @@ pub enum Flushed {
 #[inline]
 pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbox: Outbox) -> Flushed {
     let is_long = outbox.len() > SHORT_OUTPUT;
-    let piece = Piece::Output(outbox);
+    let piece = OutputPiece::Output(outbox);
     match connection.output.is_idle() {
         true if is_long && owner.holds_long_output() => {
             connection.output.push(piece);
@@ -502,9 +502,9 @@ pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> F
             }
         }
         let started = match connection.output.next() {
-            Next::Send(piece) => start_send(owner, connection, piece),
-            Next::Idle => return Flushed::Open,
-            Next::Close => return Flushed::Over(CLOSED_AFTER_REPLY.to_owned()),
+            NextOutput::Send(piece) => start_send(owner, connection, piece),
+            NextOutput::Idle => return Flushed::Open,
+            NextOutput::Close => return Flushed::Over(CLOSED_AFTER_REPLY.to_owned()),
         };
         if let Flushed::Over(why) = started {
             return Flushed::Over(why);
@@ -522,8 +522,8 @@ fn wait_for_turn<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) 
 }
 
 #[inline(always)]
-fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, piece: Piece) -> Flushed {
-    if let Piece::Output(outbox) = &piece {
+fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, piece: OutputPiece) -> Flushed {
+    if let OutputPiece::Output(outbox) = &piece {
         if outbox.is_empty() {
             // A batch without replies.
             return Flushed::Open;
@@ -552,7 +552,7 @@ fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, pie
 fn send_coded<O: ConnectionHost>(
     owner: &mut O,
     connection: &mut Connection,
-    piece: Piece,
+    piece: OutputPiece,
 ) -> Result<Sending, String> {
     let out = owner.spare().encoded();
     let CodedSend { sending, rest, used } = connection.transport.send_coded(owner.event_loop(), piece, out);

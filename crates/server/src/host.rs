@@ -33,7 +33,7 @@ use sluice_control::process::{Process, ProcessClock};
 use sluice_daemon::log::Log;
 use sluice_daemon::named_file;
 use sluice_daemon::service_status::ServiceStatus;
-use sluice_daemon::systemd::{self, Patience};
+use sluice_daemon::systemd::{self, NoteWait};
 use sluice_daemon::usage;
 use sluice_engine::Engine;
 use sluice_evloop::Waker;
@@ -333,7 +333,7 @@ impl Process for Host {
         let told = self.status.due(works, self.clock.recent().mono_ns);
         if let (Some(path), Some(state)) = (&self.status.socket, told) {
             // What systemd does not take at once is lost: another note follows.
-            let _ = systemd::notify(path, &state, Patience::None);
+            let _ = systemd::notify(path, &state, NoteWait::None);
         }
     }
 

@@ -33,10 +33,10 @@ use crate::loader;
 use crate::metrics::message::MetricsSettings;
 use crate::metrics::{MetricsEndpoint, is_guarded};
 use crate::migrate::{MigrationSource, Migrator};
-use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole, Handshakes};
+use crate::net::handshakes::{HandshakeOutcome, HandshakeRole, Handshakes, NewHandshake};
 use crate::net::{Endpoint, Stream, tls};
 use crate::replica::PrimaryConnections;
-use crate::slow_reads::SlowReads;
+use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
 use crate::threads::Thread;
 use crate::users::loads::UserLoads;
@@ -100,10 +100,10 @@ pub struct Server {
     listeners: Listeners,
     signals: Signals,
     /// A signal that ends the server and waits for the cron.
-    waiting_end: Option<signals::Ending>,
+    waiting_end: Option<signals::EndSignal>,
     io_threads: Manager,
     batches: Batches,
-    slow_reads: SlowReads,
+    slow_reads: SlowReadThreads,
     /// Keys on their way to other servers.
     migrator: Migrator,
     user_loads: UserLoads,
@@ -173,7 +173,7 @@ impl Server {
         let ring = test_switches::number(test_switches::RING).unwrap_or(0) as usize;
         let io_threads = Manager::new(&engine, event_loop.waker(), backend, ring);
         let threads = engine.config().int(param::SLOW_READ_THREADS);
-        let slow_reads = SlowReads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
+        let slow_reads = SlowReadThreads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
         engine.set_slow_read_threads(slow_reads.threads());
         let migrator = Migrator::new(host.kept_links.clone(), event_loop.waker());
         let user_loads = UserLoads::new(host.storage.clone(), event_loop.waker());
@@ -392,7 +392,7 @@ impl Server {
             return self.engine.count_rejected();
         };
         let field = tls::name_field(self.engine.config());
-        let begin = Begin { stream, context, role: HandshakeRole::Server, field, origin: newcomer };
+        let begin = NewHandshake { stream, context, role: HandshakeRole::Server, field, origin: newcomer };
         if let Err(error) = self.handshakes.begin(begin, self.sockets.event_loop.waker()) {
             let text =
                 format!("Accepting client connection: no thread for handshakes: {}", plain_error(&error));
@@ -815,7 +815,7 @@ impl Server {
     }
 
     /// Ends the server as the configuration wants it for that signal.
-    fn end_by(&mut self, signal: signals::Ending) {
+    fn end_by(&mut self, signal: signals::EndSignal) {
         let order = EndOrder::of_flags(self.engine.config().flags(signal.shutdown_flags()));
         match self.engine.begin_end(&order, &mut self.host) {
             EndBegun::Waits => {}

@@ -13,18 +13,18 @@ use std::time::Duration;
 pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
 /// The thread's way to the main thread, and its clock.
-struct Loader {
+struct LoadLink {
     main: Waker,
     clock: Clock,
 }
 
-impl Loader {
-    fn new(main: Waker) -> Loader {
-        Loader { main, clock: Clock::system() }
+impl LoadLink {
+    fn new(main: Waker) -> LoadLink {
+        LoadLink { main, clock: Clock::system() }
     }
 }
 
-impl LoadThread for Loader {
+impl LoadThread for LoadLink {
     fn wake(&mut self) {
         self.main.wake();
     }
@@ -42,9 +42,9 @@ impl LoadThread for Loader {
 /// had, and the load was run here.
 pub fn start(job: LoadJob, main: Waker, bio: &str) -> std::io::Result<()> {
     let waker = main.clone();
-    let started = Thread::Load { bio }.start_with(job, move |job| job.run(&mut Loader::new(waker)));
+    let started = Thread::Load { bio }.start_with(job, move |job| job.run(&mut LoadLink::new(waker)));
     started.map(drop).map_err(|Refused { job, error }| {
-        job.run(&mut Loader::new(main));
+        job.run(&mut LoadLink::new(main));
         error
     })
 }

@@ -9,14 +9,14 @@ use sluice_engine::MemoryPart;
 /// The last sum, and the first.
 #[derive(Debug, Default)]
 pub struct Parts {
-    first: Option<Sum>,
-    last: Sum,
+    first: Option<MemorySum>,
+    last: MemorySum,
     parts: Vec<MemoryPart>,
 }
 
 /// What the allocator and the entries take, and the parts that are known, bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct MemorySum {
     used: usize,
     parts: usize,
 }
@@ -24,7 +24,7 @@ struct Sum {
 impl Parts {
     /// Learns the parts while so many bytes are used.
     pub fn learn(&mut self, used: usize, parts: Vec<MemoryPart>) {
-        self.last = Sum { used, parts: parts.iter().map(|(_, bytes)| bytes).sum() };
+        self.last = MemorySum { used, parts: parts.iter().map(|(_, bytes)| bytes).sum() };
         self.parts = parts;
         self.first.get_or_insert(self.last);
     }

@@ -27,19 +27,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The threads, and what they produce.
-pub struct SlowReads {
+pub struct SlowReadThreads {
     threads: usize,
     /// Started with the server, as its other threads are; again by a slow read where that failed.
     pool: Option<WorkerPool>,
     waker: Waker,
     sender: Sender<Finished<u64>>,
     mailbox: Mailbox<Finished<u64>>,
-    under_way: Vec<UnderWay>,
+    under_way: Vec<SlowReadUnderWay>,
     next_token: u64,
 }
 
 /// A read that is produced, or of which the client has not been given all.
-struct UnderWay {
+struct SlowReadUnderWay {
     key: SessionKey,
     token: Token,
     hand_over: Arc<HandOver>,
@@ -136,13 +136,13 @@ impl HandOver {
     }
 }
 
-impl SlowReads {
+impl SlowReadThreads {
     /// None so far. `threads` as the directive `slow-read-threads` has it.
-    pub fn new(threads: usize, waker: Waker) -> SlowReads {
+    pub fn new(threads: usize, waker: Waker) -> SlowReadThreads {
         let (sender, mailbox) = Mailbox::new(waker.clone());
         let half = || std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).max(1));
         let threads = if threads == 0 { half() } else { threads };
-        SlowReads {
+        SlowReadThreads {
             threads,
             // A slow read that finds none tries again, and reports the error.
             pool: open_pool(threads).ok(),
@@ -189,7 +189,7 @@ impl SlowReads {
             }
             None => Some(produce_all(&hand_over, &mut read)),
         };
-        self.under_way.push(UnderWay { key, token, hand_over, produced_ns, is_over: false });
+        self.under_way.push(SlowReadUnderWay { key, token, hand_over, produced_ns, is_over: false });
         failure.map_or(Ok(()), Err)
     }
 
@@ -213,7 +213,7 @@ impl SlowReads {
         let retained = self.under_way.iter().map(|read| read.hand_over.retained.load(Relaxed)).sum();
         let holding = self.under_way.iter().filter(|read| read.produced_ns.is_none()).map(|read| read.key);
         engine.set_slow_read_retained(retained, holding);
-        let held = |read: &&UnderWay| read.produced_ns.is_none() && engine.is_slow_reader(read.key);
+        let held = |read: &&SlowReadUnderWay| read.produced_ns.is_none() && engine.is_slow_reader(read.key);
         let held = self.under_way.iter().filter(held).count();
         engine.set_slow_reads_held(held);
     }
@@ -224,14 +224,14 @@ impl SlowReads {
     }
 }
 
-impl Drop for SlowReads {
+impl Drop for SlowReadThreads {
     /// The pool waits for its threads, which must not wait for clients.
     fn drop(&mut self) {
         self.cancel_all();
     }
 }
 
-impl UnderWay {
+impl SlowReadUnderWay {
     fn advance(&mut self, engine: &mut Engine, process: &mut dyn Process) {
         loop {
             match engine.piece_room(self.key, process.recent()) {

@@ -111,7 +111,7 @@ fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
 }
 
 /// What the arguments lead to, unparsed.
-struct Texts {
+struct ConfigTexts {
     file: Option<PathBuf>,
     of_file: Vec<u8>,
     /// Whether standard input was asked for.
@@ -121,7 +121,7 @@ struct Texts {
     options: Vec<u8>,
 }
 
-impl Texts {
+impl ConfigTexts {
     /// Where the configuration comes from.
     fn source(&self) -> String {
         let options = if self.options.is_empty() { "" } else { " and command-line options" };
@@ -138,7 +138,7 @@ impl Texts {
 }
 
 /// Reads what the arguments name.
-fn read(words: &[Vec<u8>]) -> Result<Texts, Failure> {
+fn read(words: &[Vec<u8>]) -> Result<ConfigTexts, Failure> {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let line = sluice_config::command_line(&words);
     let file =
@@ -160,11 +160,11 @@ fn read(words: &[Vec<u8>]) -> Result<Texts, Failure> {
             Failure::new(format!("reading the configuration from standard input: {error}\n"))
         })?;
     }
-    Ok(Texts { file, of_file, stdin: line.stdin, of_stdin, options: line.options })
+    Ok(ConfigTexts { file, of_file, stdin: line.stdin, of_stdin, options: line.options })
 }
 
 /// A configuration and where it came from.
-struct Loaded {
+struct LoadedConfig {
     config: Config,
     /// `user` lines, which are not in the configuration any more.
     user_lines: JudgedLines,
@@ -172,7 +172,7 @@ struct Loaded {
     source: String,
 }
 
-fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
+fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     let texts = read(words)?;
     // Ahead of the lines: a `dir` changes what a relative path means.
     let file = texts.file.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
@@ -187,7 +187,7 @@ fn load(words: &[Vec<u8>]) -> Result<Loaded, Failure> {
     let user_lines = users::take_lines(&mut config).map_err(fail)?;
     sluice_commands::renames(&config).map_err(fail)?;
     let source = texts.source();
-    Ok(Loaded { config, user_lines, file, source })
+    Ok(LoadedConfig { config, user_lines, file, source })
 }
 
 /// The folders and files of the machine, as lines of a configuration use them.
@@ -233,8 +233,8 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-fn serve(loaded: Loaded, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
-    let Loaded { mut config, user_lines, file, source } = loaded;
+fn serve(loaded: LoadedConfig, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
+    let LoadedConfig { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         detach::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;

@@ -4,7 +4,7 @@ use crate::host::Host;
 use sluice_base::LogLevel;
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};
-use sluice_daemon::systemd::{self, Patience};
+use sluice_daemon::systemd::{self, NoteWait};
 use sluice_storage::plain_error;
 
 /// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so. Waits for a second at
@@ -12,7 +12,7 @@ use sluice_storage::plain_error;
 pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     let told = match (config.choice::<Supervisor>(param::SUPERVISED), systemd::path()) {
         (Supervisor::Systemd | Supervisor::Auto, Some(path)) => {
-            systemd::notify(&path, state, Patience::Second)
+            systemd::notify(&path, state, NoteWait::Second)
         }
         (Supervisor::Systemd, None) => Err(std::io::Error::other("NOTIFY_SOCKET not found!")),
         (Supervisor::No | Supervisor::Auto | Supervisor::Upstart, _) => Ok(()),

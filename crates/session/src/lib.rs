@@ -13,7 +13,7 @@ mod session;
 pub mod slow_reads;
 
 pub use session::{
-    Announced, AskingState, Authentication, Caller, ClientAddress, ClientFlags, ClientKind, Closing, Labels,
-    MaintenanceNotices, Medium, MultiShown, NOT_ACKED, Origin, ReplicaState, ScriptDebugging, Session,
-    Sessions, SyncStage, Traffic, front, identity, ip_of, line, replica_feed, transaction,
+    Announced, AskingState, Authentication, Caller, ClientAddress, ClientFlags, ClientKind, ClientOrigin,
+    ClientTraffic, Closing, Labels, MaintenanceNotices, Medium, MultiShown, NOT_ACKED, ReplicaState,
+    ScriptDebugging, Session, Sessions, SyncStage, front, identity, ip_of, line, replica_feed, transaction,
 };

@@ -41,9 +41,9 @@ pub struct Caller {
     /// What it calls itself, if it does.
     pub labels: Option<Box<Labels>>,
     /// Where it has come from.
-    pub origin: Origin,
+    pub origin: ClientOrigin,
     /// What it has sent and was sent.
-    pub traffic: Traffic,
+    pub traffic: ClientTraffic,
     /// Its transaction, for display.
     pub multi: MultiShown,
     /// Its lasting properties.
@@ -66,7 +66,7 @@ pub struct Caller {
 
 /// Where a client has come from, and when.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct ClientOrigin {
     /// Its address, as CLIENT LIST shows it.
     pub addr: Box<str>,
     /// Address of the server's end: one text for all clients of a listener.
@@ -81,7 +81,7 @@ pub struct Origin {
 
 /// What a client has sent and was sent.
 #[derive(Clone, Debug)]
-pub struct Traffic {
+pub struct ClientTraffic {
     /// When it last sent something, seconds since the epoch.
     pub last_s: i64,
     /// Bytes of the requests executed or rejected.
@@ -575,14 +575,14 @@ impl Session {
                 db: 0,
                 proto: Protocol::Resp2,
                 labels: None,
-                origin: Origin {
+                origin: ClientOrigin {
                     addr: connection.addr.into(),
                     laddr: connection.laddr,
                     fd: connection.fd,
                     created_s: now_s as u32,
                     announced: None,
                 },
-                traffic: Traffic {
+                traffic: ClientTraffic {
                     last_s: now_s,
                     net_in: 0,
                     net_out: 0,
@@ -746,14 +746,14 @@ pub enum Medium {
 /// The table of sessions.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    slots: Vec<Slot>,
+    slots: Vec<SessionSlot>,
     free: Vec<u32>,
     count: usize,
     next_id: u64,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct SessionSlot {
     generation: u32,
     session: Option<Box<Session>>,
     live: bool,
@@ -774,7 +774,7 @@ impl Sessions {
     /// Adds a session built by `make` for its key and id.
     pub fn add(&mut self, make: impl FnOnce(SessionKey, ClientId) -> Session) -> SessionKey {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(SessionSlot::default());
             (self.slots.len() - 1) as u32
         });
         self.next_id += 1;

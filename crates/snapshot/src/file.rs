@@ -176,26 +176,26 @@ impl FileLoad {
             match reader.next() {
                 Ok(ReadProgress::Item(item)) => {
                     if let Err(line) = target.item(item, out) {
-                        break Failure::Target(line);
+                        break LoadFailure::Target(line);
                     }
                 }
                 Ok(ReadProgress::End) => match target.insert_staged() {
                     Ok(()) => return Ok(true),
-                    Err(line) => break Failure::Target(line),
+                    Err(line) => break LoadFailure::Target(line),
                 },
                 Ok(ReadProgress::More(_)) => match target.insert_staged() {
                     Ok(()) => return Ok(false),
-                    Err(line) => break Failure::Target(line),
+                    Err(line) => break LoadFailure::Target(line),
                 },
-                Err(error) => break Failure::File(error),
+                Err(error) => break LoadFailure::File(error),
             }
             if out.is_stopped() {
                 return Err(NotLoaded::Stopped);
             }
         };
         match failure {
-            Failure::Target(line) => out.log(LogLevel::Warning, line),
-            Failure::File(error) => self.log_cause(&error, out),
+            LoadFailure::Target(line) => out.log(LogLevel::Warning, line),
+            LoadFailure::File(error) => self.log_cause(&error, out),
         }
         Err(NotLoaded::Failed)
     }
@@ -311,7 +311,7 @@ pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Op
 }
 
 /// Why a load ended.
-enum Failure {
+enum LoadFailure {
     /// What the file asks for cannot be had: a line for the log.
     Target(String),
     /// The file is no good.

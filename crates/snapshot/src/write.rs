@@ -90,7 +90,7 @@ pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
 /// A snapshot file that is written from what a cut has captured: pieces in any order, on any thread.
 pub struct SnapshotFile {
     writer: Writer,
-    saving: Saving,
+    saving: KeyWriter,
     /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an
     /// expiry.
     sizes: Vec<(usize, usize, usize)>,
@@ -118,7 +118,7 @@ impl SnapshotFile {
     ) -> SnapshotFile {
         let mut writer = Writer::new(options);
         write_fields(&mut writer, about, &libraries);
-        let saving = Saving {
+        let saving = KeyWriter {
             usage: UsageField::by(config),
             now: about.now,
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
@@ -156,7 +156,7 @@ impl SnapshotFile {
     fn bare(compression: bool) -> SnapshotFile {
         let options = WriteOptions { version: Version::Valkey, compression, checksum: true };
         let now = Now { mono_ns: 0, unix_us: 0 };
-        let saving = Saving { usage: UsageField::None, now, max_listpack_size: -2 };
+        let saving = KeyWriter { usage: UsageField::None, now, max_listpack_size: -2 };
         SnapshotFile {
             writer: Writer::new(options),
             saving,
@@ -471,14 +471,14 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 /// What writing keys needs to know.
 #[derive(Clone, Copy)]
-struct Saving {
+struct KeyWriter {
     usage: UsageField,
     now: Now,
     /// Setting `list-max-listpack-size`.
     max_listpack_size: i32,
 }
 
-impl Saving {
+impl KeyWriter {
     /// The field about the last use of an entry with this access clock.
     fn usage_of(self, clock: u32) -> Usage {
         match self.usage {

@@ -3,5 +3,5 @@
 mod appender;
 mod folder;
 
-pub use appender::{Appender, Block, Health, PendingSync};
+pub use appender::{Appender, Block, FileHealth, PendingSync};
 pub use folder::{Folder, History, Named, NewBase};

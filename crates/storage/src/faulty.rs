@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FileFault {
     /// A write takes half of its bytes.
     ShortWrite,
     /// The disk is full.
@@ -41,17 +41,17 @@ pub enum Fault {
     ReadError,
 }
 
-impl Fault {
+impl FileFault {
     fn is_of_reading(self) -> bool {
         match self {
-            Fault::ShortRead | Fault::ReadError => true,
-            Fault::ShortWrite
-            | Fault::NoSpace
-            | Fault::FillsUp
-            | Fault::WriteError
-            | Fault::SyncError
-            | Fault::TornRename
-            | Fault::Crash => false,
+            FileFault::ShortRead | FileFault::ReadError => true,
+            FileFault::ShortWrite
+            | FileFault::NoSpace
+            | FileFault::FillsUp
+            | FileFault::WriteError
+            | FileFault::SyncError
+            | FileFault::TornRename
+            | FileFault::Crash => false,
         }
     }
 }
@@ -60,7 +60,7 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What goes wrong.
-    pub fault: Fault,
+    pub fault: FileFault,
     /// The first step at which it does, from 1.
     pub first: u64,
     /// At how many steps in a row.
@@ -77,15 +77,15 @@ impl FromStr for Plan {
         let bad = || format!("not a plan: {text}");
         let mut words = text.split(':');
         let fault = match words.next() {
-            Some("short-write") => Fault::ShortWrite,
-            Some("no-space") => Fault::NoSpace,
-            Some("fills-up") => Fault::FillsUp,
-            Some("write-error") => Fault::WriteError,
-            Some("sync-error") => Fault::SyncError,
-            Some("torn-rename") => Fault::TornRename,
-            Some("crash") => Fault::Crash,
-            Some("short-read") => Fault::ShortRead,
-            Some("read-error") => Fault::ReadError,
+            Some("short-write") => FileFault::ShortWrite,
+            Some("no-space") => FileFault::NoSpace,
+            Some("fills-up") => FileFault::FillsUp,
+            Some("write-error") => FileFault::WriteError,
+            Some("sync-error") => FileFault::SyncError,
+            Some("torn-rename") => FileFault::TornRename,
+            Some("crash") => FileFault::Crash,
+            Some("short-read") => FileFault::ShortRead,
+            Some("read-error") => FileFault::ReadError,
             _ => return Err(bad()),
         };
         let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or_else(bad);
@@ -185,7 +185,7 @@ impl Faulty {
 
 impl FaultyState {
     /// Begins a step; the fault that strikes it, if one does.
-    fn begin(&mut self) -> io::Result<Option<Fault>> {
+    fn begin(&mut self) -> io::Result<Option<FileFault>> {
         if self.crashed {
             return Err(Errno::EIO.into());
         }
@@ -196,7 +196,7 @@ impl FaultyState {
     }
 
     /// Counts a step; the fault that strikes it, if one does.
-    fn step(&mut self) -> Option<Fault> {
+    fn step(&mut self) -> Option<FileFault> {
         self.steps += 1;
         let Plan { fault, first, count, .. } = self.plan;
         let strikes = (first..first.saturating_add(count)).contains(&self.steps);
@@ -204,8 +204,8 @@ impl FaultyState {
     }
 
     /// Ends a step that was done: here a crash comes.
-    fn end(&mut self, struck: Option<Fault>) -> io::Result<()> {
-        if struck != Some(Fault::Crash) {
+    fn end(&mut self, struck: Option<FileFault>) -> io::Result<()> {
+        if struck != Some(FileFault::Crash) {
             return Ok(());
         }
         self.crashed = true;
@@ -361,7 +361,7 @@ impl Storage for Faulty {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
         let mut state = self.lock();
         let struck = state.begin()?;
-        if matches!(struck, Some(Fault::NoSpace | Fault::FillsUp)) {
+        if matches!(struck, Some(FileFault::NoSpace | FileFault::FillsUp)) {
             return Err(Errno::ENOSPC.into());
         }
         let file = self.real.create(path, mode)?;
@@ -394,7 +394,7 @@ impl Storage for Faulty {
         let struck = state.begin()?;
         state.disk.rename(from, to);
         self.real.rename(from, to)?;
-        if struck == Some(Fault::TornRename) {
+        if struck == Some(FileFault::TornRename) {
             std::fs::hard_link(to, from)?;
             return Err(Errno::EIO.into());
         }
@@ -424,7 +424,7 @@ impl Storage for Faulty {
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         let mut state = self.lock();
         let struck = state.begin()?;
-        if struck == Some(Fault::SyncError) {
+        if struck == Some(FileFault::SyncError) {
             return Err(Errno::EIO.into());
         }
         // Cut short by a crash, nothing of it is certain.
@@ -455,7 +455,7 @@ impl Storage for Faulty {
 
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
         match self.lock().plan.fault {
-            Fault::NoSpace => Ok(0),
+            FileFault::NoSpace => Ok(0),
             _ => self.real.free_bytes(folder),
         }
     }
@@ -477,11 +477,17 @@ impl StorageFile for FaultyFile {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = state.begin()?;
         let len = match struck {
-            Some(Fault::NoSpace) => return Err(Errno::ENOSPC.into()),
-            Some(Fault::FillsUp) if state.is_filled => return Err(Errno::ENOSPC.into()),
-            Some(Fault::ShortWrite | Fault::WriteError | Fault::FillsUp) => bytes.len().div_ceil(2),
+            Some(FileFault::NoSpace) => return Err(Errno::ENOSPC.into()),
+            Some(FileFault::FillsUp) if state.is_filled => return Err(Errno::ENOSPC.into()),
+            Some(FileFault::ShortWrite | FileFault::WriteError | FileFault::FillsUp) => {
+                bytes.len().div_ceil(2)
+            }
             Some(
-                Fault::SyncError | Fault::TornRename | Fault::Crash | Fault::ShortRead | Fault::ReadError,
+                FileFault::SyncError
+                | FileFault::TornRename
+                | FileFault::Crash
+                | FileFault::ShortRead
+                | FileFault::ReadError,
             )
             | None => bytes.len(),
         };
@@ -490,10 +496,10 @@ impl StorageFile for FaultyFile {
             let written = self.file.write(rest)?;
             rest = &rest[written..];
         }
-        state.is_filled |= struck == Some(Fault::FillsUp);
+        state.is_filled |= struck == Some(FileFault::FillsUp);
         state.disk.files[self.number].write(&bytes[..len]);
         state.end(struck)?;
-        if struck == Some(Fault::WriteError) { Err(Errno::EIO.into()) } else { Ok(len) }
+        if struck == Some(FileFault::WriteError) { Err(Errno::EIO.into()) } else { Ok(len) }
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -511,7 +517,7 @@ impl StorageFile for FaultyFile {
     fn truncate(&mut self, size: u64) -> io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = state.begin()?;
-        if struck == Some(Fault::WriteError) {
+        if struck == Some(FileFault::WriteError) {
             return Err(Errno::EIO.into());
         }
         self.file.truncate(size)?;
@@ -522,7 +528,7 @@ impl StorageFile for FaultyFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = state.begin()?;
-        if struck == Some(Fault::SyncError) {
+        if struck == Some(FileFault::SyncError) {
             // The pages count as clean from now on, and are not on disk.
             state.disk.files[self.number].dirty.clear();
             return Err(Errno::EIO.into());
@@ -563,8 +569,8 @@ impl StorageFile for FaultyReader {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
         match struck {
-            Some(Fault::ReadError) => Err(Errno::EIO.into()),
-            Some(Fault::ShortRead) => {
+            Some(FileFault::ReadError) => Err(Errno::EIO.into()),
+            Some(FileFault::ShortRead) => {
                 let len = into.len().min(1);
                 self.file.read(&mut into[..len])
             }
@@ -576,8 +582,8 @@ impl StorageFile for FaultyReader {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
         match struck {
-            Some(Fault::ReadError) => Err(Errno::EIO.into()),
-            Some(Fault::ShortRead) => {
+            Some(FileFault::ReadError) => Err(Errno::EIO.into()),
+            Some(FileFault::ShortRead) => {
                 let len = into.len().min(1);
                 self.file.read_at(at, &mut into[..len])
             }

@@ -70,7 +70,7 @@ const PIECE_BYTES: usize = 256 << 10;
 mod tests {
     use super::*;
     use crate::Real;
-    use crate::faulty::{AfterCrash, Fault, Faulty, Plan};
+    use crate::faulty::{AfterCrash, Faulty, FileFault, Plan};
 
     fn folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("sluice-kept-{name}-{}", std::process::id()));
@@ -115,7 +115,7 @@ mod tests {
         let whole: Vec<u8> = (0..3 * PIECE_BYTES + 17).map(|n| (n % 251) as u8).collect();
         let cut = 1000;
         let (mut failed, mut done) = (0, 0);
-        for fault in [Fault::Crash, Fault::SyncError, Fault::WriteError, Fault::NoSpace] {
+        for fault in [FileFault::Crash, FileFault::SyncError, FileFault::WriteError, FileFault::NoSpace] {
             for first in 1..=14 {
                 for seed in 0..4 {
                     let folder = folder("faults");

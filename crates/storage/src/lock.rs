@@ -31,12 +31,12 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 /// The claims of a server.
 #[derive(Default)]
 pub struct DataClaims {
-    held: Vec<Claim>,
+    held: Vec<DataClaim>,
     /// Those that were given up, which somebody may share still.
     given_up: Vec<(PathBuf, Weak<dyn Any + Send + Sync>)>,
 }
 
-struct Claim {
+struct DataClaim {
     path: PathBuf,
     /// None where the file could not be locked, which is not tried again.
     hold: Option<LockHold>,
@@ -94,10 +94,10 @@ impl DataClaims {
                     None
                 }
             };
-            new.push(Claim { path: one.path.clone(), hold });
+            new.push(DataClaim { path: one.path.clone(), hold });
         }
-        let is_wanted = |claim: &mut Claim| wanted.iter().any(|one| one.path == claim.path);
-        for Claim { path, hold } in self.held.extract_if(.., |claim| !is_wanted(claim)) {
+        let is_wanted = |claim: &mut DataClaim| wanted.iter().any(|one| one.path == claim.path);
+        for DataClaim { path, hold } in self.held.extract_if(.., |claim| !is_wanted(claim)) {
             self.given_up.extend(hold.map(|hold| (path, Arc::downgrade(&hold))));
         }
         self.given_up.retain(|(_, hold)| hold.strong_count() > 0);

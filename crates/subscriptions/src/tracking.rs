@@ -20,7 +20,7 @@ mod tree;
 
 use crate::tracking::broadcast::BroadcastsUnderWay;
 use crate::tracking::prefixes::Prefixes;
-use crate::tracking::table::{Added, Row, SHARDS, Shard, Table, Tracker};
+use crate::tracking::table::{Added, Row, SHARDS, Shard, Tracker, TrackingTable};
 use sluice_base::heap;
 use sluice_base::{ClientId, Epoch, SessionKey};
 use sluice_keyspace::KeyFilter;
@@ -34,7 +34,7 @@ pub struct Tracking {
     /// Advanced where the first client begins to track, or the last one ends; and where there is the first
     /// prefix, or none any more.
     epoch: Epoch,
-    table: Table,
+    table: TrackingTable,
     /// Prefixes of clients that are told of every key under them.
     pub prefixes: Prefixes,
     /// Changes that prefixes are being told of.

@@ -51,7 +51,7 @@ pub struct WatchedKey {
 
 /// A change that watchers may have to learn of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum WatchedChange {
     /// The key was modified or created.
     Modified,
     /// The key was deleted because it had expired.
@@ -177,8 +177,10 @@ impl Watching {
     }
 
     /// A key has changed: its watchers are marked.
-    pub fn changed(&mut self, db: usize, key: &[u8], change: Change) {
-        self.mark_watchers(db, key, |had_expired| change == Change::Modified || !std::mem::take(had_expired));
+    pub fn changed(&mut self, db: usize, key: &[u8], change: WatchedChange) {
+        self.mark_watchers(db, key, |had_expired| {
+            change == WatchedChange::Modified || !std::mem::take(had_expired)
+        });
     }
 
     /// Marks the watchers of a key that `is_changed` says so of. It is given whether the key had expired when
@@ -199,7 +201,7 @@ impl Watching {
     pub fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
             self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
-        keys.iter().for_each(|key| self.changed(db, key, Change::Expired));
+        keys.iter().for_each(|key| self.changed(db, key, WatchedChange::Expired));
     }
 
     /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has.
@@ -252,9 +254,9 @@ mod tests {
         watching.watch(client(1), watched(b"b", false));
         watching.watch(client(2), watched(b"a", false));
         assert_eq!((watching.keys(), watching.clients(), watching.count(client(1))), (2, 2, 2));
-        watching.changed(1, b"a", Change::Modified);
+        watching.changed(1, b"a", WatchedChange::Modified);
         assert!(!watching.has_changed(client(1)), "another database");
-        watching.changed(0, b"a", Change::Modified);
+        watching.changed(0, b"a", WatchedChange::Modified);
         assert!(watching.has_changed(client(1)) && watching.has_changed(client(2)));
         assert!(watching.is_empty());
         watching.watch(client(1), watched(b"c", false));
@@ -267,9 +269,9 @@ mod tests {
     fn deleting_what_had_expired_before_is_no_change() {
         let mut watching = Watching::default();
         watching.watch(client(1), watched(b"a", true));
-        watching.changed(0, b"a", Change::Expired);
+        watching.changed(0, b"a", WatchedChange::Expired);
         assert!(!watching.has_changed(client(1)));
-        watching.changed(0, b"a", Change::Expired);
+        watching.changed(0, b"a", WatchedChange::Expired);
         assert!(watching.has_changed(client(1)), "a life that began after WATCH");
     }
 
@@ -287,7 +289,7 @@ mod tests {
         // With such a walk for each key this test would take minutes.
         let mut watching = many_watched(200_000);
         for i in 0..200_000u32 {
-            watching.changed(0, &i.to_be_bytes(), Change::Expired);
+            watching.changed(0, &i.to_be_bytes(), WatchedChange::Expired);
         }
         assert!(!watching.has_changed(client(1)));
         assert_eq!(watching.live(client(1)).count(), 200_000, "each had one life that was over");
@@ -301,7 +303,7 @@ mod tests {
         assert!((0..100_000).all(|_| watching.heap_bytes(client(1)) == 200_000 * each));
         watching.watch(client(1), watched(&[0; 4], false));
         assert_eq!(watching.heap_bytes(client(1)), 200_000 * each, "a key counts once");
-        watching.changed(0, &[0; 4], Change::Modified);
+        watching.changed(0, &[0; 4], WatchedChange::Modified);
         assert_eq!(watching.heap_bytes(client(1)), 0);
     }
 

@@ -14,14 +14,14 @@ const STATE_BYTES_MAX: usize = 8 * 1024;
 
 /// Sessions by their ids.
 pub(crate) struct Cache {
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<ResumableSessions>,
     entries_max: usize,
     lifetime_s: u64,
     now: fn() -> i64,
 }
 
 #[derive(Default)]
-struct Sessions {
+struct ResumableSessions {
     states: HashMap<Vec<u8>, CachedState>,
     /// Ids with the time at which they were put, oldest first. Those that were taken or replaced since stay
     /// until their turn comes: `made_s` tells them apart.
@@ -42,7 +42,7 @@ impl Cache {
     }
 
     /// What `find` gives, if it is young enough.
-    fn fresh(&self, find: impl FnOnce(&mut Sessions) -> Option<(Vec<u8>, i64)>) -> Option<Vec<u8>> {
+    fn fresh(&self, find: impl FnOnce(&mut ResumableSessions) -> Option<(Vec<u8>, i64)>) -> Option<Vec<u8>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, made_s) = find(&mut sessions)?;
         let age_s = (self.now)().saturating_sub(made_s).max(0).unsigned_abs();
@@ -50,7 +50,7 @@ impl Cache {
     }
 }
 
-impl Sessions {
+impl ResumableSessions {
     /// Room for one more: drops the oldest, and ids whose state is gone.
     fn make_room(&mut self, entries_max: usize) {
         while self.states.len() >= entries_max || self.order.len() >= entries_max.saturating_mul(2) {

@@ -35,7 +35,7 @@ pub struct CertFacts {
 
 /// What INFO shows of the files in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct CertificateSummary {
     /// Of the first certificate of `tls-cert-file`, which is the server's own.
     pub server: Option<CertFacts>,
     /// Of the first certificate of `tls-client-cert-file`.

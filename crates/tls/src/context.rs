@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 use rustls_pki_types::UnixTime;
 
 use crate::cache::Cache;
-use crate::certificate::{CertFacts, Facts, check_dates, earliest, read_all};
+use crate::certificate::{CertFacts, CertificateSummary, check_dates, earliest, read_all};
 use crate::pem::SourceFile;
 use crate::tickets::Tickets;
 use crate::verify::{Authorities, ClientVerifier, ServerVerifier};
@@ -78,7 +78,7 @@ struct Built {
     /// For other nodes of the cluster, which show certificates; none without a CA certificate.
     nodes: Option<Arc<ServerConfig>>,
     client: Option<Arc<ClientConfig>>,
-    facts: Facts,
+    facts: CertificateSummary,
 }
 
 impl Context {
@@ -96,7 +96,7 @@ impl Context {
     ) -> Result<Context, BuildError> {
         let versions = words::protocols(&options.protocols)?;
         let provider = Arc::new(restrict(provider::all(), options)?);
-        let mut facts = Facts::default();
+        let mut facts = CertificateSummary::default();
         let authorities = Arc::new(read_authorities(&sources.ca, &provider, now_s, &mut facts)?);
         if authorities.is_empty() && options.client_auth != ClientAuth::Off {
             return Err(BuildError::new(
@@ -120,7 +120,7 @@ impl Context {
     }
 
     /// Serial numbers and dates of the files.
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &CertificateSummary {
         &self.0.facts
     }
 
@@ -181,7 +181,7 @@ fn read_authorities(
     files: &[SourceFile],
     provider: &CryptoProvider,
     now_s: i64,
-    facts: &mut Facts,
+    facts: &mut CertificateSummary,
 ) -> Result<Authorities, BuildError> {
     let mut authorities = Authorities::new(provider.signature_verification_algorithms);
     let mut all = Vec::new();
@@ -321,7 +321,7 @@ impl ConfigParts<'_> {
             ClientAuth::Off => WebPkiClientVerifier::no_client_auth(),
         };
         let builder =
-            ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(Clock(self.now)))
+            ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(RustlsClock(self.now)))
                 .with_protocol_versions(&self.versions)
                 .map_err(unusable)?;
         let mut config = builder
@@ -335,7 +335,7 @@ impl ConfigParts<'_> {
     fn client(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ClientConfig>, BuildError> {
         let authorities = Arc::clone(&self.authorities);
         let builder =
-            ClientConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(Clock(self.now)))
+            ClientConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(RustlsClock(self.now)))
                 .with_protocol_versions(&self.versions)
                 .map_err(unusable)?;
         let mut config = builder
@@ -363,16 +363,16 @@ fn unusable(error: rustls::Error) -> BuildError {
 }
 
 /// The server's clock, for rustls.
-struct Clock(fn() -> i64);
+struct RustlsClock(fn() -> i64);
 
-impl TimeProvider for Clock {
+impl TimeProvider for RustlsClock {
     fn current_time(&self) -> Option<UnixTime> {
         let seconds = u64::try_from((self.0)()).ok()?;
         Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds)))
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for RustlsClock {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Clock")
     }

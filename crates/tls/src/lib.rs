@@ -26,7 +26,7 @@ mod tickets;
 mod verify;
 mod words;
 
-pub use certificate::{CertFacts, Facts, NameField, fuzz_certificate};
+pub use certificate::{CertFacts, CertificateSummary, NameField, fuzz_certificate};
 pub use context::{ClientAuth, Context, Sources, TlsOptions as Options, is_certificates};
 pub use error::{BuildError, SessionError};
 pub use pem::SourceFile as Named;

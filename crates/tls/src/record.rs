@@ -72,7 +72,7 @@ pub(crate) enum Alert {
 
 /// What a record was.
 #[derive(PartialEq, Eq)]
-pub(crate) enum Opened {
+pub(crate) enum OpenedRecord {
     /// Data, or something that has been dealt with.
     Handled,
     /// The peer's close_notify.
@@ -86,7 +86,7 @@ pub(crate) struct RecordRefusal {
 }
 
 /// Which side of the protocol this one is, with what makes new keys in TLS 1.3.
-pub(crate) enum Kernel {
+pub(crate) enum KeySide {
     Server(KernelConnection<ServerConnectionData>),
     Client(KernelConnection<ClientConnectionData>),
 }
@@ -96,9 +96,9 @@ pub(crate) struct Records {
     receiving: TrafficKey,
     sending: TrafficKey,
     /// `None` for TLS 1.2, whose keys stay.
-    kernel: Option<Kernel>,
+    kernel: Option<KeySide>,
     is_server: bool,
-    framing: Framing,
+    framing: RecordShape,
     /// Records under one key, above which the next one has a new key (TLS 1.3).
     key_limit: u64,
     /// Blocks under one key, in either direction, behind which the session ends (TLS 1.2 with AES-GCM).
@@ -112,7 +112,7 @@ pub(crate) struct Records {
 
 /// What a record looks like.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Framing {
+enum RecordShape {
     /// TLS 1.3: the type is encrypted behind the data.
     Inner,
     /// TLS 1.2 with AES-GCM: a part of the nonce stands before the data.
@@ -132,16 +132,16 @@ struct TrafficKey {
 
 impl Records {
     /// From where the handshake ended. `None` for a suite that is not known, which cannot have been agreed.
-    pub(crate) fn new(secrets: ExtractedSecrets, kernel: Kernel) -> Option<Records> {
+    pub(crate) fn new(secrets: ExtractedSecrets, kernel: KeySide) -> Option<Records> {
         let (version, suite) = match &kernel {
-            Kernel::Server(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
-            Kernel::Client(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
+            KeySide::Server(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
+            KeySide::Client(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
         };
         let is_13 = version == ProtocolVersion::TLSv1_3;
         let framing = match &secrets.tx.1 {
-            _ if is_13 => Framing::Inner,
-            ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => Framing::Plain,
-            _ => Framing::Explicit,
+            _ if is_13 => RecordShape::Inner,
+            ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => RecordShape::Plain,
+            _ => RecordShape::Explicit,
         };
         let key_limit = match suite {
             SupportedCipherSuite::Tls13(suite) => suite.common.confidentiality_limit,
@@ -150,11 +150,11 @@ impl Records {
         Some(Records {
             receiving: TrafficKey::new(secrets.rx)?,
             sending: TrafficKey::new(secrets.tx)?,
-            is_server: matches!(kernel, Kernel::Server(_)),
+            is_server: matches!(kernel, KeySide::Server(_)),
             kernel: is_13.then_some(kernel),
             framing,
             key_limit,
-            block_limit: if framing == Framing::Explicit { BLOCKS_MAX } else { u64::MAX },
+            block_limit: if framing == RecordShape::Explicit { BLOCKS_MAX } else { u64::MAX },
             message: Vec::new(),
             empty: 0,
             key_updates: 0,
@@ -188,7 +188,7 @@ impl Records {
     /// Goes on with a new key, without telling: for tests. Whether there is one.
     #[cfg(test)]
     pub(crate) fn next_sending(&mut self) -> bool {
-        self.next_key(Way::Sending).map(|key| self.sending = key).is_some()
+        self.next_key(RecordDirection::Sending).map(|key| self.sending = key).is_some()
     }
 
     /// Length of what follows a header, in bytes.
@@ -196,8 +196,8 @@ impl Records {
         let [kind, major, _, high, low] = header;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let is_kind = match self.framing {
-            Framing::Inner => kind == TYPE_DATA,
-            Framing::Explicit | Framing::Plain => (TYPE_ALERT..=TYPE_DATA).contains(&kind),
+            RecordShape::Inner => kind == TYPE_DATA,
+            RecordShape::Explicit | RecordShape::Plain => (TYPE_ALERT..=TYPE_DATA).contains(&kind),
         };
         if !is_kind || major != 3 {
             return Err(RecordRefusal::new(
@@ -206,9 +206,9 @@ impl Records {
             ));
         }
         let (least, most) = match self.framing {
-            Framing::Inner => (1 + TAG_LEN, PLAIN_MAX + 256),
-            Framing::Explicit => (EXPLICIT_LEN + TAG_LEN, PLAIN_MAX + 2048),
-            Framing::Plain => (TAG_LEN, PLAIN_MAX + 2048),
+            RecordShape::Inner => (1 + TAG_LEN, PLAIN_MAX + 256),
+            RecordShape::Explicit => (EXPLICIT_LEN + TAG_LEN, PLAIN_MAX + 2048),
+            RecordShape::Plain => (TAG_LEN, PLAIN_MAX + 2048),
         };
         if length > most {
             return Err(RecordRefusal::new(Alert::RecordOverflow, "received a record that is too long"));
@@ -227,7 +227,7 @@ impl Records {
         body: [&[u8]; 2],
         plain: &mut Vec<u8>,
         answer: &mut Vec<u8>,
-    ) -> Result<Opened, RecordRefusal> {
+    ) -> Result<OpenedRecord, RecordRefusal> {
         let at = plain.len();
         plain.extend_from_slice(body[0]);
         plain.extend_from_slice(body[1]);
@@ -240,7 +240,7 @@ impl Records {
         }
         if kind == TYPE_DATA && self.message.is_empty() {
             self.count_data(length)?;
-            return Ok(Opened::Handled);
+            return Ok(OpenedRecord::Handled);
         }
         let content = plain[at..].to_vec();
         plain.truncate(at);
@@ -259,12 +259,12 @@ impl Records {
         }
         let nonce = nonce(iv, *sequence);
         let opened = match self.framing {
-            Framing::Inner => key.open_in_place(nonce, Aad::from(header), body),
-            Framing::Plain => {
+            RecordShape::Inner => key.open_in_place(nonce, Aad::from(header), body),
+            RecordShape::Plain => {
                 let aad = additional(*sequence, header[0], body.len() - TAG_LEN);
                 key.open_in_place(nonce, Aad::from(aad), body)
             }
-            Framing::Explicit => {
+            RecordShape::Explicit => {
                 let mut nonce = *iv;
                 nonce[NONCE_LEN - EXPLICIT_LEN..].copy_from_slice(&body[..EXPLICIT_LEN]);
                 let aad = additional(*sequence, header[0], body.len() - EXPLICIT_LEN - TAG_LEN);
@@ -277,7 +277,7 @@ impl Records {
         })?;
         *sequence += 1;
         *blocks += blocks_of(opened.len());
-        if self.framing != Framing::Inner {
+        if self.framing != RecordShape::Inner {
             return Ok((header[0], opened.len()));
         }
         match opened.iter().rposition(|byte| *byte != 0) {
@@ -296,29 +296,29 @@ impl Records {
     }
 
     /// An alert of the peer.
-    fn alert(&mut self, content: &[u8]) -> Result<Opened, RecordRefusal> {
+    fn alert(&mut self, content: &[u8]) -> Result<OpenedRecord, RecordRefusal> {
         let [level, description] = *content else {
             return Err(RecordRefusal::new(Alert::DecodeError, "received an alert that is not two bytes"));
         };
         if description == Alert::CloseNotify as u8 {
-            return Ok(Opened::Closed);
+            return Ok(OpenedRecord::Closed);
         }
         // In TLS 1.3 the level says nothing, and every alert but these two ends the session.
         let is_warning = match self.framing {
-            Framing::Inner => description == Alert::UserCanceled as u8,
-            Framing::Explicit | Framing::Plain => level == 1,
+            RecordShape::Inner => description == Alert::UserCanceled as u8,
+            RecordShape::Explicit | RecordShape::Plain => level == 1,
         };
         if is_warning {
             count(&mut self.warnings, "received too many warnings")?;
-            return Ok(Opened::Handled);
+            return Ok(OpenedRecord::Handled);
         }
         let name = rustls::AlertDescription::from(description);
         Err(RecordRefusal { alert: None, error: SessionError::Alert(format!("{name:?}")) })
     }
 
     /// Bytes of handshake messages.
-    fn handshake(&mut self, content: Vec<u8>, answer: &mut Vec<u8>) -> Result<Opened, RecordRefusal> {
-        if self.framing != Framing::Inner {
+    fn handshake(&mut self, content: Vec<u8>, answer: &mut Vec<u8>) -> Result<OpenedRecord, RecordRefusal> {
+        if self.framing != RecordShape::Inner {
             return self.refuse_renegotiation(&content, answer);
         }
         if self.message.is_empty() {
@@ -345,7 +345,7 @@ impl Records {
                     "received a handshake message of a wrong length",
                 ));
             }
-            let Some(body) = self.message.get(4..4 + length) else { return Ok(Opened::Handled) };
+            let Some(body) = self.message.get(4..4 + length) else { return Ok(OpenedRecord::Handled) };
             if kind == MESSAGE_KEY_UPDATE {
                 let wanted = body[0];
                 if self.message.len() > 4 + length {
@@ -365,14 +365,14 @@ impl Records {
         if self.message.is_empty() {
             self.message = Vec::new();
         }
-        Ok(Opened::Handled)
+        Ok(OpenedRecord::Handled)
     }
 
     /// The peer has changed its key, and may want us to.
     fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), RecordRefusal> {
         count(&mut self.key_updates, "received too many key updates")?;
         self.receiving = self
-            .next_key(Way::Receiving)
+            .next_key(RecordDirection::Receiving)
             .ok_or_else(|| RecordRefusal::new(Alert::InternalError, "no new key"))?;
         match wanted {
             0 => Ok(()),
@@ -388,17 +388,17 @@ impl Records {
     fn update_sending(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
         self.seal_message(TYPE_HANDSHAKE, &[MESSAGE_KEY_UPDATE, 0, 0, 1, 0], out)?;
         let no_key = || SessionError::Protocol("no new key".to_owned());
-        self.sending = self.next_key(Way::Sending).ok_or_else(no_key)?;
+        self.sending = self.next_key(RecordDirection::Sending).ok_or_else(no_key)?;
         Ok(())
     }
 
     /// The key that follows in that direction.
-    fn next_key(&mut self, way: Way) -> Option<TrafficKey> {
+    fn next_key(&mut self, way: RecordDirection) -> Option<TrafficKey> {
         let secrets = match (self.kernel.as_mut()?, way) {
-            (Kernel::Server(kernel), Way::Receiving) => kernel.update_rx_secret(),
-            (Kernel::Server(kernel), Way::Sending) => kernel.update_tx_secret(),
-            (Kernel::Client(kernel), Way::Receiving) => kernel.update_rx_secret(),
-            (Kernel::Client(kernel), Way::Sending) => kernel.update_tx_secret(),
+            (KeySide::Server(kernel), RecordDirection::Receiving) => kernel.update_rx_secret(),
+            (KeySide::Server(kernel), RecordDirection::Sending) => kernel.update_tx_secret(),
+            (KeySide::Client(kernel), RecordDirection::Receiving) => kernel.update_rx_secret(),
+            (KeySide::Client(kernel), RecordDirection::Sending) => kernel.update_tx_secret(),
         };
         TrafficKey::new(secrets.ok()?)
     }
@@ -408,7 +408,7 @@ impl Records {
         &mut self,
         content: &[u8],
         answer: &mut Vec<u8>,
-    ) -> Result<Opened, RecordRefusal> {
+    ) -> Result<OpenedRecord, RecordRefusal> {
         let wish = if self.is_server { MESSAGE_CLIENT_HELLO } else { MESSAGE_HELLO_REQUEST };
         if content.first() != Some(&wish) || self.warnings > 0 {
             return Err(RecordRefusal::new(
@@ -419,7 +419,7 @@ impl Records {
         self.warnings += 1;
         self.seal_message(TYPE_ALERT, &[1, Alert::NoRenegotiation as u8], answer)
             .map_err(|error| RecordRefusal { alert: None, error })?;
-        Ok(Opened::Handled)
+        Ok(OpenedRecord::Handled)
     }
 
     /// Encrypts `parts` into records behind `out`. Each byte is copied once and encrypted where it lies then.
@@ -485,7 +485,7 @@ impl Records {
 
     /// Bytes before the data of a record.
     fn prefix_len(&self) -> usize {
-        HEADER_LEN + if self.framing == Framing::Explicit { EXPLICIT_LEN } else { 0 }
+        HEADER_LEN + if self.framing == RecordShape::Explicit { EXPLICIT_LEN } else { 0 }
     }
 
     /// Room for what stands before a record's data; where it begins.
@@ -499,11 +499,11 @@ impl Records {
     fn finish(&mut self, kind: u8, at: usize, out: &mut Vec<u8>) -> Result<(), SessionError> {
         let data_at = at + self.prefix_len();
         let (outer, sequence) = match self.framing {
-            Framing::Inner => {
+            RecordShape::Inner => {
                 out.push(kind);
                 (TYPE_DATA, self.sending.sequence)
             }
-            Framing::Explicit | Framing::Plain => (kind, self.sending.sequence),
+            RecordShape::Explicit | RecordShape::Plain => (kind, self.sending.sequence),
         };
         let length = out.len() - data_at;
         let body_len = out.len() - at - HEADER_LEN + TAG_LEN;
@@ -511,13 +511,13 @@ impl Records {
         let header = [outer, 3, 3, high, low];
         out[at..at + HEADER_LEN].copy_from_slice(&header);
         let bytes = nonce_bytes(&self.sending.iv, sequence);
-        if self.framing == Framing::Explicit {
+        if self.framing == RecordShape::Explicit {
             out[at + HEADER_LEN..data_at].copy_from_slice(&bytes[NONCE_LEN - EXPLICIT_LEN..]);
         }
         let nonce = Nonce::assume_unique_for_key(bytes);
         let key = &self.sending.key;
         let data = &mut out[data_at..];
-        let tag: Result<Tag, _> = if self.framing == Framing::Inner {
+        let tag: Result<Tag, _> = if self.framing == RecordShape::Inner {
             key.seal_in_place_separate_tag(nonce, Aad::from(header), data)
         } else {
             key.seal_in_place_separate_tag(nonce, Aad::from(additional(sequence, kind, length)), data)
@@ -535,7 +535,7 @@ impl Records {
 
 /// A direction, as this side sees it.
 #[derive(Clone, Copy)]
-enum Way {
+enum RecordDirection {
     Receiving,
     Sending,
 }

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, CommonState, HandshakeKind, ProtocolVersion, ServerCo
 use rustls_pki_types::{IpAddr, Ipv4Addr, ServerName};
 
 use crate::certificate::Certificate;
-use crate::record::{HEADER_LEN, Kernel, Opened, Records};
+use crate::record::{HEADER_LEN, KeySide, OpenedRecord, Records};
 use crate::{NameField, SessionError, words};
 
 /// Most bytes that a handshake keeps of what it has received. A message is at most 64 KiB to rustls. Without
@@ -57,22 +57,22 @@ pub struct Received {
 pub struct Session(Box<SessionState>);
 
 struct SessionState {
-    phase: Phase,
+    phase: TlsPhase,
     pending: Vec<u8>,
     /// The peer has closed its side.
     is_closed: bool,
     has_sent_close: bool,
 }
 
-enum Phase {
-    Handshake(Box<Handshake>),
+enum TlsPhase {
+    Handshake(Box<TlsHandshake>),
     Open(Box<OpenSession>),
     /// An error ended it.
     Over,
 }
 
-struct Handshake {
-    side: Side,
+struct TlsHandshake {
+    side: TlsSide,
     /// Records of a handshake message that is not complete, as rustls has left them: it finds them again
     /// where they lie.
     records: Vec<u8>,
@@ -88,7 +88,7 @@ struct OpenSession {
     is_resumed: bool,
 }
 
-enum Side {
+enum TlsSide {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
@@ -109,18 +109,18 @@ impl Session {
     /// Of the server's side.
     pub(crate) fn accept(config: Arc<ServerConfig>) -> Result<Session, SessionError> {
         let connection = UnbufferedServerConnection::new(config).map_err(SessionError::of)?;
-        Ok(Session::new(Side::Server(connection)))
+        Ok(Session::new(TlsSide::Server(connection)))
     }
 
     /// Of the client's side. The name is never sent and never compared.
     pub(crate) fn connect(config: Arc<ClientConfig>) -> Result<Session, SessionError> {
         let nobody = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::from([0; 4])));
         let connection = UnbufferedClientConnection::new(config, nobody).map_err(SessionError::of)?;
-        Ok(Session::new(Side::Client(connection)))
+        Ok(Session::new(TlsSide::Client(connection)))
     }
 
-    fn new(side: Side) -> Session {
-        let phase = Phase::Handshake(Box::new(Handshake { side, records: Vec::new() }));
+    fn new(side: TlsSide) -> Session {
+        let phase = TlsPhase::Handshake(Box::new(TlsHandshake { side, records: Vec::new() }));
         Session(Box::new(SessionState {
             phase,
             pending: Vec::new(),
@@ -138,7 +138,7 @@ impl Session {
     pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
         let received = self.0.receive(bytes, buffers);
         if received.is_err() {
-            self.0.phase = Phase::Over;
+            self.0.phase = TlsPhase::Over;
             self.0.pending = Vec::new();
         }
         received
@@ -150,10 +150,10 @@ impl Session {
     /// # Errors
     /// As [`Session::receive`].
     pub fn start(&mut self, buffers: &mut Buffers) -> Result<(), SessionError> {
-        let Phase::Handshake(handshake) = &mut self.0.phase else { return Ok(()) };
+        let TlsPhase::Handshake(handshake) = &mut self.0.phase else { return Ok(()) };
         match handshake.pump(buffers) {
             Advance::Failed(error) => {
-                self.0.phase = Phase::Over;
+                self.0.phase = TlsPhase::Over;
                 Err(SessionError::of(error))
             }
             Advance::Again | Advance::Waits | Advance::Closed => Ok(()),
@@ -162,7 +162,7 @@ impl Session {
 
     /// Whether the handshake is over and the session has not failed: data may be sent.
     pub fn is_established(&self) -> bool {
-        matches!(self.0.phase, Phase::Open(_))
+        matches!(self.0.phase, TlsPhase::Open(_))
     }
 
     /// Encrypts `parts`, in order, and appends the records to `out`: as few as hold them, at most 16 KiB of
@@ -179,16 +179,16 @@ impl Session {
             return Err(SessionError::Ended);
         }
         match &mut self.0.phase {
-            Phase::Open(open) => open.records.seal(parts, out),
-            Phase::Handshake(_) => Err(SessionError::NotEstablished),
-            Phase::Over => Err(SessionError::Ended),
+            TlsPhase::Open(open) => open.records.seal(parts, out),
+            TlsPhase::Handshake(_) => Err(SessionError::NotEstablished),
+            TlsPhase::Over => Err(SessionError::Ended),
         }
     }
 
     /// Appends close_notify to `out`, the first time. Nothing can be sent behind it. During a handshake and
     /// behind an error there is none: nothing is appended.
     pub fn close(&mut self, out: &mut Vec<u8>) {
-        if let Phase::Open(open) = &mut self.0.phase
+        if let TlsPhase::Open(open) = &mut self.0.phase
             && !self.0.has_sent_close
         {
             open.records.seal_close(out);
@@ -222,14 +222,14 @@ impl Session {
     /// is estimated.
     pub fn footprint(&self) -> usize {
         let phase = match &self.0.phase {
-            Phase::Handshake(handshake) => {
-                size_of::<Handshake>() + HANDSHAKE_BYTES + handshake.records.capacity()
+            TlsPhase::Handshake(handshake) => {
+                size_of::<TlsHandshake>() + HANDSHAKE_BYTES + handshake.records.capacity()
             }
-            Phase::Open(open) => {
+            TlsPhase::Open(open) => {
                 let peer = open.peer.as_ref().map_or(0, |der| der.len());
                 size_of::<OpenSession>() + peer + open.records.kept()
             }
-            Phase::Over => 0,
+            TlsPhase::Over => 0,
         };
         size_of::<SessionState>() + phase + self.0.pending.capacity()
     }
@@ -244,13 +244,13 @@ impl std::fmt::Debug for Session {
 impl SessionState {
     fn open(&self) -> Option<&OpenSession> {
         match &self.phase {
-            Phase::Open(open) => Some(open),
-            Phase::Handshake(_) | Phase::Over => None,
+            TlsPhase::Open(open) => Some(open),
+            TlsPhase::Handshake(_) | TlsPhase::Over => None,
         }
     }
 
     fn receive(&mut self, mut bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
-        if matches!(self.phase, Phase::Over) {
+        if matches!(self.phase, TlsPhase::Over) {
             return Err(SessionError::Ended);
         }
         let mut established_now = false;
@@ -264,12 +264,12 @@ impl SessionState {
             // Given back with the record: a session at rest has no buffer.
             let pending = std::mem::take(&mut self.pending);
             match &mut self.phase {
-                Phase::Handshake(handshake) => {
+                TlsPhase::Handshake(handshake) => {
                     handshake.records.extend_from_slice(&pending);
                     handshake.records.extend_from_slice(rest_of_record);
                     established_now |= self.advance(buffers)?;
                 }
-                Phase::Open(open) => {
+                TlsPhase::Open(open) => {
                     let first = pending.get(HEADER_LEN..).unwrap_or_default();
                     let skip = HEADER_LEN.saturating_sub(pending.len());
                     let body = [first, &rest_of_record[skip..]];
@@ -277,9 +277,9 @@ impl SessionState {
                     self.is_closed |= opened.map_err(|refusal| {
                         open.records.seal_refusal(&refusal, &mut buffers.answer);
                         refusal.error
-                    })? == Opened::Closed;
+                    })? == OpenedRecord::Closed;
                 }
-                Phase::Over => return Err(SessionError::Ended),
+                TlsPhase::Over => return Err(SessionError::Ended),
             }
         }
         if self.is_closed {
@@ -302,24 +302,24 @@ impl SessionState {
         let mut both = self.pending.iter().chain(bytes).copied();
         let header: [u8; HEADER_LEN] = std::array::from_fn(|_| both.next().unwrap_or(0));
         let length = match &mut self.phase {
-            Phase::Open(open) => open.records.body_len(header).map_err(|refusal| {
+            TlsPhase::Open(open) => open.records.body_len(header).map_err(|refusal| {
                 open.records.seal_refusal(&refusal, &mut buffers.answer);
                 refusal.error
             })?,
-            Phase::Handshake(_) => {
+            TlsPhase::Handshake(_) => {
                 let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
                 let is_tls = (20..=23).contains(&header[0]) && header[1] == 3 && length <= RECORD_MAX;
                 // rustls refuses the others as soon as it sees a header, and says why.
                 if is_tls { length } else { 0 }
             }
-            Phase::Over => return Err(SessionError::Ended),
+            TlsPhase::Over => return Err(SessionError::Ended),
         };
         Ok((received >= HEADER_LEN + length).then_some((header, length)))
     }
 
     /// Lets rustls work on the record that was added. Whether the handshake is over.
     fn advance(&mut self, buffers: &mut Buffers) -> Result<bool, SessionError> {
-        let Phase::Handshake(handshake) = &mut self.phase else { return Ok(false) };
+        let TlsPhase::Handshake(handshake) = &mut self.phase else { return Ok(false) };
         match handshake.pump(buffers) {
             Advance::Failed(error) => return Err(SessionError::of(error)),
             Advance::Closed => self.is_closed = true,
@@ -331,17 +331,17 @@ impl SessionState {
         if handshake.side.common().is_handshaking() {
             return Ok(false);
         }
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Handshake(handshake) => {
-                self.phase = Phase::Open(Box::new(handshake.into_open()?));
+        match std::mem::replace(&mut self.phase, TlsPhase::Over) {
+            TlsPhase::Handshake(handshake) => {
+                self.phase = TlsPhase::Open(Box::new(handshake.into_open()?));
                 Ok(true)
             }
-            Phase::Open(_) | Phase::Over => Ok(false),
+            TlsPhase::Open(_) | TlsPhase::Over => Ok(false),
         }
     }
 }
 
-impl Handshake {
+impl TlsHandshake {
     /// Takes the secrets over.
     fn into_open(self) -> Result<OpenSession, SessionError> {
         let common = self.side.common();
@@ -358,15 +358,15 @@ impl Handshake {
             return Err(SessionError::Protocol("received a message in the record of Finished".to_owned()));
         }
         let (secrets, kernel) = match self.side {
-            Side::Server(server) => {
+            TlsSide::Server(server) => {
                 let (secrets, kernel) =
                     server.dangerous_into_kernel_connection().map_err(SessionError::of)?;
-                (secrets, Kernel::Server(kernel))
+                (secrets, KeySide::Server(kernel))
             }
-            Side::Client(client) => {
+            TlsSide::Client(client) => {
                 let (secrets, kernel) =
                     client.dangerous_into_kernel_connection().map_err(SessionError::of)?;
-                (secrets, Kernel::Client(kernel))
+                (secrets, KeySide::Client(kernel))
             }
         };
         let records = Records::new(secrets, kernel).ok_or_else(unknown)?;
@@ -403,19 +403,19 @@ impl Handshake {
     }
 }
 
-impl Side {
+impl TlsSide {
     fn common(&self) -> &CommonState {
         match self {
-            Side::Server(server) => server,
-            Side::Client(client) => client,
+            TlsSide::Server(server) => server,
+            TlsSide::Client(client) => client,
         }
     }
 
     /// One step over `bytes`, with how many of them are done with.
     fn step(&mut self, bytes: &mut [u8], buffers: &mut Buffers) -> (usize, Advance) {
         match self {
-            Side::Server(server) => handle(server.process_tls_records(bytes), buffers),
-            Side::Client(client) => handle(client.process_tls_records(bytes), buffers),
+            TlsSide::Server(server) => handle(server.process_tls_records(bytes), buffers),
+            TlsSide::Client(client) => handle(client.process_tls_records(bytes), buffers),
         }
     }
 }

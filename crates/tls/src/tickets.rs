@@ -22,14 +22,14 @@ const SEALED_MAX: u64 = 1 << 32;
 
 /// Seals and opens tickets.
 pub(crate) struct Tickets {
-    keys: Mutex<Keys>,
+    keys: Mutex<TicketKeys>,
     random: &'static dyn SecureRandom,
     lifetime_s: u32,
     now: fn() -> i64,
 }
 
 #[derive(Default)]
-struct Keys {
+struct TicketKeys {
     current: Option<Arc<TicketKey>>,
     previous: Option<Arc<TicketKey>>,
     /// Tickets that `current` has sealed.
@@ -59,7 +59,7 @@ impl Tickets {
     }
 
     /// The keys, those that are too old put away.
-    fn keys_at(&self, now_s: i64) -> std::sync::MutexGuard<'_, Keys> {
+    fn keys_at(&self, now_s: i64) -> std::sync::MutexGuard<'_, TicketKeys> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let lifetime_s = i64::from(self.lifetime_s);
         let age_s = |key: &Arc<TicketKey>| now_s.saturating_sub(key.made_s);

@@ -24,16 +24,16 @@ use crate::certificate::{Certificate, OlderUsage};
 
 /// What a certificate is shown for.
 #[derive(Clone, Copy)]
-enum Usage {
+enum CertificateUse {
     Client,
     Server,
 }
 
-impl Usage {
+impl CertificateUse {
     fn older(self) -> OlderUsage {
         match self {
-            Usage::Client => OlderUsage::Client,
-            Usage::Server => OlderUsage::Server,
+            CertificateUse::Client => OlderUsage::Client,
+            CertificateUse::Server => OlderUsage::Server,
         }
     }
 }
@@ -99,7 +99,7 @@ impl Authorities {
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        usage: Usage,
+        usage: CertificateUse,
         now: UnixTime,
     ) -> Result<(), Error> {
         let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -117,8 +117,8 @@ impl Authorities {
         };
         let parsed = EndEntityCert::try_from(end_entity).map_err(|error| explain(error, end_entity))?;
         let wanted = match usage {
-            Usage::Client => KeyUsage::client_auth(),
-            Usage::Server => KeyUsage::server_auth(),
+            CertificateUse::Client => KeyUsage::client_auth(),
+            CertificateUse::Server => KeyUsage::server_auth(),
         };
         parsed
             .verify_for_usage(self.algorithms.all, anchors, intermediates, now, wanted, None, None)
@@ -131,10 +131,10 @@ impl Authorities {
 }
 
 /// For a certificate that is one of ours: dates and usage.
-fn verify_trusted(own: &Authority, usage: Usage, now_s: i64) -> Result<(), Error> {
+fn verify_trusted(own: &Authority, usage: CertificateUse, now_s: i64) -> Result<(), Error> {
     let purpose = match usage {
-        Usage::Client => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2"),
-        Usage::Server => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1"),
+        CertificateUse::Client => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2"),
+        CertificateUse::Server => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1"),
     };
     let reason = if now_s > own.valid_to_s {
         CertificateError::Expired
@@ -222,7 +222,7 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.authorities.verify(end_entity, intermediates, Usage::Client, now)?;
+        self.authorities.verify(end_entity, intermediates, CertificateUse::Client, now)?;
         Ok(ClientCertVerified::assertion())
     }
 
@@ -244,7 +244,7 @@ impl ServerCertVerifier for ServerVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.authorities.verify(end_entity, intermediates, Usage::Server, now)?;
+        self.authorities.verify(end_entity, intermediates, CertificateUse::Server, now)?;
         Ok(ServerCertVerified::assertion())
     }
 

@@ -6,7 +6,7 @@
 
 mod search;
 
-pub use search::{Cells, Region};
+pub use search::{GeohashCells, Region};
 
 /// A point in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,12 +35,12 @@ impl GeoPoint {
 
     /// The score.
     pub fn score(self) -> u64 {
-        Cell::of(self, STEPS_MAX, LATITUDE_MAX).bits
+        GeohashCell::of(self, STEPS_MAX, LATITUDE_MAX).bits
     }
 
     /// The middle of the cell that a score names.
     pub fn of_score(score: f64) -> GeoPoint {
-        let area = Cell { bits: bits_of(score), steps: STEPS_MAX }.area();
+        let area = GeohashCell { bits: bits_of(score), steps: STEPS_MAX }.area();
         let middle = |low: f64, high: f64, end: f64| ((low + high) / 2.0).clamp(-end, end);
         GeoPoint {
             longitude: middle(area.west, area.east, LONGITUDE_MAX),
@@ -67,7 +67,7 @@ impl GeoPoint {
 
     /// The eleven letters of the standard geohash, whose latitudes end at the poles.
     pub fn geohash(self) -> [u8; 11] {
-        let bits = Cell::of(self, STEPS_MAX, 90.0).bits;
+        let bits = GeohashCell::of(self, STEPS_MAX, 90.0).bits;
         let mut text = [LETTERS[0]; 11];
         // 52 bits are ten letters and two bits, which are left out.
         for (at, letter) in text.iter_mut().take(10).enumerate() {
@@ -107,7 +107,7 @@ impl Degrees for f64 {
 
 /// A cell: the first bits of scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell {
+struct GeohashCell {
     bits: u64,
     steps: u32,
 }
@@ -121,18 +121,18 @@ struct Area {
     north: f64,
 }
 
-impl Cell {
+impl GeohashCell {
     /// The cell of a point after so many halvings, 1 to 26, where latitudes end at `latitude_max`.
-    fn of(point: GeoPoint, steps: u32, latitude_max: f64) -> Cell {
+    fn of(point: GeoPoint, steps: u32, latitude_max: f64) -> GeohashCell {
         let scale = (1u64 << steps) as f64;
         let part = |degrees: f64, end: f64| ((degrees + end) / (2.0 * end) * scale) as u32;
         let longitude = part(point.longitude, LONGITUDE_MAX);
         let latitude = part(point.latitude, latitude_max);
-        Cell::joined(longitude, latitude, steps)
+        GeohashCell::joined(longitude, latitude, steps)
     }
 
-    fn joined(longitude: u32, latitude: u32, steps: u32) -> Cell {
-        Cell { bits: spread(longitude) << 1 | spread(latitude), steps }
+    fn joined(longitude: u32, latitude: u32, steps: u32) -> GeohashCell {
+        GeohashCell { bits: spread(longitude) << 1 | spread(latitude), steps }
     }
 
     /// The numbers of its column and its row.
@@ -154,29 +154,29 @@ impl Cell {
     }
 
     /// The cell so many columns to the east and rows to the north, around the world.
-    fn moved(self, east: i32, north: i32) -> Cell {
+    fn moved(self, east: i32, north: i32) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let mask = ((1u64 << self.steps) - 1) as u32;
         let moved = |part: u32, by: i32| part.wrapping_add_signed(by) & mask;
-        Cell::joined(moved(longitude, east), moved(latitude, north), self.steps)
+        GeohashCell::joined(moved(longitude, east), moved(latitude, north), self.steps)
     }
 
     /// The cell itself, or its neighbour inside the world where it lies beyond the last column or row, as
     /// those of the largest longitude and latitude do.
-    fn inside(self) -> Cell {
+    fn inside(self) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let last = ((1u64 << self.steps) - 1) as u32;
-        Cell::joined(longitude.min(last), latitude.min(last), self.steps)
+        GeohashCell::joined(longitude.min(last), latitude.min(last), self.steps)
     }
 
     /// The cells of the largest longitude and latitude that touch this one. They lie one beyond the last
     /// column or row. The first column touches the largest longitude too, from the other side.
-    fn beyond(self) -> impl Iterator<Item = Cell> {
+    fn beyond(self) -> impl Iterator<Item = GeohashCell> {
         let (longitude, latitude) = self.parts();
         let end = (1u64 << self.steps) as u32;
         let (is_east, is_north) = (longitude == 0 || longitude == end - 1, latitude == end - 1);
         let cell = move |is_there: bool, longitude, latitude| {
-            is_there.then(|| Cell::joined(longitude, latitude, self.steps))
+            is_there.then(|| GeohashCell::joined(longitude, latitude, self.steps))
         };
         let cells = [
             cell(is_east, end, latitude),

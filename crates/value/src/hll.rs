@@ -21,7 +21,7 @@ mod estimate;
 mod registers;
 mod sparse;
 
-pub use registers::{Corrupt, Mark, REGISTERS, Registers};
+pub use registers::{Corrupt, REGISTERS, RegisterMark, Registers};
 
 use registers::{DENSE_BYTES, HEADER_BYTES};
 use sluice_collections::bits;
@@ -127,7 +127,7 @@ impl Hll {
     ///
     /// # Errors
     /// The operations that were looked at are no HyperLogLog's.
-    pub fn add(&mut self, mark: Mark, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
+    pub fn add(&mut self, mark: RegisterMark, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
         match self.encoding() {
             HllEncoding::Dense => {}
             HllEncoding::Sparse => match sparse::raise(&mut self.0, mark, sparse_bytes_max)? {
@@ -194,7 +194,7 @@ impl Hll {
                 return Ok(());
             }
             if *value > 0 {
-                self.add(Mark::new(register, *value), sparse_bytes_max)?;
+                self.add(RegisterMark::new(register, *value), sparse_bytes_max)?;
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ use sluice_collections::listpack::{self, Element, entry};
 
 use chunk::{Chunk, End};
 pub use iter::ListIter;
-use leaf::{Leaf, Sums};
+use leaf::{Leaf, LeafSums};
 pub use limits::{ListEncoding, ListLimits};
 use tree::Tree;
 
@@ -365,8 +365,8 @@ struct Root {
 }
 
 impl Root {
-    fn sums(&self) -> Sums {
-        let of = |leaf: &Option<Leaf>| leaf.as_ref().map_or(Sums::default(), Leaf::sums);
+    fn sums(&self) -> LeafSums {
+        let of = |leaf: &Option<Leaf>| leaf.as_ref().map_or(LeafSums::default(), Leaf::sums);
         of(&self.front).plus(self.middle.sums()).plus(of(&self.back))
     }
 

@@ -44,7 +44,7 @@ struct Long {
 
 /// Where the parts of an entry are, from its beginning.
 #[derive(Clone, Copy)]
-struct Layout {
+struct LeafLayout {
     field: Stored,
     expiry: Option<i64>,
     /// Where the number in front of the value is.
@@ -154,7 +154,7 @@ impl HashLeaf {
         &self.bytes[self.first() + self.offset(slot)..]
     }
 
-    fn layout(&self, slot: usize) -> Layout {
+    fn layout(&self, slot: usize) -> LeafLayout {
         let bytes = self.entry(slot);
         let (head, mut at) = read_number(bytes, 0);
         let field = stored(head >> 1, at);
@@ -172,7 +172,7 @@ impl HashLeaf {
             value = stored(number, next);
             at = next + value.inside_len();
         }
-        Layout { field, expiry, value_at, value, end: at }
+        LeafLayout { field, expiry, value_at, value, end: at }
     }
 
     fn part(&self, slot: usize, stored: Stored) -> TreeText<'_> {

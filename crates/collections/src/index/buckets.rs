@@ -87,11 +87,11 @@ impl Buckets {
 }
 
 /// A row of overflow buckets, numbered from 1: eight bytes where there is none.
-pub(super) struct Pool(Option<Box<Buckets>>);
+pub(super) struct OverflowPool(Option<Box<Buckets>>);
 
-impl Pool {
-    pub(super) const fn new() -> Pool {
-        Pool(None)
+impl OverflowPool {
+    pub(super) const fn new() -> OverflowPool {
+        OverflowPool(None)
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 
 use sluice_base::Rng;
 
-use super::{Linear, Position, Stats};
+use super::{IndexStats, Linear, Position};
 use crate::slab::Handle;
 
 /// The index; see the module's notes.
@@ -171,7 +171,7 @@ impl Index {
     }
 
     /// Counts; cost: one step for each bucket.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> IndexStats {
         self.linear.as_deref().map(Linear::stats).unwrap_or_default()
     }
 }

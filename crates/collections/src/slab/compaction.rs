@@ -22,7 +22,9 @@ pub(super) use evacuation::Evacuation;
 
 use std::sync::atomic::Ordering;
 
-use super::{BlockBits, Book, Books, CLASSES, EVACUATING, Full, HEAD, Handle, NONE, QUARTERS, Slab, SlabOf};
+use super::{
+    BlockBits, Book, Books, CLASSES, EVACUATING, HEAD, Handle, NONE, QUARTERS, Slab, SlabFull, SlabOf,
+};
 
 /// A block that was copied, head and body, and waits for its owner to re-point what names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
                 evacuation.cursor = block + 1;
                 return match self.copy_out(number, block) {
                     Ok(copied) => Some(copied),
-                    Err(Full) => {
+                    Err(SlabFull) => {
                         self.books.as_deref_mut()?.end_evacuation(false);
                         continue;
                     }
@@ -102,16 +104,16 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref_mut()?.evacuation.as_deref_mut()
     }
 
-    fn copy_out(&mut self, number: u32, block: u32) -> Result<Move, Full> {
-        let from = Self::join(number, block).ok_or(Full)?;
-        let (class, may_open) = self.evacuation().map(|e| (e.class, e.may_open)).ok_or(Full)?;
+    fn copy_out(&mut self, number: u32, block: u32) -> Result<Move, SlabFull> {
+        let from = Self::join(number, block).ok_or(SlabFull)?;
+        let (class, may_open) = self.evacuation().map(|e| (e.class, e.may_open)).ok_or(SlabFull)?;
         let room = self.books.as_deref().and_then(|books| books.fullest_with_room(class));
         let target = match room {
             Some(target) => target,
             None if may_open => self.open_cold(class)?,
-            None => return Err(Full),
+            None => return Err(SlabFull),
         };
-        let to = self.take(target).ok_or(Full)?;
+        let to = self.take(target).ok_or(SlabFull)?;
         let mut copy = [0; Slab::MAX_BLOCK - HEAD];
         let (head, body) = self.block(from);
         let head = head.load(Ordering::Relaxed);
@@ -123,7 +125,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// A chunk whose pages are not resident, so that moving blocks there wins what they do not fill.
-    fn open_cold(&mut self, class: usize) -> Result<u32, Full> {
+    fn open_cold(&mut self, class: usize) -> Result<u32, SlabFull> {
         let vacant = self.books.as_deref().and_then(|books| {
             let units = super::units_of(per_chunk(Self::BLOCKS, class) * class * 8);
             Some(books.vacant[units]).filter(|&number| number != NONE)

@@ -9,8 +9,8 @@
 //! 3. The number of mappings does not depend on the number of chunks: a region is as large as everything
 //!    reserved before it, between 1 and 64 MiB. 1 TiB of chunks takes about 16,400 mappings, of the 65,530
 //!    that Linux allows by default.
-//! 4. A [`Row`] of more than `SMALL` values lies in one reserved mapping of its greatest length, so that a
-//!    push never copies more than `SMALL` values.
+//! 4. A [`StableVec`] of more than `SMALL` values lies in one reserved mapping of its greatest length, so
+//!    that a push never copies more than `SMALL` values.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
@@ -94,7 +94,7 @@ impl Drop for Regions {
 }
 
 /// A vector whose values never move once there are more than `SMALL` of them.
-pub(super) struct Row<T> {
+pub(super) struct StableVec<T> {
     at: NonNull<T>,
     len: usize,
     /// Values that there is memory for: 0, at most `SMALL` (from the allocator) or more (reserved).
@@ -103,15 +103,15 @@ pub(super) struct Row<T> {
 
 // SAFETY: a row owns its values, as a vector does.
 // JUSTIFICATION: the slab that holds it moves between threads.
-unsafe impl<T: Send> Send for Row<T> {}
+unsafe impl<T: Send> Send for StableVec<T> {}
 // SAFETY: a shared row gives out shared references alone.
 // JUSTIFICATION: readers share the slab.
-unsafe impl<T: Sync> Sync for Row<T> {}
+unsafe impl<T: Sync> Sync for StableVec<T> {}
 
-impl<T: Copy> Row<T> {
+impl<T: Copy> StableVec<T> {
     /// An empty row; it allocates nothing.
-    pub(super) const fn new() -> Row<T> {
-        Row { at: NonNull::dangling(), len: 0, room: 0 }
+    pub(super) const fn new() -> StableVec<T> {
+        StableVec { at: NonNull::dangling(), len: 0, room: 0 }
     }
 
     /// Adds a value at the end of a row that never has more than `max`, the same at every call. `None`, and
@@ -172,7 +172,7 @@ impl<T: Copy> Row<T> {
     }
 }
 
-impl<T> Row<T> {
+impl<T> StableVec<T> {
     fn release(&mut self) {
         if self.room > SMALL {
             // SAFETY: a row with more room than `SMALL` lies in a mapping of this size that `reserve` made,
@@ -187,7 +187,7 @@ impl<T> Row<T> {
     }
 }
 
-impl<T> Drop for Row<T> {
+impl<T> Drop for StableVec<T> {
     fn drop(&mut self) {
         self.release();
     }

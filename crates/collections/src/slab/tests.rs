@@ -26,7 +26,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> Model<CHUNK_BITS, BLOCK_BITS>
         Model { slab: SlabOf::new(), live: HashMap::new(), order: Vec::new() }
     }
 
-    fn alloc(&mut self, number: u64, size: usize) -> Result<Handle, Full> {
+    fn alloc(&mut self, number: u64, size: usize) -> Result<Handle, SlabFull> {
         let handle = self.slab.alloc(size)?;
         assert_eq!(self.slab.head(handle).load(Ordering::Relaxed), 0);
         let body = self.slab.body_mut(handle);
@@ -149,7 +149,7 @@ fn a_slab_of_few_chunks_runs_full_and_recovers() {
                 let size = if number / 500 % 2 == 0 { 16 + rng.below(3) * 8 } else { 900 + rng.below(100) };
                 match model.alloc(number, size as usize) {
                     Ok(handle) => last = last.max(handle.raw()),
-                    Err(Full) => refused += 1,
+                    Err(SlabFull) => refused += 1,
                 }
             } else {
                 model.free(&mut rng);
@@ -314,8 +314,8 @@ fn every_size_gets_the_next_class() {
         assert_eq!(Slab::rounded(size), size.div_ceil(8).max(2) * 8);
         assert_eq!(slab.body(handle).len(), Slab::rounded(size) - 4);
     }
-    assert_eq!(slab.alloc(Slab::MAX_BLOCK + 1), Err(Full));
-    assert_eq!(slab.alloc(usize::MAX), Err(Full));
+    assert_eq!(slab.alloc(Slab::MAX_BLOCK + 1), Err(SlabFull));
+    assert_eq!(slab.alloc(usize::MAX), Err(SlabFull));
     slab.clear();
     assert_eq!((slab.bytes_used(), slab.bytes_touched()), (0, 0));
 }

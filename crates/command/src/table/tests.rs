@@ -124,7 +124,7 @@ fn commands_write_keys_if_and_only_if_they_are_flagged_so() {
         if is_script || matches!(spec.full_name, "pfcount" | "xreadgroup") {
             continue;
         }
-        let writes = spec.keys.specs().iter().any(|keys| keys.access() == crate::Access::Write);
+        let writes = spec.keys.specs().iter().any(|keys| keys.access() == crate::KeyAccess::Write);
         assert_eq!(writes, spec.flags.has(crate::Flags::WRITE), "{}", spec.full_name);
     }
 }

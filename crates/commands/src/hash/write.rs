@@ -162,14 +162,14 @@ pub(super) fn hincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     };
     let mut buffer = IntBuffer::new();
     let text = buffer.format(sum);
-    store_number((edit, clock), args, text, Event::HIncrBy).propagate(ctx, args, text, Exact::Integer);
+    store_number((edit, clock), args, text, Event::HIncrBy).propagate(ctx, args, text, FloatResult::Integer);
     ctx.reply.int(sum);
     Ok(Outcome::Done)
 }
 
 /// Whether the receivers of a command come to the same number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Exact {
+enum FloatResult {
     Integer,
     Float,
 }
@@ -196,8 +196,8 @@ fn store_number(
 impl StoredNumber {
     /// The sum instead of the amount where a receiver may come to another: machines and versions round
     /// elsewhere, and a field that has expired here may still be there.
-    fn propagate(self, ctx: &mut WriteCtx<'_>, args: Args<'_>, text: &[u8], exact: Exact) {
-        if exact == Exact::Float || self.expired || self.expiry.is_some() {
+    fn propagate(self, ctx: &mut WriteCtx<'_>, args: Args<'_>, text: &[u8], exact: FloatResult) {
+        if exact == FloatResult::Float || self.expired || self.expiry.is_some() {
             ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), text, self.expiry));
         }
     }
@@ -222,7 +222,7 @@ pub(super) fn hincrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
                 ctx,
                 args,
                 &text,
-                Exact::Float,
+                FloatResult::Float,
             );
             ctx.reply.bulk(&text);
             return Ok(Outcome::Done);

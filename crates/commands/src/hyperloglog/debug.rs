@@ -7,7 +7,7 @@ use crate::hyperloglog::common::read;
 use crate::outcome::{Outcome, Run};
 use sluice_base::Rng;
 use sluice_keyspace::Event;
-use sluice_value::hll::{Hll, HllEncoding, Mark, REGISTERS};
+use sluice_value::hll::{Hll, HllEncoding, REGISTERS, RegisterMark};
 
 pub(super) fn pfdebug(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     if args.is(1, "SIMD") {
@@ -82,7 +82,7 @@ fn test_estimates(rng: &mut Rng) -> Result<(), CmdError> {
     dense.make_dense()?;
     let mut checked_at = 1;
     for count in 1..=TESTED_ELEMENTS {
-        let mark = Mark::of(&rng.next_u64().to_le_bytes());
+        let mark = RegisterMark::of(&rng.next_u64().to_le_bytes());
         sparse.add(mark, SPARSE_BYTES_MAX)?;
         dense.add(mark, SPARSE_BYTES_MAX)?;
         if count == checked_at {

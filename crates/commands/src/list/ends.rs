@@ -10,7 +10,7 @@ use sluice_keyspace::Key;
 
 /// What is pushed onto.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Onto {
+enum PushTarget {
     /// Any list: it comes into being.
     Any,
     /// One that exists.
@@ -18,26 +18,26 @@ enum Onto {
 }
 
 pub(super) fn lpush(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    push_all(ctx, args, Side::Left, Onto::Any)
+    push_all(ctx, args, Side::Left, PushTarget::Any)
 }
 
 pub(super) fn rpush(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    push_all(ctx, args, Side::Right, Onto::Any)
+    push_all(ctx, args, Side::Right, PushTarget::Any)
 }
 
 pub(super) fn lpushx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    push_all(ctx, args, Side::Left, Onto::Existing)
+    push_all(ctx, args, Side::Left, PushTarget::Existing)
 }
 
 pub(super) fn rpushx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    push_all(ctx, args, Side::Right, Onto::Existing)
+    push_all(ctx, args, Side::Right, PushTarget::Existing)
 }
 
-fn push_all(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side, onto: Onto) -> Run {
+fn push_all(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side, onto: PushTarget) -> Run {
     let (key, limits) = (args.key(1), ctx.limits.list);
     let edit = match onto {
-        Onto::Any => Some(ctx.db.edit_or_create_list(key, limits)?),
-        Onto::Existing => ctx.db.edit_list(key, limits)?,
+        PushTarget::Any => Some(ctx.db.edit_or_create_list(key, limits)?),
+        PushTarget::Existing => ctx.db.edit_list(key, limits)?,
     };
     let Some(mut edit) = edit else { return reply_len(&mut ctx.reply, 0) };
     let values = args.iter_from(2);

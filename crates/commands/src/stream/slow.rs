@@ -10,7 +10,7 @@ use sluice_value::{Direction, Value};
 
 /// The entries between two ids.
 #[derive(Debug)]
-struct Entries {
+struct EntryRange {
     /// The ids, both included, between which those are that are asked for.
     all: (StreamId, StreamId),
     /// The ids, both included, between which those are that are not passed yet; `None`: none is left.
@@ -47,11 +47,11 @@ pub(super) fn range(
     count: usize,
     direction: Direction,
 ) -> SlowRead {
-    let entries = Entries { all: ids, left: Some(ids), count, direction, stage: EntryStage::Counting(0) };
+    let entries = EntryRange { all: ids, left: Some(ids), count, direction, stage: EntryStage::Counting(0) };
     SlowRead::new(vec![root_of(ValueRef::Stream(stream))], entries)
 }
 
-impl Production for Entries {
+impl Production for EntryRange {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress {
         let [Value::Stream(stream)] = &roots[..] else { return Progress::End };
         match self.stage {
@@ -61,7 +61,7 @@ impl Production for Entries {
     }
 }
 
-impl Entries {
+impl EntryRange {
     fn count(&mut self, log: &EntryLog, before: usize, reply: &mut Reply<'_>) -> Progress {
         let mut counted = before;
         let mut steps = 0;

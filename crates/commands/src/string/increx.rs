@@ -5,7 +5,7 @@ use crate::ctx::WriteCtx;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use crate::string::common::str_of;
-use crate::string::options::{Condition, Expiry, ExpiryUnit, has_passed};
+use crate::string::options::{Condition, ExpiryOption, ExpiryUnit, has_passed};
 use sluice_base::longdouble::LongDouble;
 use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event, Key, NewValue, SetExpiry, Str};
@@ -18,7 +18,7 @@ const BOUNDS: CmdError = CmdError::text("ERR LBOUND can't be greater than UBOUND
 /// What was asked; amounts and bounds are unread.
 struct Increment<'a> {
     condition: Condition<'a>,
-    expiry: Expiry,
+    expiry: ExpiryOption,
     /// The expiry is for a key that has none.
     only_first_expiry: bool,
     amount: Option<(NumberKind, &'a [u8])>,
@@ -38,7 +38,7 @@ impl<'a> Increment<'a> {
     fn parse(args: Args<'a>) -> Result<Increment<'a>, CmdError> {
         let mut options = Increment {
             condition: Condition::Always,
-            expiry: Expiry::Unsaid,
+            expiry: ExpiryOption::Unsaid,
             only_first_expiry: false,
             amount: None,
             lower: None,
@@ -50,8 +50,8 @@ impl<'a> Increment<'a> {
             i += options.take(args, i).ok_or(CmdError::Syntax)?;
         }
         match options.expiry {
-            Expiry::Persist if options.only_first_expiry => Err(CmdError::Syntax),
-            Expiry::Unsaid if options.only_first_expiry => Err(ENX_ALONE),
+            ExpiryOption::Persist if options.only_first_expiry => Err(CmdError::Syntax),
+            ExpiryOption::Unsaid if options.only_first_expiry => Err(ENX_ALONE),
             _ => Ok(options),
         }
     }
@@ -66,8 +66,9 @@ impl<'a> Increment<'a> {
             self.only_first_expiry = true;
         } else if args.is(i, "SATURATE") {
             self.saturates = true;
-        } else if args.is(i, "PERSIST") && matches!(self.expiry, Expiry::Unsaid | Expiry::Persist) {
-            self.expiry = Expiry::Persist;
+        } else if args.is(i, "PERSIST") && matches!(self.expiry, ExpiryOption::Unsaid | ExpiryOption::Persist)
+        {
+            self.expiry = ExpiryOption::Persist;
         } else {
             self.take_pair(args, i)?;
             return Some(2);
@@ -89,18 +90,18 @@ impl<'a> Increment<'a> {
             self.upper = Some(value);
         } else {
             let unit = ExpiryUnit::of(args.at(i))?;
-            let again = matches!(self.expiry, Expiry::Given(before, _) if before == unit);
-            if !again && self.expiry != Expiry::Unsaid {
+            let again = matches!(self.expiry, ExpiryOption::Given(before, _) if before == unit);
+            if !again && self.expiry != ExpiryOption::Unsaid {
                 return None;
             }
-            self.expiry = Expiry::Given(unit, i + 1);
+            self.expiry = ExpiryOption::Given(unit, i + 1);
         }
         Some(())
     }
 }
 
 /// What INCREX adds: 64-bit integers or long doubles.
-trait Number: Copy + PartialOrd {
+trait IncrexNumber: Copy + PartialOrd {
     const ZERO: Self;
     const EVENT: Event;
     const BAD_AMOUNT: CmdError;
@@ -125,7 +126,7 @@ trait Number: Copy + PartialOrd {
     fn stored<'t>(self, text: &'t [u8]) -> NewValue<'t>;
 }
 
-impl Number for i64 {
+impl IncrexNumber for i64 {
     const ZERO: i64 = 0;
     const EVENT: Event = Event::IncrBy;
     const BAD_AMOUNT: CmdError = CmdError::text("ERR Increment is not an integer or out of range");
@@ -174,7 +175,7 @@ impl Number for i64 {
     }
 }
 
-impl Number for LongDouble {
+impl IncrexNumber for LongDouble {
     const ZERO: LongDouble = LongDouble::ZERO;
     const EVENT: Event = Event::IncrByFloat;
     const BAD_AMOUNT: CmdError = CmdError::text("ERR Increment is not a valid float");
@@ -233,13 +234,13 @@ pub(super) fn increx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
 }
 
-fn amount_of<N: Number>(text: &[u8]) -> Result<N, CmdError> {
+fn amount_of<N: IncrexNumber>(text: &[u8]) -> Result<N, CmdError> {
     let amount = N::parse(text).ok_or(N::BAD_AMOUNT)?;
     amount.check_amount()?;
     Ok(amount)
 }
 
-fn bounds_of<N: Number>(options: &Increment<'_>) -> Result<(N, N), CmdError> {
+fn bounds_of<N: IncrexNumber>(options: &Increment<'_>) -> Result<(N, N), CmdError> {
     let (least, greatest) = N::range();
     let bound = |text: Option<&[u8]>, default: N, error: CmdError| match text {
         Some(text) => N::parse(text).ok_or(error),
@@ -250,7 +251,7 @@ fn bounds_of<N: Number>(options: &Increment<'_>) -> Result<(N, N), CmdError> {
     if lower > upper { Err(BOUNDS) } else { Ok((lower, upper)) }
 }
 
-fn add<N: Number>(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &Increment<'_>, amount: N) -> Run {
+fn add<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &Increment<'_>, amount: N) -> Run {
     let bounds = bounds_of::<N>(options)?;
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "increx")?;
     let key = args.key(1);
@@ -277,7 +278,7 @@ fn add<N: Number>(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &Increment<'_
     };
     let applied = new.less(old).ok_or(N::TOO_FAR)?;
     let fate = match (options.expiry, at) {
-        (Expiry::Persist, _) => ExpiryFate::Persists,
+        (ExpiryOption::Persist, _) => ExpiryFate::Persists,
         (_, Some(at)) if !(options.only_first_expiry && expires) => ExpiryFate::EndsAt(at),
         _ => ExpiryFate::Keeps,
     };
@@ -297,7 +298,7 @@ enum ExpiryFate {
 
 /// Stores the sum. It propagates as SET with the sum instead of the amount: other machines and versions may
 /// round elsewhere, and those of 9.1 do not know INCREX.
-fn store<N: Number>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
+fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {
         ExpiryFate::EndsAt(at) if has_passed(ctx, at) => {
             ctx.db.expire_now(key);
@@ -324,7 +325,7 @@ fn store<N: Number>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFa
 }
 
 /// The value, and what was added.
-fn reply_pair<N: Number>(ctx: &mut WriteCtx<'_>, value: N, applied: N) {
+fn reply_pair<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, value: N, applied: N) {
     ctx.reply.array(2);
     value.reply(&mut ctx.reply);
     applied.reply(&mut ctx.reply);

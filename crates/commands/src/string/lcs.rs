@@ -20,7 +20,7 @@ use crate::args::Args;
 use crate::ctx::ReadCtx;
 use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
-use crate::string::lcs::search::{Asked, LcsOptions, Search, check_size};
+use crate::string::lcs::search::{LcsOptions, LcsReply, Search, check_size};
 use sluice_keyspace::{Entry, Str, WrongType};
 use std::borrow::Cow;
 
@@ -57,7 +57,7 @@ fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
 
 fn parse(args: Args<'_>) -> Result<LcsOptions, CmdError> {
     let (mut len, mut idx) = (false, false);
-    let mut options = LcsOptions { asked: Asked::Bytes, match_len_min: 0, with_match_len: false };
+    let mut options = LcsOptions { asked: LcsReply::Bytes, match_len_min: 0, with_match_len: false };
     let mut i = 3;
     while i < args.len() {
         if args.is(i, "LEN") {
@@ -75,9 +75,9 @@ fn parse(args: Args<'_>) -> Result<LcsOptions, CmdError> {
         i += 1;
     }
     options.asked = match (len, idx) {
-        (false, false) => Asked::Bytes,
-        (true, false) => Asked::Length,
-        (false, true) => Asked::Matches,
+        (false, false) => LcsReply::Bytes,
+        (true, false) => LcsReply::Length,
+        (false, true) => LcsReply::Matches,
         (true, true) => {
             let text = "ERR If you want both the length and indexes, please just use IDX.";
             return Err(CmdError::text(text));

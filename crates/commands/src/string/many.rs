@@ -1,6 +1,6 @@
 //! Several strings at one moment.
 
-use super::options::{Accepted, Condition, Expiry, ExpiryUnit, Options};
+use super::options::{Condition, ExpiryOption, ExpiryUnit, Options, OptionsOf};
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::error::CmdError;
@@ -50,13 +50,13 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         return Err(CmdError::Syntax);
     }
     let end = pairs.end;
-    let options = Options::parse(args, end, Accepted::Msetex)?;
+    let options = Options::parse(args, end, OptionsOf::Msetex)?;
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "msetex")?;
     let stores = allowed(ctx, args, pairs.clone(), options.condition);
     if stores {
         // A time that has passed is stored all the same: the keys are hidden, and deleted when they are met.
         store(ctx, args, pairs, options.expiry.to_set(at));
-        if let (Expiry::Given(unit, index), Some(at)) = (options.expiry, at)
+        if let (ExpiryOption::Given(unit, index), Some(at)) = (options.expiry, at)
             && unit != ExpiryUnit::AtMs
         {
             ctx.db.effects.rewrite(|| with_pxat(args, end, index, at));

@@ -8,7 +8,7 @@ use sluice_keyspace::{ExpiryMode, SetExpiry};
 
 /// Whose options they are: what else than the units of an expiry is accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Accepted {
+pub(super) enum OptionsOf {
     /// NX, XX, IFEQ, IFNE, GET, KEEPTTL.
     Set,
     /// PERSIST.
@@ -23,7 +23,7 @@ pub(super) struct Options<'a> {
     pub condition: Condition<'a>,
     /// The value that was there is the reply.
     pub get: bool,
-    pub expiry: Expiry,
+    pub expiry: ExpiryOption,
 }
 
 /// When something is stored.
@@ -39,7 +39,7 @@ pub(super) enum Condition<'a> {
 
 /// What becomes of the expiry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expiry {
+pub(super) enum ExpiryOption {
     /// Nothing was said.
     Unsaid,
     Keep,
@@ -51,8 +51,8 @@ pub(super) enum Expiry {
 impl<'a> Options<'a> {
     /// Reads the options from the argument at `first` on. An amount is left unread: a later mistake of syntax
     /// comes before it.
-    pub(super) fn parse(args: Args<'a>, first: usize, accepted: Accepted) -> Result<Options<'a>, CmdError> {
-        let mut options = Options { condition: Condition::Always, get: false, expiry: Expiry::Unsaid };
+    pub(super) fn parse(args: Args<'a>, first: usize, accepted: OptionsOf) -> Result<Options<'a>, CmdError> {
+        let mut options = Options { condition: Condition::Always, get: false, expiry: ExpiryOption::Unsaid };
         let mut i = first;
         while i < args.len() {
             i += options.take(args, i, accepted).ok_or(CmdError::Syntax)?;
@@ -61,8 +61,8 @@ impl<'a> Options<'a> {
     }
 
     /// Takes the option at `i`, if it is one that may stand here; how many arguments it has.
-    fn take(&mut self, args: Args<'a>, i: usize, accepted: Accepted) -> Option<usize> {
-        let stores = accepted != Accepted::Getex;
+    fn take(&mut self, args: Args<'a>, i: usize, accepted: OptionsOf) -> Option<usize> {
+        let stores = accepted != OptionsOf::Getex;
         let word = args.at(i);
         if stores && args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;
@@ -71,33 +71,38 @@ impl<'a> Options<'a> {
             && matches!(self.condition, Condition::Always | Condition::Present)
         {
             self.condition = Condition::Present;
-        } else if accepted == Accepted::Set && args.is(i, "GET") {
+        } else if accepted == OptionsOf::Set && args.is(i, "GET") {
             self.get = true;
-        } else if stores && args.is(i, "KEEPTTL") && matches!(self.expiry, Expiry::Unsaid | Expiry::Keep) {
-            self.expiry = Expiry::Keep;
-        } else if !stores && args.is(i, "PERSIST") && matches!(self.expiry, Expiry::Unsaid | Expiry::Persist)
+        } else if stores
+            && args.is(i, "KEEPTTL")
+            && matches!(self.expiry, ExpiryOption::Unsaid | ExpiryOption::Keep)
         {
-            self.expiry = Expiry::Persist;
-        } else if accepted == Accepted::Set && args.is(i, "IFEQ") && self.condition == Condition::Always {
+            self.expiry = ExpiryOption::Keep;
+        } else if !stores
+            && args.is(i, "PERSIST")
+            && matches!(self.expiry, ExpiryOption::Unsaid | ExpiryOption::Persist)
+        {
+            self.expiry = ExpiryOption::Persist;
+        } else if accepted == OptionsOf::Set && args.is(i, "IFEQ") && self.condition == Condition::Always {
             self.condition = Condition::Equal(args.get(i + 1)?);
             return Some(2);
-        } else if accepted == Accepted::Set && args.is(i, "IFNE") && self.condition == Condition::Always {
+        } else if accepted == OptionsOf::Set && args.is(i, "IFNE") && self.condition == Condition::Always {
             self.condition = Condition::Different(args.get(i + 1)?);
             return Some(2);
         } else {
             let unit = ExpiryUnit::of(word)?;
-            let again = matches!(self.expiry, Expiry::Given(before, _) if before == unit);
-            if i + 1 >= args.len() || !(again || self.expiry == Expiry::Unsaid) {
+            let again = matches!(self.expiry, ExpiryOption::Given(before, _) if before == unit);
+            if i + 1 >= args.len() || !(again || self.expiry == ExpiryOption::Unsaid) {
                 return None;
             }
-            self.expiry = Expiry::Given(unit, i + 1);
+            self.expiry = ExpiryOption::Given(unit, i + 1);
             return Some(2);
         }
         Some(1)
     }
 }
 
-impl Expiry {
+impl ExpiryOption {
     /// The time that was given, ms since the epoch; `None` when none was.
     pub(super) fn at(
         self,
@@ -106,15 +111,15 @@ impl Expiry {
         command: &'static str,
     ) -> Result<Option<i64>, CmdError> {
         match self {
-            Expiry::Given(unit, index) => expiry_at(args, index, unit, now_ms, command).map(Some),
-            Expiry::Unsaid | Expiry::Keep | Expiry::Persist => Ok(None),
+            ExpiryOption::Given(unit, index) => expiry_at(args, index, unit, now_ms, command).map(Some),
+            ExpiryOption::Unsaid | ExpiryOption::Keep | ExpiryOption::Persist => Ok(None),
         }
     }
 
-    /// What a write does to the expiry, `at` being what [`Expiry::at`] gave.
+    /// What a write does to the expiry, `at` being what [`ExpiryOption::at`] gave.
     pub(super) fn to_set(self, at: Option<i64>) -> SetExpiry {
         match (self, at) {
-            (Expiry::Keep, _) => SetExpiry::Keep,
+            (ExpiryOption::Keep, _) => SetExpiry::Keep,
             (_, Some(at)) => SetExpiry::At(at),
             (_, None) => SetExpiry::Clear,
         }

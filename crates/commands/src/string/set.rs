@@ -1,6 +1,6 @@
 //! SET and its older forms.
 
-use super::options::{Accepted, Condition, Expiry, ExpiryUnit, Options, expiry_at, has_passed};
+use super::options::{Condition, ExpiryOption, ExpiryUnit, Options, OptionsOf, expiry_at, has_passed};
 use crate::args::Args;
 use crate::ctx::WriteCtx;
 use crate::error::CmdError;
@@ -19,7 +19,7 @@ pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
-    let options = Options::parse(args, 3, Accepted::Set)?;
+    let options = Options::parse(args, 3, OptionsOf::Set)?;
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "set")?;
     let stores = look_before(ctx, args, options)?;
     if stores {
@@ -76,7 +76,7 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
     let is_newer = matches!(options.condition, Condition::Different(_));
     match (options.expiry, at) {
         // The client's own words say the time already.
-        (Expiry::Given(ExpiryUnit::AtMs, _), _) if !is_newer => {}
+        (ExpiryOption::Given(ExpiryUnit::AtMs, _), _) if !is_newer => {}
         (_, Some(at)) => ctx.db.effects.rewrite(|| set_pxat(args.at(0), key, args.at(2), at)),
         (_, None) if is_newer => ctx.db.effects.rewrite(|| without_condition(args, options.expiry)),
         (_, None) if options.get => ctx.db.effects.rewrite(|| without_get(args)),
@@ -91,9 +91,9 @@ fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
 }
 
 /// SET of what IFNE let through. Replicas of version 9.1 do not know the word, and the condition held here.
-fn without_condition(args: Args<'_>, expiry: Expiry) -> Argv {
+fn without_condition(args: Args<'_>, expiry: ExpiryOption) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
-    if expiry == Expiry::Keep {
+    if expiry == ExpiryOption::Keep {
         argv.push(b"KEEPTTL".to_vec());
     }
     argv

@@ -105,7 +105,7 @@ pub(crate) fn op_add<'m>(
 ) -> Run {
     let limits = ctx.limits.zset;
     if flags.xx && ctx.db.look(key).is_none() {
-        reply_added(ctx, flags, Added::default());
+        reply_added(ctx, flags, ZaddResult::default());
         return Ok(Outcome::Done);
     }
     let mut edit = ctx.db.edit_or_create_zset(key, limits)?;
@@ -114,7 +114,7 @@ pub(crate) fn op_add<'m>(
         let longest = elements.clone().map(|(member, _)| member.len()).max().unwrap_or(0);
         zset.convert_before_adding(elements.len(), longest, limits);
     }
-    let mut added = Added::default();
+    let mut added = ZaddResult::default();
     for (member, score) in elements {
         if let Err(error) = add_one(&mut edit, flags, (member, score), &mut added) {
             // INCR takes one element: nothing was changed before.
@@ -132,7 +132,7 @@ pub(crate) fn op_add<'m>(
 
 /// What adding came to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Added {
+struct ZaddResult {
     new: u64,
     changed: u64,
     /// The score of the last element that the options did not exclude.
@@ -143,7 +143,7 @@ fn add_one(
     edit: &mut ZsetEdit<'_>,
     flags: AddFlags,
     (member, score): (&[u8], f64),
-    added: &mut Added,
+    added: &mut ZaddResult,
 ) -> Result<(), CmdError> {
     let (zset, context) = edit.parts();
     let mut is_nan = false;
@@ -174,7 +174,7 @@ fn add_one(
     Ok(())
 }
 
-fn reply_added(ctx: &mut WriteCtx<'_>, flags: AddFlags, added: Added) {
+fn reply_added(ctx: &mut WriteCtx<'_>, flags: AddFlags, added: ZaddResult) {
     match added.score {
         Some(score) if flags.incr => ctx.reply.double(score),
         None if flags.incr => ctx.reply.null(),

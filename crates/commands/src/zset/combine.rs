@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::item_commands::{ItemCommands, is_told_by_result};
 use crate::outcome::{Outcome, Run};
-use crate::zset::inputs::{Call, CombineOptions, Members, SetOperation, keys_of};
+use crate::zset::inputs::{CombineOptions, Members, NumkeysCall, SetOperation, keys_of};
 use sluice_base::num::push_f64_shortest;
 use sluice_keyspace::{EncodedCommands, Event, Key};
 use sluice_value::Zset;
@@ -32,7 +32,7 @@ pub(crate) fn reply(
     let keys = keys_of(args, 1, name)?;
     let options =
         if operation == SetOperation::Diff { CombineOptions::DiffReply } else { CombineOptions::Reply };
-    let call = Call::parse(|key| ctx.db.get(key), args, keys, options)?;
+    let call = NumkeysCall::parse(|key| ctx.db.get(key), args, keys, options)?;
     if ctx.slow.suits(call.members()) {
         return ctx.slow.begin(|| slow::combined(&call, operation));
     }
@@ -42,7 +42,7 @@ pub(crate) fn reply(
 
 pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
-    let mut call = Call::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
+    let mut call = NumkeysCall::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
     // The smallest of them is walked.
     if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
@@ -82,7 +82,7 @@ fn store(
     let options =
         if operation == SetOperation::Diff { CombineOptions::DiffStore } else { CombineOptions::Store };
     let mut db = ctx.db.reading();
-    let elements = Call::parse(|key| db.look(key), args, keys, options)?.run(operation);
+    let elements = NumkeysCall::parse(|key| db.look(key), args, keys, options)?.run(operation);
     let elements: Vec<(&[u8], f64)> = elements.iter().map(|(member, score)| (&**member, *score)).collect();
     let encoding = limits.encoding_for(elements.len(), longest(&elements));
     let new = Zset::from_sorted(elements.into_iter(), encoding, &mut context);

@@ -115,7 +115,7 @@ pub(crate) struct InputSet<'d> {
 }
 
 /// A call from the number of keys on.
-pub(crate) struct Call<'d> {
+pub(crate) struct NumkeysCall<'d> {
     pub(super) sources: Vec<InputSet<'d>>,
     pub(super) aggregate: Aggregate,
     pub(super) with_scores: bool,
@@ -151,13 +151,13 @@ pub(crate) fn keys_of(args: Args<'_>, at: usize, name: &'static str) -> Result<R
     Ok(at + 1..at + 1 + number)
 }
 
-impl<'d> Call<'d> {
+impl<'d> NumkeysCall<'d> {
     pub(crate) fn parse(
         mut look: impl FnMut(Key<'_>) -> Option<Entry<'d>>,
         args: Args<'_>,
         keys: Range<usize>,
         options: CombineOptions,
-    ) -> Result<Call<'d>, CmdError> {
+    ) -> Result<NumkeysCall<'d>, CmdError> {
         let mut sources = Vec::with_capacity(keys.len());
         for index in keys.clone() {
             let members = match look(args.key(index)) {
@@ -166,7 +166,7 @@ impl<'d> Call<'d> {
             };
             sources.push(InputSet { members, weight: 1.0 });
         }
-        let mut call = Call { sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
+        let mut call = NumkeysCall { sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
         let mut at = keys.end;
         while at < args.len() {
             at = call.option(args, at, options)?;

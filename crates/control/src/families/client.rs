@@ -8,13 +8,13 @@ mod tracking;
 use crate::ctx::{Handler, ReportCtx, Route, ServerCtx, SessionCtx, route};
 use crate::families::client::common::on_or_off;
 use crate::families::connection::check_label;
-use filter::{Filter, SkipMe};
+use filter::{ClientFilter, SkipMe};
 use sluice_base::num;
 use sluice_command::derive::help;
 use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, ReplyMode, Run, WaitFor, until_zero};
 use sluice_session::blocking::Unblock;
-use sluice_session::line::{LineSources, Running};
+use sluice_session::line::{CommandUnderWay, LineSources};
 use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::registry::Subscribed;
 
@@ -189,9 +189,9 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 fn running<'a>(
     ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,
-) -> (&'a Session, Running, &'a Sessions, LineSources<'a>) {
+) -> (&'a Session, CommandUnderWay, &'a Sessions, LineSources<'a>) {
     let outbox = ctx.reply.outbox();
-    let running = Running {
+    let running = CommandUnderWay {
         argv_bytes: args.bytes(),
         outbox_bytes: outbox.len(),
         outbox_capacity: outbox.capacity_bytes(),
@@ -213,8 +213,13 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 3 {
         return Err(CmdError::Syntax);
     }
-    let filter =
-        Filter::parse(args, 2, SkipMe::No, ctx.control.limits.databases, ctx.control.clients.users.users())?;
+    let filter = ClientFilter::parse(
+        args,
+        2,
+        SkipMe::No,
+        ctx.control.limits.databases,
+        ctx.control.clients.users.users(),
+    )?;
     let now_s = ctx.now.unix_s();
     let (own, running, others, sources) = running(ctx, args);
     let mut chosen: Vec<&Session> = others
@@ -239,22 +244,27 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
 
 fn kill(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if args.len() == 3 {
-        let killed = kill_chosen(ctx, &Filter::of_addr(args.at(2)));
+        let killed = kill_chosen(ctx, &ClientFilter::of_addr(args.at(2)));
         if killed == 0 {
             return Err(CmdError::text("ERR No such client"));
         }
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
-    let filter =
-        Filter::parse(args, 2, SkipMe::Yes, ctx.control.limits.databases, ctx.control.clients.users.users())?;
+    let filter = ClientFilter::parse(
+        args,
+        2,
+        SkipMe::Yes,
+        ctx.control.limits.databases,
+        ctx.control.clients.users.users(),
+    )?;
     let killed = kill_chosen(ctx, &filter);
     ctx.reply.int(killed);
     Ok(Outcome::Done)
 }
 
 /// Marks the clients that `filter` chooses to end, the caller after its reply; returns how many. O(clients).
-fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &Filter<'_>) -> i64 {
+fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &ClientFilter<'_>) -> i64 {
     let now_s = ctx.now.unix_s();
     let mut killed = 0;
     for other in ctx.sessions.iter_mut() {

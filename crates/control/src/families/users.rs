@@ -7,7 +7,7 @@ use crate::users::UsersState;
 use crate::users::load::{JudgedUsers, UserLoad};
 use crate::users::refusals::{LoggedRefusal, line_of};
 use sluice_acl::{
-    AuthError, Context, GENPASS_BITS_DEFAULT, Refusal, Rights, Selector, genpass, random_bytes_for,
+    AuthError, GENPASS_BITS_DEFAULT, Refusal, RefusalContext, Rights, Selector, genpass, random_bytes_for,
 };
 use sluice_base::{LogLevel, Now};
 use sluice_command::derive::acl::categories;
@@ -91,7 +91,7 @@ pub(super) fn authenticate(
         }
         Err(AuthError::UnknownUser | AuthError::Disabled | AuthError::WrongPassword) => {
             let in_multi = session.transaction.is_some() || session.caller.flags.in_exec;
-            let context = if in_multi { Context::Multi } else { Context::Toplevel };
+            let context = if in_multi { RefusalContext::Multi } else { RefusalContext::Toplevel };
             let refused = LoggedRefusal { refusal: Refusal::Auth, context, object: attempt.command };
             users.note(refused, attempt.user, &line_of(session, sources, now), counts, config, now);
             Err(CmdError::text(AuthError::TEXT))

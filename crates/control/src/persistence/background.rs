@@ -60,7 +60,7 @@ impl std::fmt::Debug for Job {
 
 /// How far a job is, for INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JobState {
+pub struct JobNumbers {
     /// When the cut was made, monotonic ns.
     pub began_ns: u64,
     /// Entries at the cut.
@@ -216,10 +216,10 @@ impl Job {
     }
 
     /// The job as INFO shows it. `left_to_others`: bytes of values that others are to free.
-    pub fn state(&self, keyspace: &Keyspace, left_to_others: u64) -> JobState {
+    pub fn state(&self, keyspace: &Keyspace, left_to_others: u64) -> JobNumbers {
         let left: usize = self.states(keyspace).map(|state| state.left).sum();
         let waiting: usize = self.states(keyspace).map(|state| state.waiting_bytes).sum();
-        JobState {
+        JobNumbers {
             began_ns: self.began.mono_ns,
             total: self.total,
             captured: self.total.saturating_sub(left),

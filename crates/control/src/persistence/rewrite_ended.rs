@@ -1,7 +1,7 @@
 //! How a rewrite of the append-only file ends, well or not.
 
 use crate::Control;
-use crate::persistence::background::JobState;
+use crate::persistence::background::JobNumbers;
 use crate::process::{Process, SaveError};
 use sluice_base::{LogLevel, Now};
 
@@ -9,7 +9,7 @@ impl Control {
     /// The base is written, or is not.
     pub fn rewrite_written(
         &mut self,
-        state: JobState,
+        state: JobNumbers,
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {

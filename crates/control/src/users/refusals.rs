@@ -1,7 +1,7 @@
 //! What is counted and logged of refusals.
 
 use crate::users::UsersState;
-use sluice_acl::{Context, Refusal};
+use sluice_acl::{Refusal, RefusalContext};
 use sluice_base::Now;
 use sluice_config::{Config, param};
 use sluice_numbers::stats::RefusalCounts;
@@ -13,7 +13,7 @@ pub struct LoggedRefusal<'a> {
     /// What about.
     pub refusal: Refusal,
     /// Where the request has come from.
-    pub context: Context,
+    pub context: RefusalContext,
     /// The command, key, channel or database.
     pub object: &'a [u8],
 }

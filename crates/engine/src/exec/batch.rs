@@ -37,7 +37,7 @@ pub enum Flow {
 }
 
 /// A batch under way.
-struct Batch<'a> {
+struct BatchRun<'a> {
     input: &'a [u8],
     requests: &'a Requests,
     executed: usize,
@@ -59,7 +59,7 @@ impl Engine {
             return Submitted { executed: 0, flow: Flow::Closing, admission: AuthState::Unauthenticated };
         };
         let mut batch =
-            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+            BatchRun { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         if batch.flow == Flow::Waiting && self.debugs(key) {
             return self.submit_debugged(session, batch, process);
         }
@@ -88,7 +88,7 @@ impl Engine {
             return Submitted { executed: 0, flow: Flow::Closing, admission: AuthState::Unauthenticated };
         };
         let mut batch =
-            Batch { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
+            BatchRun { input, requests, executed: 0, flow: flow_of(&session), now: process.recent() };
         if batch.flow == Flow::Waiting && self.debugs(key) {
             return self.submit_debugged(session, batch, process);
         }
@@ -146,7 +146,7 @@ impl Engine {
     fn execute(
         &mut self,
         mut session: Box<Session>,
-        batch: &mut Batch<'_>,
+        batch: &mut BatchRun<'_>,
         prepared: &PreparedBatch,
         process: &mut dyn Process,
     ) -> Box<Session> {
@@ -186,7 +186,7 @@ impl Engine {
     fn submit_debugged(
         &mut self,
         session: Box<Session>,
-        mut batch: Batch<'_>,
+        mut batch: BatchRun<'_>,
         process: &mut dyn Process,
     ) -> Submitted {
         let (session, executed, flow) =
@@ -215,7 +215,7 @@ impl Engine {
     fn finish(
         &mut self,
         mut session: Box<Session>,
-        batch: Batch<'_>,
+        batch: BatchRun<'_>,
         process: &mut dyn Process,
     ) -> Submitted {
         session.note_output(&mut self.control.clients.ready);

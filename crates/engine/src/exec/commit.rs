@@ -21,7 +21,7 @@ use sluice_keyspace::{
 use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_resp::Protocol;
 use sluice_session::Session;
-use sluice_subscriptions::watch::{Change, KeyPresence};
+use sluice_subscriptions::watch::{KeyPresence, WatchedChange};
 
 /// The command whose effects are committed.
 #[derive(Clone, Copy)]
@@ -198,8 +198,8 @@ impl Engine {
             let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
             let is_deleted = event == Event::Del && !control.clients.watching.is_empty() && is_gone();
             let change = match event == Event::Expired || is_deleted {
-                true => Change::Expired,
-                false => Change::Modified,
+                true => WatchedChange::Expired,
+                false => WatchedChange::Modified,
             };
             if is_change {
                 control.clients.watching.changed(db, key, change);

@@ -5,7 +5,7 @@ use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::{Asked, Permit, Verdict};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
-use sluice_acl::{Context, Denial};
+use sluice_acl::{Denial, RefusalContext};
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_command::specs::transactions;
@@ -453,7 +453,8 @@ impl Engine {
         now: Now,
         process: &mut dyn Process,
     ) {
-        let context = if session.transaction.is_some() { Context::Multi } else { Context::Toplevel };
+        let context =
+            if session.transaction.is_some() { RefusalContext::Multi } else { RefusalContext::Toplevel };
         // The log shows what the client has asked for, not what it ran before.
         session.caller.last_command = Some(spec);
         self.note_denial(session, denial, context, spec, args, now);

@@ -12,7 +12,7 @@ use crate::exec::gate::NotPermitted;
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{CountedSlot, StoodStill, TransactionPosition, Unit};
-use sluice_acl::Context;
+use sluice_acl::RefusalContext;
 use sluice_base::Now;
 use sluice_cluster::HashSlot;
 use sluice_command::specs::connection;
@@ -301,7 +301,7 @@ impl Engine {
         match refused {
             NotPermitted::Rejected(rejection) => self.reply_error(session, &rejection.error),
             NotPermitted::Denied(denial) => {
-                self.note_denial(session, denial, Context::Multi, spec, args, now);
+                self.note_denial(session, denial, RefusalContext::Multi, spec, args, now);
                 self.reply_error(session, &rights::queued_error(denial));
             }
         }

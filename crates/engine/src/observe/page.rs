@@ -1,7 +1,7 @@
 //! The engine's part of the page.
 
 use crate::engine::Engine;
-use sluice_acl::{Context, Refusal, User};
+use sluice_acl::{Refusal, RefusalContext, User};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
@@ -12,7 +12,7 @@ use sluice_control::process::Process;
 use sluice_control::users::refusals::LoggedRefusal;
 use sluice_numbers::commandlog::{LogEntry, LogKind};
 use sluice_numbers::page::details::{
-    ClientRow, Credentials, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
+    BasicCredentials, ClientRow, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
     ScriptRow, SlowCommandRow,
 };
 use sluice_numbers::page::keys::KEYS_SHOWN;
@@ -146,14 +146,14 @@ impl Engine {
 
     /// What these credentials may see where keys of the databases `names_in` are named. A refusal is counted
     /// and logged as one of AUTH is.
-    fn judge(&mut self, shown: &Credentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
+    fn judge(&mut self, shown: &BasicCredentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
         let users = &mut self.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {
             Ok(user) => JudgedCredentials::Accepted(self.may_show(&user, names_in)),
             Err(_) => {
                 let refused = LoggedRefusal {
                     refusal: Refusal::Auth,
-                    context: Context::Toplevel,
+                    context: RefusalContext::Toplevel,
                     object: b"metrics page",
                 };
                 let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);

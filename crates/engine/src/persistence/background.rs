@@ -5,7 +5,7 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_config::param;
 use sluice_control::action::Action;
-use sluice_control::persistence::background::{Job, JobStage, JobState, Slice};
+use sluice_control::persistence::background::{Job, JobNumbers, JobStage, Slice};
 use sluice_control::process::{Background, BackgroundFile, Process, SaveError};
 use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
@@ -127,7 +127,7 @@ impl Engine {
     }
 
     /// How far the job is.
-    pub(crate) fn job_state(&self) -> Option<JobState> {
+    pub(crate) fn job_state(&self) -> Option<JobNumbers> {
         Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::persistence::background::JobState;
+use sluice_control::persistence::background::JobNumbers;
 use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, save_for_end};
 use sluice_control::persistence::saving::{JobAsk, UnderWay, Why};
@@ -85,7 +85,7 @@ impl Engine {
     pub(crate) fn job_ended(
         &mut self,
         began: Now,
-        state: JobState,
+        state: JobNumbers,
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {

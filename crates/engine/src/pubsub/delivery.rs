@@ -178,7 +178,7 @@ struct MessageReceivers<'a> {
 }
 
 /// What was sent, and what is left to do.
-struct Sent {
+struct DeliveryState {
     forms: [MessageForm; 2],
     /// Bytes to all receivers together.
     bytes: usize,
@@ -189,7 +189,7 @@ struct Sent {
     cut: Vec<SessionKey>,
 }
 
-impl Sent {
+impl DeliveryState {
     /// Leaves what the client that runs a command receives, and who is over the limit; memory for the next
     /// message.
     fn finish(&mut self, outgoing: &mut Outgoing) -> [Vec<u8>; 2] {
@@ -208,7 +208,7 @@ impl MessageReceivers<'_> {
         keys: &[SessionKey],
         buffers: [Vec<u8>; 2],
         write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>,
-    ) -> Sent {
+    ) -> DeliveryState {
         let mut forms = buffers.map(MessageForm::NotYet);
         let (mut to_self, mut sent_bytes) = (0, 0);
         let mut cut = Vec::new();
@@ -256,7 +256,7 @@ impl MessageReceivers<'_> {
         if to_self > 0 {
             sent_bytes += to_self * forms[own as usize].write(|buffer| write(own, buffer));
         }
-        Sent { forms, bytes: sent_bytes, to_self, own, cut }
+        DeliveryState { forms, bytes: sent_bytes, to_self, own, cut }
     }
 }
 

@@ -25,7 +25,7 @@ use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::persistence::background::JobState;
+use sluice_control::persistence::background::JobNumbers;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::{ClientRelations, Control, ReplicationState};
 use sluice_persist::rdb::{Version, WriteOptions};
@@ -369,7 +369,7 @@ impl Engine {
     /// The job of a snapshot for replicas has ended; they may still have to take some of it.
     pub(crate) fn full_sync_written(
         &mut self,
-        state: JobState,
+        state: JobNumbers,
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {

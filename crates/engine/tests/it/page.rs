@@ -1,6 +1,6 @@
 //! What the page of the metrics endpoint is given.
 
-use sluice_numbers::page::details::{Credentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
+use sluice_numbers::page::details::{BasicCredentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
 use sluice_numbers::page::json::PageJson;
 use sluice_testkit::Rig;
 
@@ -116,7 +116,7 @@ fn of_thousands_of_clients_those_are_shown_that_hold_most() {
 fn a_password_is_judged_as_auth_judges_it() {
     let mut rig = Rig::new();
     rig.run("ACL SETUSER reader on >secret %R~* +@read");
-    let shown = |user: &str, password: &str| Credentials {
+    let shown = |user: &str, password: &str| BasicCredentials {
         user: user.as_bytes().into(),
         password: password.as_bytes().into(),
         peer: "10.0.0.7:4000".into(),
@@ -141,7 +141,7 @@ fn names_of_a_database_that_is_empty_are_for_those_who_may_select_it() {
     rig.run("SELECT 3");
     let ask = PageAsk {
         looks_at_keys: true,
-        credentials: vec![Credentials {
+        credentials: vec![BasicCredentials {
             user: b"reader"[..].into(),
             password: b"secret"[..].into(),
             peer: "10.0.0.7:4000".into(),

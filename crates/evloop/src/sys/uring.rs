@@ -34,7 +34,9 @@ use rustix::io::Errno;
 
 use self::kernel::{Cqe, Kernel, Op, Wait};
 use self::output::Pending;
-use self::slot::{Armed, Fill, Held, InputMode, Life, NONE, OpKind, Other, SourceSlot, parse, user_data};
+use self::slot::{
+    Armed, EarlyBytes, Fill, InputMode, Life, NONE, OpKind, Other, SourceSlot, parse, user_data,
+};
 use super::blocking::BlockingDriver;
 use super::conditions::{WATCHABLE, flags_of, readiness, trouble};
 use super::pause::AcceptPause;
@@ -61,7 +63,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     free: Vec<u32>,
     sends: Slab<Pending>,
     fills: Slab<Fill>,
-    held: Slab<Held>,
+    held: Slab<EarlyBytes>,
     chunks: ChunkPool,
     /// What the last reaping brought, and how far it was handled.
     ready: Vec<Cqe>,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use sluice_evloop::{
-    AnyLoop, Cancel, Finished, JobOutcome, JobState, Mailbox, PoolStatistics, Refusal, Sender, Token,
+    AnyLoop, Cancel, Finished, JobOutcome, JobState, Mailbox, PoolRefusal, PoolStatistics, Sender, Token,
     WorkerPool,
 };
 
@@ -58,7 +58,7 @@ fn ev_wp1_a_pool_counts_and_closes_twice() {
         let expected = PoolStatistics { calls: 1, completed: 1, closed: true, ..expected };
         assert_eq!(pool.statistics(), expected);
         let refused = pool.submit(&sender, Token(8), |_| 1).expect_err("closed");
-        assert_eq!(refused.why, Refusal::Closed);
+        assert_eq!(refused.why, PoolRefusal::Closed);
     });
 }
 
@@ -145,7 +145,7 @@ fn ev_wp5_a_full_queue_gives_the_job_back() {
         assert_eq!(pool.statistics().queued, 2);
         let payload = Box::new([1_u8, 2, 3]);
         let refused = pool.submit(&sender, Token(3), move |_| payload.len() as u32).expect_err("full");
-        assert_eq!(refused.why, Refusal::Full);
+        assert_eq!(refused.why, PoolRefusal::Full);
         drop(release);
         ends(&mut lp, &mut mailbox, 3);
         pool.submit(&sender, Token(3), refused.job).expect("room now");

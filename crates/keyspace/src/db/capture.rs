@@ -11,14 +11,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Who captures an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum CapturedBy {
     Cursor,
     Change,
 }
 
 impl Store {
     /// Captures an entry that is still as it was at the cut.
-    fn capture(&mut self, handle: Handle, by: By) {
+    fn capture(&mut self, handle: Handle, by: CapturedBy) {
         let Store { slab, values, keys, cut, .. } = self;
         let Some(cut) = cut.as_deref_mut() else { return };
         let (chunk, block) = Slab::chunk_and_block(handle);
@@ -45,7 +45,7 @@ impl Store {
         let bytes = into.push(head, body, key.map(|key| &key[..]), value);
         cut.waiting_bytes += bytes;
         cut.waiting_weight += into.weight() - weight_before;
-        if by == By::Change {
+        if by == CapturedBy::Change {
             cut.by_changes.0 += 1;
             cut.by_changes.1 += bytes as u64;
         }
@@ -75,7 +75,7 @@ impl Db {
 
     #[cold]
     fn capture_changing(&mut self, handle: Handle) {
-        self.store.capture(handle, By::Change);
+        self.store.capture(handle, CapturedBy::Change);
     }
 
     /// Opens a cut: from now on what is captured is what the database holds at this moment. `number` is
@@ -148,7 +148,7 @@ impl Db {
         let (chunk, mut block) = Slab::chunk_and_block(first);
         loop {
             if let Some(handle) = Slab::handle_at(chunk, block) {
-                self.store.capture(handle, By::Cursor);
+                self.store.capture(handle, CapturedBy::Cursor);
             }
             let Some(cut) = self.store.cut.as_deref_mut() else { return };
             if *steps == 0 || cut.captured.front().is_some_and(Captured::is_full) {

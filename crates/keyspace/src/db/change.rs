@@ -5,7 +5,7 @@ use super::{Db, Found};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
 use crate::{AccessUpdate, Key, reference_string_encoding};
-use sluice_collections::slab::{Full, Handle, Slab};
+use sluice_collections::slab::{Handle, Slab, SlabFull};
 use sluice_value::{Encoding, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -213,7 +213,7 @@ impl Db {
     pub(super) fn alloc(&mut self, size: usize) -> Handle {
         let handle = match self.store.slab.alloc(size) {
             Ok(handle) => handle,
-            Err(Full) => out_of_memory(),
+            Err(SlabFull) => out_of_memory(),
         };
         if self.is_cut() {
             self.store.note_born(handle);

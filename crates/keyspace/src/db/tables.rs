@@ -13,7 +13,7 @@ use crate::hasher::{Layout, slot_of};
 use crate::imports::HiddenSlots;
 use sluice_base::Rng;
 use sluice_base::crc16::SLOT_COUNT;
-use sluice_collections::index::{Index, Position, Stats};
+use sluice_collections::index::{Index, IndexStats, Position};
 use sluice_collections::slab::Handle;
 use std::sync::Arc;
 
@@ -185,8 +185,8 @@ impl Tables {
     }
 
     /// The counts of all indexes of a kind together. Cost: one step for each bucket.
-    pub(crate) fn stats(&self, kind: IndexKind) -> Stats {
-        self.indexes(kind, None).fold(Stats::default(), |mut sum, index| {
+    pub(crate) fn stats(&self, kind: IndexKind) -> IndexStats {
+        self.indexes(kind, None).fold(IndexStats::default(), |mut sum, index| {
             sum.add(&index.stats());
             sum
         })

@@ -26,7 +26,7 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
 
 /// A reader of formats.
 #[derive(Clone, Copy)]
-struct Format {
+struct FormatReader {
     at: usize,
     big_endian: bool,
     align: usize,
@@ -34,19 +34,19 @@ struct Format {
 
 /// An option with its size in bytes, and the bytes that are skipped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Field {
+struct PackOption {
     letter: u8,
     size: usize,
     padding: usize,
 }
 
-impl Format {
-    fn new() -> Format {
-        Format { at: 0, big_endian: false, align: 1 }
+impl FormatReader {
+    fn new() -> FormatReader {
+        FormatReader { at: 0, big_endian: false, align: 1 }
     }
 
     /// The next option where `total` bytes are done; None at the end.
-    fn next(&mut self, format: &[u8], total: usize) -> Result<Option<Field>, Fault> {
+    fn next(&mut self, format: &[u8], total: usize) -> Result<Option<PackOption>, Fault> {
         let letter = match format.get(self.at) {
             None | Some(0) => return Ok(None),
             Some(&letter) => letter,
@@ -77,7 +77,7 @@ impl Format {
                 (unit - (total & (unit - 1))) & (unit - 1)
             }
         };
-        Ok(Some(Field { letter, size, padding }))
+        Ok(Some(PackOption { letter, size, padding }))
     }
 
     /// Bytes of the format that were read behind `before`: a number may have many zeros in front.
@@ -131,7 +131,7 @@ impl Format {
 
 /// A packing between two options.
 struct StructPacking {
-    format: Format,
+    format: FormatReader,
     out: Vec<u8>,
     argument: usize,
     text: Option<PackedText>,
@@ -150,7 +150,7 @@ fn pack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
     // The reference has a nil behind the arguments, which its errors name.
     ctx.push(Value::NIL);
-    pack_fields(ctx, StructPacking { format: Format::new(), out: Vec::new(), argument: 2, text: None })
+    pack_fields(ctx, StructPacking { format: FormatReader::new(), out: Vec::new(), argument: 2, text: None })
 }
 
 fn pack_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -206,7 +206,7 @@ fn pack_fields(ctx: &mut Ctx<'_>, mut state: StructPacking) -> Result<NativeStep
     ctx.one(value)
 }
 
-fn pack_text(ctx: &mut Ctx<'_>, state: &mut StructPacking, field: Field) -> Result<(), Fault> {
+fn pack_text(ctx: &mut Ctx<'_>, state: &mut StructPacking, field: PackOption) -> Result<(), Fault> {
     let text = ctx.check_str(state.argument)?;
     state.argument += 1;
     let len = ctx.heap.bytes(text).len();
@@ -235,7 +235,7 @@ fn pack_piece(ctx: &mut Ctx<'_>, state: &mut StructPacking, text: PackedText) ->
 
 /// An unpacking between two options; the results lie behind the two arguments.
 struct StructUnpacking {
-    format: Format,
+    format: FormatReader,
     at: usize,
     count: usize,
     text: Option<UnpackedText>,
@@ -261,7 +261,7 @@ fn unpack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     unpack_fields(
         ctx,
         StructUnpacking {
-            format: Format::new(),
+            format: FormatReader::new(),
             at: (position as usize).wrapping_sub(1),
             count: 0,
             text: None,
@@ -391,7 +391,7 @@ fn previous(ctx: &mut Ctx<'_>, state: &mut StructUnpacking) -> Result<usize, Fau
 }
 
 /// An integer of any size: what lies beyond 64 bits is lost.
-fn integer(bytes: &[u8], format: &Format, signed: bool) -> f64 {
+fn integer(bytes: &[u8], format: &FormatReader, signed: bool) -> f64 {
     let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let value = if format.big_endian { bytes.iter().fold(0, join) } else { bytes.iter().rev().fold(0, join) };
     if !signed {
@@ -405,13 +405,13 @@ fn integer(bytes: &[u8], format: &Format, signed: bool) -> f64 {
 
 /// A computation of a size between two options.
 struct Sizing {
-    format: Format,
+    format: FormatReader,
     total: usize,
 }
 
 fn size(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
-    size_fields(ctx, Sizing { format: Format::new(), total: 0 })
+    size_fields(ctx, Sizing { format: FormatReader::new(), total: 0 })
 }
 
 fn size_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
@@ -443,7 +443,7 @@ fn size_fields(ctx: &mut Ctx<'_>, mut state: Sizing) -> Result<NativeStep, Fault
 
 /// Reads any bytes as a format.
 pub fn fuzz_struct(data: &[u8]) {
-    let mut format = Format::new();
+    let mut format = FormatReader::new();
     let mut total = 0usize;
     while let Ok(Some(field)) = format.next(data, total) {
         assert!(field.padding < 8 || field.padding < format.align);

@@ -28,14 +28,14 @@ pub(crate) enum Alternate {
 }
 
 /// A text of bounded length on the stack.
-struct Line {
+struct DecimalText {
     bytes: [u8; DIGITS_MAX],
     len: usize,
 }
 
-impl Line {
-    fn new() -> Line {
-        Line { bytes: [0; DIGITS_MAX], len: 0 }
+impl DecimalText {
+    fn new() -> DecimalText {
+        DecimalText { bytes: [0; DIGITS_MAX], len: 0 }
     }
 
     fn text(&self) -> &[u8] {
@@ -43,7 +43,7 @@ impl Line {
     }
 }
 
-impl Write for Line {
+impl Write for DecimalText {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let end = self.len + text.len();
         let room = self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?;
@@ -98,7 +98,7 @@ pub(crate) fn push_fixed(out: &mut Vec<u8>, value: f64, precision: usize, case: 
     if push_not_finite(out, value, case) {
         return;
     }
-    let mut line = Line::new();
+    let mut line = DecimalText::new();
     write!(line, "{value:.precision$}").expect("309 digits, a point and 99 digits fit");
     out.extend_from_slice(line.text());
     if precision == 0 && alternate == Alternate::Yes {
@@ -182,7 +182,7 @@ fn significant(value: f64, count: usize) -> Digits {
     if count >= 16 || value < f64::MIN_POSITIVE {
         return exact(value, count);
     }
-    let mut line = Line::new();
+    let mut line = DecimalText::new();
     write!(line, "{value:e}").expect("17 digits and an exponent fit");
     let mut digits = split(line.text());
     if digits.len > count {
@@ -219,7 +219,7 @@ fn round_up(digits: &mut Digits) {
 
 /// `count` digits of the exact value.
 fn exact(value: f64, count: usize) -> Digits {
-    let mut line = Line::new();
+    let mut line = DecimalText::new();
     write!(line, "{value:.0$e}", count - 1).expect("100 digits and an exponent fit");
     split(line.text())
 }

@@ -25,7 +25,7 @@ pub struct CodePosition<'r> {
 
 /// A function that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct RunningFunction {
     /// What its caller calls it; `None` for the chunk, and for a function without a name.
     pub name: Option<Vec<u8>>,
     /// The line that it is in.
@@ -113,11 +113,11 @@ impl Machine {
     }
 
     /// The functions of the language that run, the innermost first.
-    pub(crate) fn callers(&self) -> Vec<Caller> {
+    pub(crate) fn callers(&self) -> Vec<RunningFunction> {
         let caller = |(at, frame): (usize, &Frame)| {
             let proto = &self.code.at(frame.proto).proto;
             let named = at.checked_sub(1).and_then(|outer| names::called(&self.code, &self.co.frames[outer]));
-            Caller {
+            RunningFunction {
                 name: named.map(|(_, name)| name),
                 line: proto.lines.get(self.at_instruction(at, frame)).copied().unwrap_or(0),
                 is_chunk: proto.line == 0,

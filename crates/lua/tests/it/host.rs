@@ -2,7 +2,8 @@
 
 use super::common::{PLENTY, text};
 use sluice_lua::{
-    Ctx, Fault, Garbage, LoadedChunk, Native, NativeStep, Pinned, RunLimit, RunOutcome, Value, Vm, compile,
+    Ctx, DiscardedRun, Fault, LoadedChunk, Native, NativeStep, Pinned, RunLimit, RunOutcome, Value, Vm,
+    compile,
 };
 
 fn ask(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -217,7 +218,7 @@ fn pinned_functions_outlive_the_run_that_made_them_until_they_are_unpinned() {
 fn a_machine_and_its_garbage_can_go_to_another_thread() {
     fn goes<T: Send>() {}
     goes::<Vm>();
-    goes::<Garbage>();
+    goes::<DiscardedRun>();
 }
 
 /// The reference's error for a global that is not there.

@@ -11,12 +11,12 @@ pub struct PageAsk {
     /// Somebody looks at the largest and the hottest keys.
     pub looks_at_keys: bool,
     /// Users and passwords of requests for names of keys.
-    pub credentials: Vec<Credentials>,
+    pub credentials: Vec<BasicCredentials>,
 }
 
 /// A user and a password, as a request shows them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct BasicCredentials {
     /// The user.
     pub user: Box<[u8]>,
     /// The password.
@@ -26,7 +26,7 @@ pub struct Credentials {
 }
 
 /// Without what they are: nothing may write them to a log.
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Credentials")
     }

@@ -79,7 +79,7 @@ impl HistoryTotals {
 
 /// What is drawn of a moment.
 #[derive(Clone, Debug)]
-pub struct HistoryPoint {
+pub struct ChartPoint {
     /// Its number; the next one's is greater.
     pub id: u64,
     /// When, ms since the epoch.
@@ -88,14 +88,9 @@ pub struct HistoryPoint {
     percentiles_us: Option<[f64; PERCENTILES.len()]>,
 }
 
-impl HistoryPoint {
+impl ChartPoint {
     /// The point of `totals`, whose rates are those since `before`: none without them.
-    pub fn new(
-        id: u64,
-        unix_ms: i64,
-        totals: &HistoryTotals,
-        before: Option<&HistoryTotals>,
-    ) -> HistoryPoint {
+    pub fn new(id: u64, unix_ms: i64, totals: &HistoryTotals, before: Option<&HistoryTotals>) -> ChartPoint {
         let seconds = before.map(|before| totals.at_ns.saturating_sub(before.at_ns) as f64 / 1e9);
         let numbers = std::array::from_fn(|index| match SERIES[index].1 {
             SeriesKind::Sum | SeriesKind::Max => Some(totals.numbers[index]),
@@ -107,7 +102,7 @@ impl HistoryPoint {
         let grown: Option<[u64; Histogram::POWERS]> =
             before.map(|before| std::array::from_fn(|i| new_counts(totals.by_power[i], before.by_power[i])));
         let percentiles_us = grown.as_ref().and_then(percentiles);
-        HistoryPoint { id, unix_ms, numbers, percentiles_us }
+        ChartPoint { id, unix_ms, numbers, percentiles_us }
     }
 
     fn row(&self) -> Value {
@@ -118,10 +113,10 @@ impl HistoryPoint {
 }
 
 /// Points as JSON: the history that they belong to, the names of the columns, and the rows.
-pub fn history_json<'a>(of: i64, points: impl Iterator<Item = &'a HistoryPoint>) -> String {
+pub fn history_json<'a>(of: i64, points: impl Iterator<Item = &'a ChartPoint>) -> String {
     let names = SERIES.iter().map(|(name, ..)| *name).chain(PERCENTILES.iter().map(|(name, _)| *name));
     let columns: Vec<&str> = ["id", "at"].into_iter().chain(names).collect();
-    let points: Vec<Value> = points.map(HistoryPoint::row).collect();
+    let points: Vec<Value> = points.map(ChartPoint::row).collect();
     json!({ "of": of, "columns": columns, "points": points }).to_string()
 }
 
@@ -183,12 +178,12 @@ mod tests {
     #[test]
     fn a_rate_is_what_was_added_in_a_second() {
         let before = totals(10, 100.0, &[]);
-        assert_eq!(HistoryPoint::new(1, 0, &before, None).numbers[0], None);
-        assert_eq!(HistoryPoint::new(2, 0, &totals(15, 600.0, &[]), Some(&before)).numbers[0], Some(100.0));
+        assert_eq!(ChartPoint::new(1, 0, &before, None).numbers[0], None);
+        assert_eq!(ChartPoint::new(2, 0, &totals(15, 600.0, &[]), Some(&before)).numbers[0], Some(100.0));
         // Two samples of one moment have no rate.
-        assert_eq!(HistoryPoint::new(2, 0, &totals(10, 600.0, &[]), Some(&before)).numbers[0], None);
+        assert_eq!(ChartPoint::new(2, 0, &totals(10, 600.0, &[]), Some(&before)).numbers[0], None);
         // CONFIG RESETSTAT was between them.
-        assert_eq!(HistoryPoint::new(2, 0, &totals(15, 50.0, &[]), Some(&before)).numbers[0], Some(10.0));
+        assert_eq!(ChartPoint::new(2, 0, &totals(15, 50.0, &[]), Some(&before)).numbers[0], Some(10.0));
     }
 
     #[test]
@@ -196,12 +191,12 @@ mod tests {
         let before = totals(10, 0.0, &[(3, 1_000_000)]);
         // None in between: no percentile, rather than 0.
         assert!(
-            HistoryPoint::new(1, 0, &totals(15, 0.0, &[(3, 1_000_000)]), Some(&before))
+            ChartPoint::new(1, 0, &totals(15, 0.0, &[(3, 1_000_000)]), Some(&before))
                 .percentiles_us
                 .is_none()
         );
         let after = totals(15, 0.0, &[(3, 1_000_000), (6, 990), (12, 10)]);
-        let found = HistoryPoint::new(1, 0, &after, Some(&before)).percentiles_us.unwrap();
+        let found = ChartPoint::new(1, 0, &after, Some(&before)).percentiles_us.unwrap();
         let bounds = |power: usize| {
             let end = (Histogram::power_ends_at(power) + 1) as f64 / 1000.0;
             (end / 2.0)..=end
@@ -213,7 +208,7 @@ mod tests {
 
     #[test]
     fn json_has_as_many_columns_as_a_row() {
-        let point = HistoryPoint::new(7, 8, &totals(1, 2.0, &[]), None);
+        let point = ChartPoint::new(7, 8, &totals(1, 2.0, &[]), None);
         let parsed: Value = serde_json::from_str(&history_json(5, [point].iter())).unwrap();
         let columns = parsed["columns"].as_array().unwrap().len();
         assert_eq!(parsed["points"][0].as_array().unwrap().len(), columns);

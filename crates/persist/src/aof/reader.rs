@@ -82,7 +82,7 @@ impl LogTail {
 /// A log being read: bytes go in by [`LogReader::feed`], items come out by [`LogReader::next`].
 #[derive(Debug)]
 pub struct LogReader {
-    stage: Stage,
+    stage: LogStage,
     /// Whether the snapshot at the beginning has ended: its reader is still there.
     preamble_ended: bool,
     /// Where in the preamble what is not whole yet begins.
@@ -110,7 +110,7 @@ pub struct LogReader {
 
 /// What comes next.
 #[derive(Debug)]
-enum Stage {
+enum LogStage {
     /// Either kind of beginning.
     Start,
     Preamble(Box<rdb::Reader>),
@@ -121,7 +121,7 @@ enum Stage {
 }
 
 /// What a part of the input turned out to be.
-enum Found {
+enum LogPart {
     Nothing,
     More,
     Preamble,
@@ -135,7 +135,7 @@ impl LogReader {
     /// A log of which no byte has arrived.
     pub fn new(options: LogOptions) -> LogReader {
         LogReader {
-            stage: Stage::Start,
+            stage: LogStage::Start,
             preamble_ended: false,
             preamble_at: 0,
             buffer: Vec::new(),
@@ -157,7 +157,7 @@ impl LogReader {
     /// Takes bytes that have arrived. Cost: a copy of them, and of what is kept now and then.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.fed += bytes.len() as u64;
-        if let Stage::Preamble(reader) = &mut self.stage {
+        if let LogStage::Preamble(reader) = &mut self.stage {
             reader.feed(bytes);
             return;
         }
@@ -183,12 +183,12 @@ impl LogReader {
         }
         loop {
             match self.part()? {
-                Found::Nothing => {}
-                Found::More => return Ok(LogProgress::More),
-                Found::Preamble => return self.next_of_preamble(),
-                Found::Annotation(note) => return Ok(LogProgress::Item(LogItem::Annotation(note))),
-                Found::Timestamp(seconds) => return Ok(LogProgress::Item(LogItem::Timestamp(seconds))),
-                Found::Command(start) => {
+                LogPart::Nothing => {}
+                LogPart::More => return Ok(LogProgress::More),
+                LogPart::Preamble => return self.next_of_preamble(),
+                LogPart::Annotation(note) => return Ok(LogProgress::Item(LogItem::Annotation(note))),
+                LogPart::Timestamp(seconds) => return Ok(LogProgress::Item(LogItem::Timestamp(seconds))),
+                LogPart::Command(start) => {
                     let request = self.requests.at(0, &self.buffer[start..]);
                     return Ok(LogProgress::Item(LogItem::Command(request)));
                 }
@@ -199,8 +199,8 @@ impl LogReader {
     /// Bytes of the file up to the end of the last item.
     pub fn offset(&self) -> u64 {
         match &self.stage {
-            Stage::Preamble(reader) => self.fed - reader.rest().len() as u64,
-            Stage::Start | Stage::Record | Stage::Annotation(_) => self.offset,
+            LogStage::Preamble(reader) => self.fed - reader.rest().len() as u64,
+            LogStage::Start | LogStage::Record | LogStage::Annotation(_) => self.offset,
         }
     }
 
@@ -208,8 +208,8 @@ impl LogReader {
     /// its type.
     pub fn under_way_in_preamble(&self) -> Option<(&[u8], &'static str)> {
         match &self.stage {
-            Stage::Preamble(reader) => reader.under_way(),
-            Stage::Start | Stage::Record | Stage::Annotation(_) => None,
+            LogStage::Preamble(reader) => reader.under_way(),
+            LogStage::Start | LogStage::Record | LogStage::Annotation(_) => None,
         }
     }
 
@@ -220,7 +220,7 @@ impl LogReader {
 
     /// Whether the snapshot at the beginning has begun and not ended.
     pub fn is_in_preamble(&self) -> bool {
-        matches!(self.stage, Stage::Preamble(_)) && !self.preamble_ended
+        matches!(self.stage, LogStage::Preamble(_)) && !self.preamble_ended
     }
 
     /// How far the file is in order with the items that were read.
@@ -243,15 +243,15 @@ impl LogReader {
         let rest = self.buffer.get(self.at..).unwrap_or_default();
         match (&self.stage, rest) {
             // A part of a snapshot's first word: no part of a snapshot is of use, and no command begins so.
-            (Stage::Start, [first, ..]) => self.bad(0, LogProblem::Marker(*first)),
-            (Stage::Annotation(_), _) => self.bad(0, LogProblem::Annotation),
-            (Stage::Record, [b'#', ..]) if !begins_annotation(rest) => self.bad(0, LogProblem::Annotation),
-            (Stage::Start | Stage::Preamble(_) | Stage::Record, _) => Ok(self.tail()),
+            (LogStage::Start, [first, ..]) => self.bad(0, LogProblem::Marker(*first)),
+            (LogStage::Annotation(_), _) => self.bad(0, LogProblem::Annotation),
+            (LogStage::Record, [b'#', ..]) if !begins_annotation(rest) => self.bad(0, LogProblem::Annotation),
+            (LogStage::Start | LogStage::Preamble(_) | LogStage::Record, _) => Ok(self.tail()),
         }
     }
 
     fn next_of_preamble(&mut self) -> Result<LogProgress<'_>, LogError> {
-        let Stage::Preamble(reader) = &mut self.stage else { return Ok(LogProgress::More) };
+        let LogStage::Preamble(reader) = &mut self.stage else { return Ok(LogProgress::More) };
         match reader.next() {
             Ok(rdb::ReadProgress::Item(item)) => Ok(LogProgress::Item(LogItem::Preamble(item))),
             Ok(rdb::ReadProgress::More(offset)) => {
@@ -270,23 +270,23 @@ impl LogReader {
     fn leave_preamble(&mut self) {
         self.preamble_ended = false;
         let offset = self.offset();
-        if let Stage::Preamble(reader) = &self.stage {
+        if let LogStage::Preamble(reader) = &self.stage {
             self.buffer.extend_from_slice(reader.rest());
         }
-        (self.offset, self.valid_up_to, self.stage) = (offset, offset, Stage::Record);
+        (self.offset, self.valid_up_to, self.stage) = (offset, offset, LogStage::Record);
     }
 
     /// Reads the part that the stage asks for.
-    fn part(&mut self) -> Result<Found, LogError> {
+    fn part(&mut self) -> Result<LogPart, LogError> {
         match &self.stage {
-            Stage::Start => Ok(self.start()),
-            Stage::Preamble(_) => Ok(Found::Preamble),
-            Stage::Annotation(skipped) => {
+            LogStage::Start => Ok(self.start()),
+            LogStage::Preamble(_) => Ok(LogPart::Preamble),
+            LogStage::Annotation(skipped) => {
                 let skipped = *skipped;
                 Ok(self.annotation(skipped))
             }
-            Stage::Record => match self.buffer.get(self.at) {
-                None => Ok(Found::More),
+            LogStage::Record => match self.buffer.get(self.at) {
+                None => Ok(LogPart::More),
                 Some(b'#') => Ok(self.annotation(0)),
                 Some(b'*') => self.command(),
                 Some(other) => self.bad(0, LogProblem::Marker(*other)),
@@ -299,43 +299,43 @@ impl LogReader {
         Err(LogError { offset: self.offset + behind as u64, problem })
     }
 
-    fn start(&mut self) -> Found {
+    fn start(&mut self) -> LogPart {
         let input = &self.buffer[self.at..];
         if rdb::MAGICS.iter().any(|magic| input.starts_with(magic)) {
             let mut reader = rdb::Reader::new(self.preamble);
             reader.feed(input);
             (self.buffer, self.at) = (Vec::new(), 0);
-            self.stage = Stage::Preamble(Box::new(reader));
-            return Found::Preamble;
+            self.stage = LogStage::Preamble(Box::new(reader));
+            return LogPart::Preamble;
         }
         if rdb::MAGICS.iter().any(|magic| magic.starts_with(input)) {
-            return Found::More;
+            return LogPart::More;
         }
-        self.stage = Stage::Record;
-        Found::Nothing
+        self.stage = LogStage::Record;
+        LogPart::Nothing
     }
 
     /// Reads an annotation of which so many bytes were dropped.
-    fn annotation(&mut self, skipped: u64) -> Found {
+    fn annotation(&mut self, skipped: u64) -> LogPart {
         let input = &self.buffer[self.at..];
         let Some(end) = memchr(b'\n', input) else {
             if skipped > 0 || input.len() > ANNOTATION_BYTES_MAX {
-                self.stage = Stage::Annotation(skipped + input.len() as u64);
+                self.stage = LogStage::Annotation(skipped + input.len() as u64);
                 self.at = self.buffer.len();
             }
-            return Found::More;
+            return LogPart::More;
         };
-        let found = if skipped == 0 { annotation_of(&input[..end]) } else { Found::Annotation(None) };
-        self.stage = Stage::Record;
+        let found = if skipped == 0 { annotation_of(&input[..end]) } else { LogPart::Annotation(None) };
+        self.stage = LogStage::Record;
         self.offset += skipped;
         self.advance(end + 1, 1);
         found
     }
 
-    fn command(&mut self) -> Result<Found, LogError> {
+    fn command(&mut self) -> Result<LogPart, LogError> {
         let input = &self.buffer[self.at..];
         match input.get(1) {
-            None => return Ok(Found::More),
+            None => return Ok(LogPart::More),
             Some(b'1'..=b'9') => {}
             // A client may send no argument at all. A log has no such record.
             Some(_) => return self.bad(0, LogProblem::Count),
@@ -347,7 +347,7 @@ impl LogReader {
             return match (fault, progress.state) {
                 (Some(problem), _) => self.bad(self.parser.at(), problem),
                 (None, State::Failed(error)) => self.bad(self.parser.at(), LogProblem::of(error)),
-                (None, State::Starved | State::Full) => Ok(Found::More),
+                (None, State::Starved | State::Full) => Ok(LogPart::More),
             };
         }
         let start = self.at;
@@ -368,7 +368,7 @@ impl LogReader {
             self.transaction = None;
         }
         self.advance(progress.consumed, lines);
-        Ok(Found::Command(start))
+        Ok(LogPart::Command(start))
     }
 
     /// What is wrong where the parser stands in the record that `input` begins with; `None` where the bytes
@@ -394,13 +394,13 @@ impl LogReader {
 }
 
 /// What an annotation says, its line end left out.
-fn annotation_of(line: &[u8]) -> Found {
+fn annotation_of(line: &[u8]) -> LogPart {
     if line.len() > ANNOTATION_BYTES_MAX {
-        return Found::Annotation(None);
+        return LogPart::Annotation(None);
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let time = line.strip_prefix(TIME).and_then(num::parse_i64);
-    time.map_or_else(|| Found::Annotation(ReplicationNote::parse(line)), Found::Timestamp)
+    time.map_or_else(|| LogPart::Annotation(ReplicationNote::parse(line)), LogPart::Timestamp)
 }
 
 /// What is wrong with a header of this kind, a number of this range and a line end, of which more may come;

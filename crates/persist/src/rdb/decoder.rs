@@ -31,7 +31,7 @@ pub(super) struct Decoder {
     sum: Sum,
     state: DecoderState,
     /// What is known of the key whose value comes next.
-    head: Head,
+    head: ValueHead,
     /// The file has ended without a checksum: zeros stand for it.
     is_unsummed: bool,
 }
@@ -108,7 +108,7 @@ enum DecoderState {
 
 /// What stands before a value.
 #[derive(Debug, Default)]
-struct Head {
+struct ValueHead {
     key: Vec<u8>,
     expiry_ms: Option<i64>,
     usage: Usage,
@@ -116,7 +116,7 @@ struct Head {
 
 /// What one step brought.
 #[derive(Debug)]
-pub(super) enum Step<'i> {
+pub(super) enum DecodeStep<'i> {
     /// An item.
     Item(Item<'i>),
     /// The file has ended.
@@ -127,7 +127,7 @@ pub(super) enum Step<'i> {
 }
 
 /// What a part of the input turned out to be.
-enum Decoded<'i> {
+enum DecodedPart<'i> {
     Nothing,
     Item(Item<'i>),
 }
@@ -135,7 +135,7 @@ enum Decoded<'i> {
 impl Decoder {
     /// At the beginning of a file.
     pub(super) fn new(options: ReadOptions) -> Decoder {
-        let (state, head) = (DecoderState::Header, Head::default());
+        let (state, head) = (DecoderState::Header, ValueHead::default());
         Decoder {
             options,
             dialect: Dialect::Redis,
@@ -189,12 +189,12 @@ impl Decoder {
 
     /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets
     /// the rest.
-    pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Step<'i>), LoadError> {
+    pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> Result<(usize, DecodeStep<'i>), LoadError> {
         // Before `taken` everything is decoded, before `summed` it is in the checksum.
         let (mut taken, mut summed) = (0, 0);
         let step = loop {
             match self.state {
-                DecoderState::Ended => break Step::End,
+                DecoderState::Ended => break DecodeStep::End,
                 DecoderState::Checksum => {
                     self.add_up(&input[summed..taken]);
                     summed = taken;
@@ -207,11 +207,11 @@ impl Decoder {
                 Ok(found) => {
                     taken += cursor.at();
                     self.offset += cursor.at() as u64;
-                    if let Decoded::Item(item) = found {
-                        break Step::Item(item);
+                    if let DecodedPart::Item(item) = found {
+                        break DecodeStep::Item(item);
                     }
                 }
-                Err(ReadStop::Need { total, offset }) => break Step::Need { bytes: total, offset },
+                Err(ReadStop::Need { total, offset }) => break DecodeStep::Need { bytes: total, offset },
                 Err(ReadStop::Bad(error)) => return Err(error),
             }
         };
@@ -226,7 +226,7 @@ impl Decoder {
     }
 
     /// Decodes the part that the state asks for.
-    fn part<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn part<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match &mut self.state {
             DecoderState::Header => self.header(cursor),
             DecoderState::Item => self.item(cursor),
@@ -236,7 +236,7 @@ impl Decoder {
                 pages.append(bytes);
                 *left -= bytes.len() as u64;
                 if *left > 0 {
-                    return Ok(Decoded::Nothing);
+                    return Ok(DecodedPart::Nothing);
                 }
                 let pages = std::mem::take(pages);
                 Ok(self.entry(Loaded::Pages(pages)))
@@ -266,7 +266,7 @@ impl Decoder {
             }
             DecoderState::Stream(builder) => match builder.step(cursor)? {
                 Some((stream, mended)) => Ok(self.mended_entry(Loaded::Stream(stream), mended)),
-                None => Ok(Decoded::Nothing),
+                None => Ok(DecodedPart::Nothing),
             },
             DecoderState::SetLen => {
                 let left = cursor.len()?;
@@ -292,7 +292,7 @@ impl Decoder {
             | DecoderState::SkipValue { .. }
             | DecoderState::ModuleRecord { .. } => self.pass_over(cursor),
             DecoderState::Checksum => self.checksum(cursor),
-            DecoderState::Ended => Ok(Decoded::Nothing),
+            DecoderState::Ended => Ok(DecodedPart::Nothing),
         }
     }
 
@@ -301,7 +301,7 @@ impl Decoder {
         &mut self,
         form: HashForm,
         cursor: &mut InputCursor<'i>,
-    ) -> Result<Decoded<'i>, ReadStop> {
+    ) -> Result<DecodedPart<'i>, ReadStop> {
         let first_ms = match form {
             _ if form.begins_with_expiry() => i64::from_le_bytes(cursor.array()?),
             // Expiries are counted from the epoch on, as from an earliest one of 1 ms.
@@ -319,7 +319,7 @@ impl Decoder {
         &mut self,
         form: HashForm,
         cursor: &mut InputCursor<'i>,
-    ) -> Result<Decoded<'i>, ReadStop> {
+    ) -> Result<DecodedPart<'i>, ReadStop> {
         if form.begins_with_expiry() {
             // The listpack says it again.
             cursor.array::<8>()?;
@@ -339,12 +339,12 @@ impl Decoder {
         form: ForeignForm,
         offset: u64,
         cursor: &mut InputCursor<'i>,
-    ) -> Result<Decoded<'i>, ReadStop> {
+    ) -> Result<DecodedPart<'i>, ReadStop> {
         let kind = form.type_ahead(cursor)?;
         match (form.parts(), self.options.unknown) {
             (Some(parts), Unknown::Skip) => {
                 self.state = DecoderState::SkipValue { skip: Skip::new(parts), kind, offset };
-                Ok(Decoded::Nothing)
+                Ok(DecodedPart::Nothing)
             }
             (None, _) | (_, Unknown::Refuse) => {
                 let key = self.head.key.clone();
@@ -354,7 +354,7 @@ impl Decoder {
     }
 
     /// Goes on with what is not looked at.
-    fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match &mut self.state {
             DecoderState::Foreign { form, offset } => {
                 let (form, offset) = (*form, *offset);
@@ -364,26 +364,26 @@ impl Decoder {
                 let ended = skip.step(cursor)?;
                 let (kind, offset) = (*kind, *offset);
                 if !ended {
-                    return Ok(Decoded::Nothing);
+                    return Ok(DecodedPart::Nothing);
                 }
                 self.state = DecoderState::Item;
                 let head = std::mem::take(&mut self.head);
-                let Head { key, expiry_ms, .. } = head;
-                Ok(Decoded::Item(Item::Skipped { key, kind, offset, expiry_ms }))
+                let ValueHead { key, expiry_ms, .. } = head;
+                Ok(DecodedPart::Item(Item::Skipped { key, kind, offset, expiry_ms }))
             }
             DecoderState::ModuleRecord { skip, module, offset } => {
                 if !skip.step(cursor)? {
-                    return Ok(Decoded::Nothing);
+                    return Ok(DecodedPart::Nothing);
                 }
                 let (module, bytes) = (*module, cursor.offset() - *offset);
                 self.state = DecoderState::Item;
-                Ok(Decoded::Item(Item::ModuleRecord { module, bytes }))
+                Ok(DecodedPart::Item(Item::ModuleRecord { module, bytes }))
             }
-            _ => Ok(Decoded::Nothing),
+            _ => Ok(DecodedPart::Nothing),
         }
     }
 
-    fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         // A file of anything else is refused before nine bytes are there.
         let mut head = [0; HEADER_LEN];
         let mut peek = *cursor;
@@ -398,46 +398,46 @@ impl Decoder {
         let (dialect, version) = match known {
             Ok(Some(header)) => header,
             // Says how much is missing.
-            Ok(None) => return peek.byte().map(|_| Decoded::Nothing),
+            Ok(None) => return peek.byte().map(|_| DecodedPart::Nothing),
             Err(error) => return cursor.bad(0, error.problem),
         };
         cursor.take(HEADER_LEN as u64)?;
         (self.dialect, self.version, self.state) = (dialect, version, DecoderState::Item);
-        Ok(Decoded::Nothing)
+        Ok(DecodedPart::Nothing)
     }
 
     /// A type and a key, or an opcode and what belongs to it.
-    fn item<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn item<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         let offset = cursor.offset();
         let item = match cursor.byte()? {
             op::EXPIRY_MS => {
                 self.head.expiry_ms = Some(i64::from_le_bytes(cursor.array()?));
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
             op::EXPIRY_S => {
                 self.head.expiry_ms = Some(i64::from(i32::from_le_bytes(cursor.array()?)) * 1000);
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
             op::IDLE => {
                 self.head.usage = Usage::Idle(cursor.len()?);
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
             op::FREQUENCY => {
                 self.head.usage = Usage::Frequency(cursor.byte()?);
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
             op::MODULE_AUX => {
                 let module = ModuleType(cursor.len()?);
                 // The moment at which the module wants the record, after a number that announces a number.
                 let _ = (cursor.len()?, cursor.len()?);
                 self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_RECORD), module, offset };
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
             op::EOF => {
                 // Files of earlier versions have no checksum.
                 self.state =
                     if self.version >= SUMMED_FROM { DecoderState::Checksum } else { DecoderState::Ended };
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
             op::AUX => Item::Aux(cursor.text()?, cursor.text()?),
             op::SELECT_DB => Item::Db(cursor.len()?),
@@ -452,10 +452,10 @@ impl Decoder {
                 };
                 self.head.key = cursor.text()?.into_owned();
                 self.begin_value(kind, offset);
-                return Ok(Decoded::Nothing);
+                return Ok(DecodedPart::Nothing);
             }
         };
-        Ok(Decoded::Item(item))
+        Ok(DecodedPart::Item(item))
     }
 
     /// Expects a value of that type, which begins at `offset`.
@@ -483,7 +483,7 @@ impl Decoder {
     }
 
     /// The list under way, if it has no more nodes.
-    fn list_end<'i>(&mut self) -> Decoded<'i> {
+    fn list_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
                 Some(list) => self.entry(Loaded::List(list)),
@@ -491,13 +491,13 @@ impl Decoder {
             },
             state => {
                 self.state = state;
-                Decoded::Nothing
+                DecodedPart::Nothing
             }
         }
     }
 
     /// The hash under way, if it has no more fields.
-    fn hash_end<'i>(&mut self) -> Decoded<'i> {
+    fn hash_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
                 Some(hash) => self.entry(Loaded::Hash(hash)),
@@ -505,7 +505,7 @@ impl Decoder {
             },
             state => {
                 self.state = state;
-                Decoded::Nothing
+                DecodedPart::Nothing
             }
         }
     }
@@ -516,7 +516,7 @@ impl Decoder {
     }
 
     /// The set under way, if it has no more members.
-    fn set_end<'i>(&mut self) -> Decoded<'i> {
+    fn set_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Set { left: 0, builder, .. } => match builder.finish() {
                 Some(set) => self.entry(Loaded::Set(set)),
@@ -524,15 +524,15 @@ impl Decoder {
             },
             state => {
                 self.state = state;
-                Decoded::Nothing
+                DecodedPart::Nothing
             }
         }
     }
 
     /// The key under way has no element.
-    fn empty<'i>(&mut self) -> Decoded<'i> {
+    fn empty<'i>(&mut self) -> DecodedPart<'i> {
         self.state = DecoderState::Item;
-        Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
+        DecodedPart::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
     }
 
     fn begin_zset(&mut self, form: ZsetForm, left: u64) {
@@ -541,11 +541,11 @@ impl Decoder {
     }
 
     /// The sorted set under way, if it has no more elements.
-    fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Zset { form, left: 0, builder } => match builder.finish() {
                 Ok(Some(zset)) => Ok(self.entry(Loaded::Zset(zset))),
-                Ok(None) => Ok(Decoded::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
+                Ok(None) => Ok(DecodedPart::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
                 Err(problem) => {
                     // The key is still the one under way.
                     self.state = DecoderState::ZsetLen(form);
@@ -554,19 +554,19 @@ impl Decoder {
             },
             state => {
                 self.state = state;
-                Ok(Decoded::Nothing)
+                Ok(DecodedPart::Nothing)
             }
         }
     }
 
     /// A long string goes into pages as its bytes arrive, another is waited for.
-    fn string<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn string<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         let mut peek = *cursor;
         match peek.text_head()? {
             TextHead::Plain(left) if left > WHOLE_BYTES_MAX => {
                 *cursor = peek;
                 self.state = DecoderState::Pages { left, pages: Pages::new() };
-                Ok(Decoded::Nothing)
+                Ok(DecodedPart::Nothing)
             }
             TextHead::Plain(_) | TextHead::Int(_) | TextHead::Lzf { .. } => {
                 let text = cursor.text()?;
@@ -576,17 +576,17 @@ impl Decoder {
     }
 
     /// The key under way with its value.
-    fn entry<'i>(&mut self, value: Loaded<'i>) -> Decoded<'i> {
+    fn entry<'i>(&mut self, value: Loaded<'i>) -> DecodedPart<'i> {
         self.mended_entry(value, None)
     }
 
-    fn mended_entry<'i>(&mut self, value: Loaded<'i>, mended: Option<Mended>) -> Decoded<'i> {
+    fn mended_entry<'i>(&mut self, value: Loaded<'i>, mended: Option<Mended>) -> DecodedPart<'i> {
         self.state = DecoderState::Item;
-        let Head { key, expiry_ms, usage } = std::mem::take(&mut self.head);
-        Decoded::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended }))
+        let ValueHead { key, expiry_ms, usage } = std::mem::take(&mut self.head);
+        DecodedPart::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended }))
     }
 
-    fn checksum<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<Decoded<'i>, ReadStop> {
+    fn checksum<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         let offset = cursor.offset();
         let wanted = u64::from_le_bytes(cursor.array()?);
         // Zero stands for none.
@@ -595,7 +595,7 @@ impl Decoder {
             return cursor.bad(offset, Problem::Checksum);
         }
         self.state = DecoderState::Ended;
-        Ok(Decoded::Nothing)
+        Ok(DecodedPart::Nothing)
     }
 }
 

@@ -77,24 +77,24 @@ impl ListBuilder {
 
 /// Cuts a list into the nodes that the reference would have if every element had been added at the back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(super) struct NodeCutter {
     /// Bytes of a listpack.
     node_bytes: usize,
     /// Elements of a listpack.
     node_count: usize,
 }
 
-impl Cut {
+impl NodeCutter {
     /// `max_listpack_size` is the setting `list-max-listpack-size`. A list to be reported as a listpack is
     /// one node.
-    pub(super) fn new(list: ListRef<'_>, max_listpack_size: i32) -> Cut {
+    pub(super) fn new(list: ListRef<'_>, max_listpack_size: i32) -> NodeCutter {
         let (node_bytes, node_count) = match (list.encoding(), max_listpack_size) {
             (sluice_value::ListEncoding::Listpack, _) => (usize::MAX, usize::MAX),
             (_, count @ 1..) => (COUNTED_BYTES_MAX, count as usize),
             (_, 0) => (COUNTED_BYTES_MAX, 1),
             (_, class) => (4096 << (class.unsigned_abs() - 1).min(4), usize::MAX),
         };
-        Cut { node_bytes, node_count }
+        NodeCutter { node_bytes, node_count }
     }
 
     /// Hands each node to `write`: the element of a plain one, or the entries of a listpack and how many.

@@ -12,7 +12,7 @@
 
 use super::crc::Sum;
 use super::cursor::InputCursor;
-use super::decoder::{Decoder, Step, VERSION_VALKEY, VERSIONS_VALKEY};
+use super::decoder::{DecodeStep, Decoder, VERSION_VALKEY, VERSIONS_VALKEY};
 use super::error::{LoadError, Problem};
 use super::foreign::ForeignType;
 use super::kind::{Dialect, ForeignForm, ValueKind};
@@ -246,9 +246,9 @@ pub fn restore_entry(payload: &[u8], options: ReadOptions) -> Result<LoadedEntry
     };
     let (_, step) = Decoder::of_value(kind, 1, options).step(value).map_err(PayloadError::Bad)?;
     match step {
-        Step::Item(Item::LoadedEntry(entry)) => Ok(entry),
-        Step::Item(_) | Step::End => Err(bad(0, Problem::Length)),
-        Step::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),
+        DecodeStep::Item(Item::LoadedEntry(entry)) => Ok(entry),
+        DecodeStep::Item(_) | DecodeStep::End => Err(bad(0, Problem::Length)),
+        DecodeStep::Need { offset, .. } => Err(bad(offset, Problem::CutOff)),
     }
 }
 

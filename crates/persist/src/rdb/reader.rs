@@ -1,6 +1,6 @@
 //! Reads a file that arrives in pieces.
 
-use super::decoder::{Decoder, Step};
+use super::decoder::{DecodeStep, Decoder};
 use super::error::{LoadError, Problem};
 use super::frame::{Envelope, Unpacked, Unpacker, envelope_of};
 use super::item::{Item, Loaded, LoadedEntry, ReadOptions, Unknown};
@@ -25,7 +25,7 @@ pub enum ReadProgress<'a> {
 pub struct Reader {
     decoder: Decoder,
     options: ReadOptions,
-    outside: Outside,
+    outside: FeedKind,
     /// Bytes of the plain file.
     buffer: Vec<u8>,
     /// Bytes of `buffer` that are done with.
@@ -38,7 +38,7 @@ pub struct Reader {
 
 /// What the bytes that are fed are.
 #[derive(Debug)]
-enum Outside {
+enum FeedKind {
     /// Too few have arrived to tell.
     Undecided,
     Plain,
@@ -48,7 +48,7 @@ enum Outside {
 impl Reader {
     /// A file of which no byte has arrived.
     pub fn new(options: ReadOptions) -> Reader {
-        let (decoder, outside) = (Decoder::new(options), Outside::Undecided);
+        let (decoder, outside) = (Decoder::new(options), FeedKind::Undecided);
         Reader { decoder, options, outside, buffer: Vec::new(), at: 0, wanted: 0, missing_at: 0 }
     }
 
@@ -61,21 +61,22 @@ impl Reader {
 
     /// Takes bytes that have arrived. Cost: a copy of them, and of what is kept now and then.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if let Outside::Compressed(unpacker) = &mut self.outside {
+        if let FeedKind::Compressed(unpacker) = &mut self.outside {
             unpacker.feed(bytes);
             return;
         }
         self.make_room();
         self.buffer.extend_from_slice(bytes);
-        if matches!(self.outside, Outside::Undecided) {
+        if matches!(self.outside, FeedKind::Undecided) {
             match envelope_of(&self.buffer) {
                 Envelope::Undecided => {
                     (self.wanted, self.missing_at) = (self.buffer.len() + 1, self.buffer.len() as u64)
                 }
-                Envelope::Absent => (self.outside, self.wanted) = (Outside::Plain, 0),
+                Envelope::Absent => (self.outside, self.wanted) = (FeedKind::Plain, 0),
                 Envelope::There => {
                     let start = std::mem::take(&mut self.buffer);
-                    self.outside = Outside::Compressed(Box::new(Unpacker::new(start, self.options.checksum)));
+                    self.outside =
+                        FeedKind::Compressed(Box::new(Unpacker::new(start, self.options.checksum)));
                     self.wanted = 0;
                 }
             }
@@ -96,7 +97,7 @@ impl Reader {
 
     /// Whether the file is compressed as a whole; not known before four bytes have arrived.
     pub fn is_compressed(&self) -> bool {
-        matches!(self.outside, Outside::Compressed(_))
+        matches!(self.outside, FeedKind::Compressed(_))
     }
 
     /// The version in the file's header; 0 as long as the header has not been read.
@@ -131,9 +132,9 @@ impl Reader {
         self.at += taken;
         self.wanted = 0;
         Ok(match step {
-            Step::Item(item) => ReadProgress::Item(item),
-            Step::End => ReadProgress::End,
-            Step::Need { bytes, offset } => {
+            DecodeStep::Item(item) => ReadProgress::Item(item),
+            DecodeStep::End => ReadProgress::End,
+            DecodeStep::Need { bytes, offset } => {
                 (self.wanted, self.missing_at) = (bytes, offset);
                 ReadProgress::More(offset)
             }
@@ -148,18 +149,18 @@ impl Reader {
                 let (taken, step) = self.decoder.step(&self.buffer[self.at..])?;
                 self.wanted = 0;
                 match step {
-                    Step::Item(item) => {
+                    DecodeStep::Item(item) => {
                         let item = item.into_owned();
                         self.at += taken;
                         return Ok(ReadProgress::Item(item));
                     }
-                    Step::End => has_ended = true,
-                    Step::Need { bytes, .. } => self.wanted = bytes,
+                    DecodeStep::End => has_ended = true,
+                    DecodeStep::Need { bytes, .. } => self.wanted = bytes,
                 }
                 self.at += taken;
             }
             self.make_room();
-            let Outside::Compressed(unpacker) = &mut self.outside else { return Ok(ReadProgress::End) };
+            let FeedKind::Compressed(unpacker) = &mut self.outside else { return Ok(ReadProgress::End) };
             let offset = unpacker.offset();
             let bad = |reason| Err(LoadError { offset, problem: Problem::Frame(reason) });
             if has_ended && self.at < self.buffer.len() {
@@ -189,8 +190,8 @@ impl Reader {
     /// How many bytes are missing, at least, where [`ReadProgress::More`] was the answer.
     pub fn missing(&self) -> u64 {
         match &self.outside {
-            Outside::Compressed(unpacker) => unpacker.missing() as u64,
-            Outside::Undecided | Outside::Plain => self.wanted.saturating_sub(self.rest().len()) as u64,
+            FeedKind::Compressed(unpacker) => unpacker.missing() as u64,
+            FeedKind::Undecided | FeedKind::Plain => self.wanted.saturating_sub(self.rest().len()) as u64,
         }
     }
 
@@ -198,8 +199,8 @@ impl Reader {
     /// behind the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
-            Outside::Compressed(unpacker) => unpacker.rest(),
-            Outside::Undecided | Outside::Plain => &self.buffer[self.at..],
+            FeedKind::Compressed(unpacker) => unpacker.rest(),
+            FeedKind::Undecided | FeedKind::Plain => &self.buffer[self.at..],
         }
     }
 }

@@ -7,14 +7,14 @@ use super::kind::Part;
 /// A value that is being passed over. Memory: as many frames as parts are nested, which is four.
 #[derive(Debug)]
 pub(super) struct Skip {
-    stack: Vec<Frame>,
+    stack: Vec<RepeatedParts>,
     /// Bytes to pass over before the next part.
     bytes: u64,
 }
 
 /// Parts that are repeated.
 #[derive(Debug)]
-struct Frame {
+struct RepeatedParts {
     parts: &'static [Part],
     /// The part that comes next.
     next: usize,
@@ -25,7 +25,7 @@ struct Frame {
 impl Skip {
     /// A value of these parts.
     pub(super) fn new(parts: &'static [Part]) -> Skip {
-        Skip { stack: vec![Frame { parts, next: 0, left: 1 }], bytes: 0 }
+        Skip { stack: vec![RepeatedParts { parts, next: 0, left: 1 }], bytes: 0 }
     }
 
     /// Passes over something; whether the value has ended. Nothing has changed where more bytes are needed.
@@ -50,7 +50,7 @@ impl Skip {
                 let left = cursor.len()?;
                 frame.next += 1;
                 if left > 0 {
-                    self.stack.push(Frame { parts, next: 0, left });
+                    self.stack.push(RepeatedParts { parts, next: 0, left });
                 }
                 return Ok(false);
             }

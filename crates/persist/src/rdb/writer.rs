@@ -1,7 +1,7 @@
 //! Writes a file piece by piece: the caller takes the bytes when there are enough.
 
 use super::crc::Sum;
-use super::list::{self, Cut, CutNode};
+use super::list::{self, CutNode, NodeCutter};
 use super::{Text, Usage, Version, form, op, zset};
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_base::{Bytes, lzf};
@@ -221,7 +221,7 @@ impl Writer {
         max_listpack_size: i32,
         give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
-        let cut = Cut::new(list, max_listpack_size);
+        let cut = NodeCutter::new(list, max_listpack_size);
         // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
         let mut nodes = 0;
         cut.nodes(list, &mut |_| nodes += 1);

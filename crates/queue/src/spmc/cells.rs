@@ -45,8 +45,8 @@ impl<T> Cells<T> {
     /// Where the cells are, to be kept in registers: behind a shared pointer they would be loaded anew after
     /// each acquire. A fifth of the time of a batch.
     #[inline(always)]
-    pub(super) fn view(&self) -> View<'_, T> {
-        View { mask: self.mask, cells: &self.cells }
+    pub(super) fn view(&self) -> CellsView<'_, T> {
+        CellsView { mask: self.mask, cells: &self.cells }
     }
 
     #[inline(always)]
@@ -57,20 +57,20 @@ impl<T> Cells<T> {
 
 /// A copy of where the cells are.
 #[derive(Debug)]
-pub(super) struct View<'a, T> {
+pub(super) struct CellsView<'a, T> {
     mask: usize,
     cells: &'a [Cell<T>],
 }
 
-impl<T> Clone for View<'_, T> {
+impl<T> Clone for CellsView<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for View<'_, T> {}
+impl<T> Copy for CellsView<'_, T> {}
 
-impl<'a, T> View<'a, T> {
+impl<'a, T> CellsView<'a, T> {
     /// The cell of `index`.
     #[inline(always)]
     pub(super) fn at(self, index: usize) -> &'a Cell<T> {

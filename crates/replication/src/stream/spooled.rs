@@ -14,13 +14,13 @@ use sluice_base::Bytes;
 /// All spools.
 #[derive(Debug, Default)]
 pub struct Spooled {
-    spools: Vec<Spool>,
+    spools: Vec<StreamSpoolState>,
     next_id: u64,
     /// No spool could be made lately: what waits is kept in memory, and counts.
     pub cannot: bool,
 }
 
-struct Spool {
+struct StreamSpoolState {
     id: u64,
     spool: Box<dyn StreamSpool>,
     /// Replicas that may still take some of it.
@@ -29,7 +29,7 @@ struct Spool {
     end: u64,
 }
 
-impl std::fmt::Debug for Spool {
+impl std::fmt::Debug for StreamSpoolState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Spool").field("takers", &self.takers).field("end", &self.end).finish_non_exhaustive()
     }
@@ -53,7 +53,7 @@ impl Spooled {
         let id = self.next_id;
         self.next_id += 1;
         self.cannot = false;
-        self.spools.push(Spool { id, spool, takers, end: start });
+        self.spools.push(StreamSpoolState { id, spool, takers, end: start });
         (0..takers).map(move |number| SpoolReceiver { id, number })
     }
 
@@ -74,7 +74,7 @@ impl Spooled {
         self.spools.is_empty()
     }
 
-    fn find(&mut self, taker: SpoolReceiver) -> Option<&mut Spool> {
+    fn find(&mut self, taker: SpoolReceiver) -> Option<&mut StreamSpoolState> {
         self.spools.iter_mut().find(|spool| spool.id == taker.id)
     }
 

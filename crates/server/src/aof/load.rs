@@ -67,7 +67,7 @@ impl AofFiles for NamedFiles {
                 let (name, reason) = (name.escape_default(), plain_error(&error));
                 vec![format!("Unable to obtain the AOF file {name} length. stat: {reason}")]
             })?;
-            let source = LogFile { storage: self.storage.clone(), path, file, size, ending: self.ending };
+            let source = ReadLogFile { storage: self.storage.clone(), path, file, size, ending: self.ending };
             parts.push(AofPart { name, is_base, is_old_style, source: Box::new(source) });
         }
         Ok(parts)
@@ -75,7 +75,7 @@ impl AofFiles for NamedFiles {
 }
 
 /// A file that is read.
-struct LogFile {
+struct ReadLogFile {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     file: Box<dyn StorageFile>,
@@ -84,7 +84,7 @@ struct LogFile {
     ending: FileEnding,
 }
 
-impl SnapshotSource for LogFile {
+impl SnapshotSource for ReadLogFile {
     fn keep(&mut self) -> Result<Option<String>, String> {
         sluice_storage::keep_as_loaded(self.storage.as_ref(), &self.path)
     }
@@ -103,7 +103,7 @@ impl SnapshotSource for LogFile {
     }
 }
 
-impl AofSource for LogFile {
+impl AofSource for ReadLogFile {
     fn cut_off(&mut self, size: u64, at_s: i64) -> Result<String, String> {
         match self.ending {
             FileEnding::Left => Err("more is being appended to it".to_owned()),

@@ -1,8 +1,8 @@
 //! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
 
 use super::{
-    Aof, AofCommand, AofEnding, AofItem, AofNews, AofShared, AppendedFiles, BaseSink, FileEnding, NamedFiles,
-    NoFiles, RewriteNumber, Worker, clock,
+    Aof, AofCommand, AofEnding, AofItem, AofNews, AofShared, AofWorker, AppendedFiles, BaseSink, FileEnding,
+    NamedFiles, NoFiles, RewriteNumber, clock,
 };
 use crate::host::Host;
 use sluice_base::LogLevel;
@@ -64,7 +64,7 @@ impl Host {
         // First of all, what an earlier server has made superfluous is removed.
         shared.give(AofItem::Command(AofCommand::History(History::of(config))));
         shared.give(AofItem::Command(AofCommand::Delay(self.aof.delay)));
-        let worker = Worker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
+        let worker = AofWorker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
         let started = Aof::start(shared, worker, named == Named::Now);
         self.aof.open = Some(
             started.map_err(|error| format!("Can't start the thread of the AOF: {}", plain_error(&error)))?,

@@ -38,12 +38,12 @@ pub struct AofShared {
     has_news: AtomicBool,
     news: Mutex<Vec<AofNews>>,
     /// Numbers for INFO.
-    pub numbers: Numbers,
+    pub numbers: AofNumbers,
 }
 
 /// Numbers for INFO.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct AofNumbers {
     /// Bytes of all files with data.
     pub current_bytes: AtomicU64,
     /// Bytes of all files with data after the last rewrite; since a start without one, those of the base.
@@ -62,9 +62,9 @@ pub struct Numbers {
     pub is_changing: AtomicBool,
 }
 
-impl Default for Numbers {
-    fn default() -> Numbers {
-        Numbers {
+impl Default for AofNumbers {
+    fn default() -> AofNumbers {
+        AofNumbers {
             current_bytes: AtomicU64::default(),
             base_bytes: AtomicU64::default(),
             is_syncing: AtomicBool::default(),
@@ -77,7 +77,7 @@ impl Default for Numbers {
     }
 }
 
-impl Numbers {
+impl AofNumbers {
     fn facts(&self, buffer_bytes: u64) -> AofFacts {
         AofFacts {
             current_bytes: self.current_bytes.load(Relaxed),

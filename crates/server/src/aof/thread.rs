@@ -24,7 +24,7 @@ use sluice_config::choice::AppendFsync;
 use sluice_control::process::AofFiles;
 use sluice_evloop::Waker;
 use sluice_storage::Storage;
-use sluice_storage::aof::{Appender, Health};
+use sluice_storage::aof::{Appender, FileHealth};
 use sluice_storage::aof::{Folder, History, Named, NewBase};
 use sluice_storage::plain_error;
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// What the thread works with.
-pub struct Worker {
+pub struct AofWorker {
     shared: Arc<AofShared>,
     waker: Waker,
     /// None while another thread puts a base in force.
@@ -102,7 +102,7 @@ const SAID_EVERY_NS: u64 = 30 * SECOND_NS;
 /// What is shorter interests no latency monitor.
 const NOTED_NS: u64 = 1_000_000;
 
-impl Worker {
+impl AofWorker {
     pub fn new(
         shared: Arc<AofShared>,
         waker: Waker,
@@ -111,7 +111,7 @@ impl Worker {
         policy: AppendFsync,
         (named, cut): (Named, Option<RewriteNumber>),
         mut clock: Box<dyn FnMut() -> u64 + Send>,
-    ) -> Worker {
+    ) -> AofWorker {
         let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
         // What the increments hold is growth already: else a server that is restarted often would never
@@ -119,7 +119,7 @@ impl Worker {
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(test_switches::number(test_switches::FSYNC_US).unwrap_or(0));
-        Worker {
+        AofWorker {
             shared,
             waker,
             storage: folder.storage().clone(),
@@ -308,7 +308,7 @@ impl Worker {
     /// Writes all blocks. The main thread learns after each write how much is left: it may hold back commands
     /// meanwhile.
     fn write_waiting(&mut self) -> std::io::Result<()> {
-        let Worker { shared, waker, appender, .. } = self;
+        let AofWorker { shared, waker, appender, .. } = self;
         appender.write(&mut |bytes| {
             if shared.note_written(bytes) {
                 waker.wake();
@@ -515,10 +515,10 @@ impl Worker {
                     self.named = Named::Now;
                 }
                 // A sync of the increment behind the base may have failed too.
-                let is_lost = *self.appender.health() == Health::Lost;
+                let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
-                if self.is_faulty && *self.appender.health() == Health::Fine {
+                if self.is_faulty && *self.appender.health() == FileHealth::Fine {
                     self.end_fault("The AOF was written anew. The server can write again.");
                 }
                 self.note_spent("aof-fstat", measure_ns);

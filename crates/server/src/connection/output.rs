@@ -15,13 +15,13 @@ pub struct Output {
         clippy::box_collection,
         reason = "a connection has none nearly always, and there are many connections"
     )]
-    waiting: Option<Box<VecDeque<Piece>>>,
+    waiting: Option<Box<VecDeque<OutputPiece>>>,
     is_sending: bool,
     closes_when_sent: bool,
 }
 
 /// A piece of output.
-pub enum Piece {
+pub enum OutputPiece {
     /// For the client.
     Output(Outbox),
     /// What is left of output that the transport encodes a part at a time.
@@ -31,9 +31,9 @@ pub enum Piece {
 }
 
 /// What follows when nothing is in flight.
-pub enum Next {
+pub enum NextOutput {
     /// This is to be sent.
-    Send(Piece),
+    Send(OutputPiece),
     /// Everything was sent.
     Idle,
     /// Everything was sent, and the connection ends.
@@ -43,23 +43,25 @@ pub enum Next {
 impl Output {
     /// Bytes that the allocator has given: without the shared values, and without what is in flight.
     pub fn footprint(&self) -> usize {
-        let piece = |piece: &Piece| match piece {
-            Piece::Output(outbox) => outbox.footprint(),
-            Piece::Rest(rest) => heap::boxed::<PlainOutput>() + rest.footprint(),
-            Piece::Answer(bytes) => heap::vec(bytes),
+        let piece = |piece: &OutputPiece| match piece {
+            OutputPiece::Output(outbox) => outbox.footprint(),
+            OutputPiece::Rest(rest) => heap::boxed::<PlainOutput>() + rest.footprint(),
+            OutputPiece::Answer(bytes) => heap::vec(bytes),
         };
         self.waiting.as_deref().map_or(0, |waiting| {
-            heap::boxed::<VecDeque<Piece>>() + heap::deque(waiting) + waiting.iter().map(piece).sum::<usize>()
+            heap::boxed::<VecDeque<OutputPiece>>()
+                + heap::deque(waiting)
+                + waiting.iter().map(piece).sum::<usize>()
         })
     }
 
     /// Appends a piece.
-    pub fn push(&mut self, piece: Piece) {
+    pub fn push(&mut self, piece: OutputPiece) {
         self.waiting.get_or_insert_default().push_back(piece);
     }
 
     /// Puts a piece ahead of all that waits.
-    pub fn push_front(&mut self, piece: Piece) {
+    pub fn push_front(&mut self, piece: OutputPiece) {
         self.waiting.get_or_insert_default().push_front(piece);
     }
 
@@ -67,28 +69,28 @@ impl Output {
     /// before, and behind earlier ones.
     pub fn push_answer(&mut self, bytes: Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
-        let answers = waiting.iter().take_while(|piece| matches!(piece, Piece::Answer(_))).count();
+        let answers = waiting.iter().take_while(|piece| matches!(piece, OutputPiece::Answer(_))).count();
         match answers.checked_sub(1).and_then(|last| waiting.get_mut(last)) {
-            Some(Piece::Answer(before)) => before.extend_from_slice(&bytes),
-            _ => waiting.insert(answers, Piece::Answer(bytes)),
+            Some(OutputPiece::Answer(before)) => before.extend_from_slice(&bytes),
+            _ => waiting.insert(answers, OutputPiece::Answer(bytes)),
         }
     }
 
     /// Whether bytes of the transport's own wait: nothing is received meanwhile, or a peer that does not read
     /// could have any number of them made.
     pub fn has_answers(&self) -> bool {
-        self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(Piece::Answer(_))))
+        self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Answer(_))))
     }
 
     /// Appends a copy of some output to what waits; `buffer` gives memory where nothing does.
     pub fn push_copy(&mut self, output: &Outbox, buffer: impl FnOnce() -> Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
-        if let Some(Piece::Output(last)) = waiting.back_mut() {
+        if let Some(OutputPiece::Output(last)) = waiting.back_mut() {
             return last.append_copy(output, Mark::default(), output.mark());
         }
         let mut copy = Outbox::from_buffer(buffer());
         copy.append_copy(output, Mark::default(), output.mark());
-        waiting.push_back(Piece::Output(copy));
+        waiting.push_back(OutputPiece::Output(copy));
     }
 
     /// The connection ends when everything was sent.
@@ -116,14 +118,14 @@ impl Output {
     /// Whether what comes next is the rest of a large reply.
     #[inline]
     pub fn next_is_rest(&self) -> bool {
-        self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(Piece::Rest(_))))
+        self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Rest(_))))
     }
 
     /// Whether what comes next is output of the client with more bytes than these.
     pub fn next_is_longer_than(&self, bytes: usize) -> bool {
         match self.waiting.as_ref().and_then(|waiting| waiting.front()) {
-            Some(Piece::Output(outbox)) => outbox.len() > bytes,
-            Some(Piece::Rest(_) | Piece::Answer(_)) | None => false,
+            Some(OutputPiece::Output(outbox)) => outbox.len() > bytes,
+            Some(OutputPiece::Rest(_) | OutputPiece::Answer(_)) | None => false,
         }
     }
 
@@ -154,15 +156,15 @@ impl Output {
     ///
     /// # Panics
     /// When a send is in flight.
-    pub fn next(&mut self) -> Next {
+    pub fn next(&mut self) -> NextOutput {
         assert!(!self.is_sending, "one send is in flight at a time");
         match self.waiting.as_mut().and_then(|waiting| waiting.pop_front()) {
             Some(piece) => {
                 self.waiting.take_if(|waiting| waiting.is_empty());
-                Next::Send(piece)
+                NextOutput::Send(piece)
             }
-            None if self.closes_when_sent => Next::Close,
-            None => Next::Idle,
+            None if self.closes_when_sent => NextOutput::Close,
+            None => NextOutput::Idle,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! knows of TLS.
 
 use super::input::Receive;
-use super::output::Piece;
+use super::output::OutputPiece;
 use super::plain_output::PlainOutput;
 use crate::net::{Codec, Endpoint, PeerSide, Stream, options, send_now};
 use sluice_base::{SessionKey, heap};
@@ -44,7 +44,7 @@ pub struct CodedSend {
     /// What the event loop says; none where the bytes could not be encoded.
     pub sending: Result<Sending, String>,
     /// What is to be sent when this is done.
-    pub rest: Option<Piece>,
+    pub rest: Option<OutputPiece>,
     /// The buffer of the output, which nobody needs any more.
     pub used: Option<SendBuf>,
 }
@@ -148,28 +148,33 @@ impl Transport {
 
     /// Sends a piece of output, not through a codec.
     #[inline]
-    pub fn send(&mut self, event_loop: &mut AnyLoop, piece: Piece) -> Sending {
+    pub fn send(&mut self, event_loop: &mut AnyLoop, piece: OutputPiece) -> Sending {
         let buf = match piece {
-            Piece::Output(output) => into_send_buf(output),
-            Piece::Rest(rest) => rest.into_buf(),
-            Piece::Answer(answer) => SendBuf { head: answer, shared: Vec::new() },
+            OutputPiece::Output(output) => into_send_buf(output),
+            OutputPiece::Rest(rest) => rest.into_buf(),
+            OutputPiece::Answer(answer) => SendBuf { head: answer, shared: Vec::new() },
         };
         event_loop.send(self.source, buf)
     }
 
     /// Sends a piece of output through the codec, a part of it if it is large. `out` is an empty buffer.
-    pub fn send_coded(&mut self, event_loop: &mut AnyLoop, piece: Piece, mut out: Vec<u8>) -> CodedSend {
+    pub fn send_coded(
+        &mut self,
+        event_loop: &mut AnyLoop,
+        piece: OutputPiece,
+        mut out: Vec<u8>,
+    ) -> CodedSend {
         let Some(coded) = &mut self.coded else {
             return CodedSend { sending: Ok(self.send(event_loop, piece)), rest: None, used: None };
         };
         let mut output = match piece {
-            Piece::Answer(answer) => {
+            OutputPiece::Answer(answer) => {
                 let sending = event_loop.send(self.source, SendBuf { head: answer, shared: Vec::new() });
                 coded.is_sending = matches!(sending, Sending::InFlight);
                 return CodedSend { sending: Ok(sending), rest: None, used: None };
             }
-            Piece::Output(output) => Box::new(PlainOutput::new(into_send_buf(output))),
-            Piece::Rest(output) => output,
+            OutputPiece::Output(output) => Box::new(PlainOutput::new(into_send_buf(output))),
+            OutputPiece::Rest(output) => output,
         };
         let encoded = output.encode_part(coded.codec.as_mut(), &mut out);
         let sending = encoded.map(|plain| {
@@ -180,7 +185,7 @@ impl Transport {
         });
         match output.is_over() {
             true => CodedSend { sending, rest: None, used: Some(output.into_buf()) },
-            false => CodedSend { sending, rest: Some(Piece::Rest(output)), used: None },
+            false => CodedSend { sending, rest: Some(OutputPiece::Rest(output)), used: None },
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Balance {
 /// Connections of one I/O thread that are to go elsewhere. The caller takes others each time: if what moved
 /// were the load itself, it would go to and fro.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct ConnectionMove {
     /// The I/O thread.
     pub id: IoThreadId,
     /// How many go.
@@ -47,7 +47,7 @@ const BALANCE_REST: u32 = 5;
 
 impl Balance {
     /// Takes a sample of the active I/O threads; returns what is to move.
-    pub fn step(&mut self, threads: &[Share]) -> Option<Move> {
+    pub fn step(&mut self, threads: &[Share]) -> Option<ConnectionMove> {
         self.holdoff = self.holdoff.saturating_sub(1);
         let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);
         let (hot, cold) = (threads.iter().max_by(by_load)?, threads.iter().min_by(by_load)?);
@@ -60,7 +60,7 @@ impl Balance {
         // Half the difference, on the guess that its connections are alike; never all of them.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;
-        Some(Move { id: hot.id, count: count.clamp(1, hot.connections - 1) })
+        Some(ConnectionMove { id: hot.id, count: count.clamp(1, hot.connections - 1) })
     }
 }
 

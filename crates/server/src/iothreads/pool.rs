@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// never given a connection again, however long its last one keeps it.
 pub struct Pool {
     /// By id.
-    threads: Vec<Option<Handle>>,
+    threads: Vec<Option<ThreadHandle>>,
     /// I/O threads that are to stay.
     staying: Vec<IoThreadId>,
     /// How many of these take connections, from the beginning of the list.
@@ -79,7 +79,7 @@ impl WorkTime {
 }
 
 /// An I/O thread as the main thread knows it.
-struct Handle {
+struct ThreadHandle {
     /// Its number in names and in INFO, from 0: the lowest that was free.
     number: usize,
     inbox: spsc::Producer<ToIoThread>,
@@ -182,7 +182,7 @@ impl Pool {
         Ok(())
     }
 
-    fn spawn(&mut self, id: IoThreadId, settings: Arc<Settings>) -> std::io::Result<Handle> {
+    fn spawn(&mut self, id: IoThreadId, settings: Arc<Settings>) -> std::io::Result<ThreadHandle> {
         let taken =
             |n: usize| self.staying.iter().any(|s| self.threads[s.0].as_ref().is_some_and(|m| m.number == n));
         let number = (0..).find(|n| !taken(*n)).unwrap_or(0);
@@ -214,7 +214,7 @@ impl Pool {
         })?;
         let (waker, clock) = opened.recv().map_err(|_| std::io::ErrorKind::BrokenPipe)??;
         let overflow = VecDeque::new();
-        Ok(Handle {
+        Ok(ThreadHandle {
             number,
             inbox,
             overflow,
@@ -400,7 +400,7 @@ impl Pool {
     pub fn footprint(&self) -> Option<usize> {
         let rings =
             heap::block(self.ring * size_of::<ToIoThread>()) + heap::block(self.ring * size_of::<ToMain>());
-        let of_thread = |thread: &Handle| match thread.published.footprint.load(Relaxed) as usize {
+        let of_thread = |thread: &ThreadHandle| match thread.published.footprint.load(Relaxed) as usize {
             0 => None,
             own => Some(rings + heap::deque(&thread.overflow) + own),
         };

@@ -8,7 +8,7 @@ use crate::bus::node_file::FileWriter;
 use crate::bus::{Bus, BusPeer, HANDSHAKES_MAX, HeldDial};
 use crate::connection::spare::SpareBuffers;
 use crate::host::Host;
-use crate::net::handshakes::{Begin, HandshakeOutcome, HandshakeRole};
+use crate::net::handshakes::{HandshakeOutcome, HandshakeRole, NewHandshake};
 use crate::net::{BusPlace, Codec, Endpoint, Ends, PeerSide, Stream, send_now};
 use sluice_base::LogLevel;
 use sluice_cluster::{BusLane, Cluster, ClusterInput, DialMoment, LinkKey};
@@ -323,7 +323,7 @@ impl BusDriver<'_> {
             return Err("too many handshakes are under way".to_owned());
         }
         let context = self.host.settings.tls.context().cloned().ok_or("TLS is not configured")?;
-        let begin = Begin { stream, context, role, field: None, origin };
+        let begin = NewHandshake { stream, context, role, field: None, origin };
         let begun = self.bus.handshakes.begin(begin, self.event_loop.waker());
         begun.map_err(|error| format!("no thread for handshakes: {}", plain_error(&error)))
     }

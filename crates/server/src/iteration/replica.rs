@@ -6,7 +6,7 @@
 
 use super::Server;
 use crate::connection::input::Receive;
-use crate::connection::output::Piece;
+use crate::connection::output::OutputPiece;
 use crate::connection::transport::Transport;
 use crate::connection::{self, Connection};
 use crate::net::{ConnectPlan, Ends, LinkChannel, PeerSide, Stream};
@@ -14,7 +14,7 @@ use crate::replica::LinkConnection;
 use crate::replica::connect::Connecting;
 use crate::replica::download::{Download, DownloadPlan, Report};
 use crate::replica::main_channel::{MainLink, StreamBuffer};
-use crate::replica::memory::{MemoryReport, MemorySync};
+use crate::replica::memory::{MemorySync, SourceReport};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_config::choice::RdbVersionCheck;
@@ -107,8 +107,8 @@ impl Server {
         while let LinkConnection::Loading(sync) = &self.follower.holder {
             let Some(report) = sync.take() else { return };
             match report {
-                MemoryReport::Log(level, line) => self.host.note(level, &line),
-                MemoryReport::Received(stream, rest) => {
+                SourceReport::Log(level, line) => self.host.note(level, &line),
+                SourceReport::Received(stream, rest) => {
                     self.merge_download();
                     let received = LinkConnection::Received(stream, rest);
                     if let LinkConnection::Loading(sync) =
@@ -275,7 +275,7 @@ impl Server {
         self.host.work.counts.net_output_bytes += bytes.len() as u64;
         let mut output = Outbox::new();
         output.push(bytes);
-        let piece = Piece::Output(output);
+        let piece = OutputPiece::Output(output);
         let event_loop = &mut self.sockets.event_loop;
         // The end of the connection is reported by the receive, too. What is sent here is short, and the
         // primary answers before more follows: nothing is left to be sent.
@@ -345,7 +345,7 @@ pub(super) fn decode_on_link<'a>(
         if decoded.is_err() {
             transport.send_last(event_loop, &answer);
         } else {
-            let sending = transport.send_coded(event_loop, Piece::Answer(answer), Vec::new()).sending;
+            let sending = transport.send_coded(event_loop, OutputPiece::Answer(answer), Vec::new()).sending;
             // While a send is in flight there is no room for a second one, and the records of TLS would lack
             // this one. The link makes another connection.
             if matches!(sending, Ok(Sending::Done(Sent { error: Some(_), .. })) | Err(_)) {

@@ -10,7 +10,7 @@
 
 use httparse::{EMPTY_HEADER, Header};
 use sluice_numbers::info::text::MetricsFormat;
-use sluice_numbers::page::details::Credentials;
+use sluice_numbers::page::details::BasicCredentials;
 use std::net::IpAddr;
 
 /// Most connections at a time.
@@ -32,17 +32,17 @@ pub enum ParsedHead {
     Partial,
     /// A request.
     Request {
-        request: Request,
+        request: HttpRequest,
         /// The bytes of its head.
         used: usize,
     },
     /// It is not served, and neither is what follows.
-    Refused(Status),
+    Refused(HttpStatus),
 }
 
 /// A request without a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct HttpRequest {
     /// What it asks for; none: there is nothing under that path.
     pub resource: Option<Resource>,
     /// The reply has no body (HEAD).
@@ -52,7 +52,7 @@ pub struct Request {
     /// What it shows behind `Authorization: Bearer`.
     pub token: Option<Box<[u8]>>,
     /// Who wants to see names of keys, as [`USER_HEADER`] says.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<BasicCredentials>,
     /// It has the header [`PAGE_HEADER`].
     pub is_from_page: bool,
     /// The host that it names is an address or this machine: no name that somebody else has pointed here.
@@ -121,7 +121,7 @@ fn resource_of(path: &str) -> Option<Resource> {
 
 /// Statuses of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum HttpStatus {
     Ok,
     BadRequest,
     Unauthorized,
@@ -132,25 +132,25 @@ pub enum Status {
     Unavailable,
 }
 
-impl Status {
+impl HttpStatus {
     fn line(self) -> &'static str {
         match self {
-            Status::Ok => "200 OK",
-            Status::BadRequest => "400 Bad Request",
-            Status::Unauthorized => "401 Unauthorized",
-            Status::Forbidden => "403 Forbidden",
-            Status::NotFound => "404 Not Found",
-            Status::MethodNotAllowed => "405 Method Not Allowed",
-            Status::HeadTooLarge => "431 Request Header Fields Too Large",
-            Status::Unavailable => "503 Service Unavailable",
+            HttpStatus::Ok => "200 OK",
+            HttpStatus::BadRequest => "400 Bad Request",
+            HttpStatus::Unauthorized => "401 Unauthorized",
+            HttpStatus::Forbidden => "403 Forbidden",
+            HttpStatus::NotFound => "404 Not Found",
+            HttpStatus::MethodNotAllowed => "405 Method Not Allowed",
+            HttpStatus::HeadTooLarge => "431 Request Header Fields Too Large",
+            HttpStatus::Unavailable => "503 Service Unavailable",
         }
     }
 
     /// A header that the status must have.
     fn header(self) -> &'static str {
         match self {
-            Status::Unauthorized => "WWW-Authenticate: Bearer realm=\"metrics\"\r\n",
-            Status::MethodNotAllowed => "Allow: GET, HEAD\r\n",
+            HttpStatus::Unauthorized => "WWW-Authenticate: Bearer realm=\"metrics\"\r\n",
+            HttpStatus::MethodNotAllowed => "Allow: GET, HEAD\r\n",
             _ => "",
         }
     }
@@ -163,8 +163,8 @@ pub fn head(bytes: &[u8]) -> ParsedHead {
     let used = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(used)) if used <= HEAD_BYTES_MAX => used,
         Ok(httparse::Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => return ParsedHead::Partial,
-        Ok(_) | Err(httparse::Error::TooManyHeaders) => return ParsedHead::Refused(Status::HeadTooLarge),
-        Err(_) => return ParsedHead::Refused(Status::BadRequest),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return ParsedHead::Refused(HttpStatus::HeadTooLarge),
+        Err(_) => return ParsedHead::Refused(HttpStatus::BadRequest),
     };
     match request(&parsed) {
         Ok(request) => ParsedHead::Request { request, used },
@@ -172,38 +172,38 @@ pub fn head(bytes: &[u8]) -> ParsedHead {
     }
 }
 
-fn request(parsed: &httparse::Request<'_, '_>) -> Result<Request, Status> {
+fn request(parsed: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpStatus> {
     let headers = &*parsed.headers;
     let all =
         |name: &'static str| headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
-    let only = |name: &'static str| -> Result<Option<&Header<'_>>, Status> {
+    let only = |name: &'static str| -> Result<Option<&Header<'_>>, HttpStatus> {
         let mut found = all(name);
         let first = found.next();
-        found.next().map_or(Ok(first), |_| Err(Status::BadRequest))
+        found.next().map_or(Ok(first), |_| Err(HttpStatus::BadRequest))
     };
     // No request has a body here, and one that might have one ends the connection.
     if all("transfer-encoding").next().is_some() {
-        return Err(Status::BadRequest);
+        return Err(HttpStatus::BadRequest);
     }
     if only("content-length")?.is_some_and(|length| length.value != b"0") {
-        return Err(Status::BadRequest);
+        return Err(HttpStatus::BadRequest);
     }
     let is_1_1 = parsed.version == Some(1);
     let host = only("host")?;
     if host.is_none() && is_1_1 {
-        return Err(Status::BadRequest);
+        return Err(HttpStatus::BadRequest);
     }
     let is_head = match parsed.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return Err(Status::MethodNotAllowed),
+        _ => return Err(HttpStatus::MethodNotAllowed),
     };
     let resource = resource_of(parsed.path.unwrap_or_default());
     let says = |word: &str| all("connection").flat_map(words).any(|said| said.eq_ignore_ascii_case(word));
     let stays = if is_1_1 { !says("close") } else { says("keep-alive") };
     let token = only("authorization")?.and_then(|header| bearer(header.value)).map(Into::into);
     let credentials = only(USER_HEADER)?.map(|header| credentials(header.value));
-    Ok(Request {
+    Ok(HttpRequest {
         resource,
         is_head,
         stays,
@@ -216,11 +216,11 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<Request, Status> {
 }
 
 /// What [`USER_HEADER`] says.
-fn credentials(value: &[u8]) -> Result<Credentials, Status> {
+fn credentials(value: &[u8]) -> Result<BasicCredentials, HttpStatus> {
     let mut parts = value.split(|byte| *byte == b':').map(unhex);
     match (parts.next().flatten(), parts.next().flatten(), parts.next()) {
-        (Some(user), Some(password), None) => Ok(Credentials { user, password, peer: "".into() }),
-        _ => Err(Status::BadRequest),
+        (Some(user), Some(password), None) => Ok(BasicCredentials { user, password, peer: "".into() }),
+        _ => Err(HttpStatus::BadRequest),
     }
 }
 
@@ -310,7 +310,7 @@ pub struct ReplyForm {
 
 /// What a reply's body is.
 #[derive(Clone, Copy, Debug)]
-pub struct Content<'a> {
+pub struct ContentType<'a> {
     /// Its type.
     pub kind: &'a str,
     /// Further headers, each with its end.
@@ -320,13 +320,13 @@ pub struct Content<'a> {
 }
 
 /// The bytes of a reply.
-pub fn reply(status: Status, content: Content<'_>, form: ReplyForm) -> Vec<u8> {
-    let Content { kind, headers, body } = content;
+pub fn reply(status: HttpStatus, content: ContentType<'_>, form: ReplyForm) -> Vec<u8> {
+    let ContentType { kind, headers, body } = content;
     let length: usize = body.iter().map(|part| part.len()).sum();
     let connection = if form.stays { "keep-alive" } else { "close" };
     let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{}{headers}Cache-Control: no-store\r\n\
-         X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n\r\n",
+         X-ContentType-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n\r\n",
         status.line(),
         status.header()
     );
@@ -338,13 +338,13 @@ pub fn reply(status: Status, content: Content<'_>, form: ReplyForm) -> Vec<u8> {
 }
 
 /// A reply of a line of text.
-pub fn say(status: Status, text: &str, form: ReplyForm) -> Vec<u8> {
+pub fn say(status: HttpStatus, text: &str, form: ReplyForm) -> Vec<u8> {
     let body = [text.as_bytes(), b"\n"];
-    reply(status, Content { kind: "text/plain; charset=utf-8", headers: "", body: &body }, form)
+    reply(status, ContentType { kind: "text/plain; charset=utf-8", headers: "", body: &body }, form)
 }
 
 /// The reply to a request that is refused; its connection is closed behind it.
-pub fn refuse(status: Status) -> Vec<u8> {
+pub fn refuse(status: HttpStatus) -> Vec<u8> {
     let text = status.line().split_once(' ').map_or("", |(_, text)| text);
     say(status, text, ReplyForm { is_head: false, stays: false })
 }

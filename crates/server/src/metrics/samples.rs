@@ -7,12 +7,12 @@
 //! scrape, unless another scrape has asked for them; (2) of a sample each text is made once; (3) a history
 //! has [`POINTS_MAX`] points.
 
-use super::http::{Request, Resource};
+use super::http::{HttpRequest, Resource};
 use sluice_base::Now;
 use sluice_numbers::info::sample::MetricsSample;
 use sluice_numbers::info::text::MetricsFormat;
-use sluice_numbers::page::details::{Credentials, JUDGED_MAX, JudgedCredentials, PageAsk, PageDetails};
-use sluice_numbers::page::history::{HistoryPoint, HistoryTotals, history_json};
+use sluice_numbers::page::details::{BasicCredentials, JUDGED_MAX, JudgedCredentials, PageAsk, PageDetails};
+use sluice_numbers::page::history::{ChartPoint, HistoryTotals, history_json};
 use sluice_numbers::page::json::PageJson;
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ pub(super) struct KeptSample {
     unix_ms: i64,
     details: Option<Box<PageDetails>>,
     /// Whose credentials `details` have judged.
-    credentials: Vec<Credentials>,
+    credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
     /// It was made for the history: it is for those who waited when it came.
     is_for_history: bool,
@@ -69,7 +69,7 @@ pub(super) struct KeptSample {
 /// Points, the oldest first.
 #[derive(Default)]
 pub(super) struct HistoryPoints {
-    points: VecDeque<HistoryPoint>,
+    points: VecDeque<ChartPoint>,
     totals: Option<HistoryTotals>,
     due_ns: u64,
     next_id: u64,
@@ -79,7 +79,7 @@ pub(super) struct HistoryPoints {
 
 impl Samples {
     /// Whether the last sample answers a request that waits, at `now_ns`.
-    pub fn serves(&self, request: &Request, now_ns: u64) -> bool {
+    pub fn serves(&self, request: &HttpRequest, now_ns: u64) -> bool {
         match request.resource {
             Some(Resource::Page | Resource::PageHistory { .. }) | None => true,
             Some(Resource::Metrics | Resource::Health) => self.young(now_ns).is_some(),
@@ -109,7 +109,11 @@ impl Samples {
     }
 
     /// What to ask for, for these requests that wait; notes that it was asked.
-    pub fn ask<'r>(&mut self, waiting: impl Iterator<Item = &'r Request>, now_ns: u64) -> Option<PageAsk> {
+    pub fn ask<'r>(
+        &mut self,
+        waiting: impl Iterator<Item = &'r HttpRequest>,
+        now_ns: u64,
+    ) -> Option<PageAsk> {
         let (mut ask, mut is_for_history) = (PageAsk::default(), true);
         for request in waiting {
             is_for_history = false;
@@ -174,7 +178,7 @@ impl HistoryPoints {
     fn push(&mut self, sample: &MetricsSample, now: Now) {
         let totals = HistoryTotals::new(sample, now.mono_ns);
         self.next_id += 1;
-        let point = HistoryPoint::new(self.next_id, now.unix_ms(), &totals, self.totals.as_ref());
+        let point = ChartPoint::new(self.next_id, now.unix_ms(), &totals, self.totals.as_ref());
         if self.points.len() == POINTS_MAX {
             self.points.pop_front();
         }
@@ -200,14 +204,14 @@ impl KeptSample {
         self.texts[index].get_or_insert_with(|| sample.text(format))
     }
 
-    fn judged(&self, shown: &Credentials) -> Option<JudgedCredentials> {
+    fn judged(&self, shown: &BasicCredentials) -> Option<JudgedCredentials> {
         let index = self.credentials.iter().position(|asked| asked == shown)?;
         self.details.as_ref()?.judged.get(index).copied()
     }
 
     /// What the page shows to whom has these credentials: of a sample that was not made for the page, its
     /// numbers alone.
-    pub fn json(&mut self, credentials: Option<&Credentials>) -> &str {
+    pub fn json(&mut self, credentials: Option<&BasicCredentials>) -> &str {
         let judged = credentials.and_then(|shown| self.judged(shown));
         let made = self.json.iter().position(|(of, _)| *of == judged);
         let index = match made {

@@ -8,7 +8,8 @@
 
 use super::facts;
 use super::http::{
-    self, CONNECTIONS_MAX, Content, HEAD_BYTES_MAX, ParsedHead, ReplyForm, Request, Resource, Status,
+    self, CONNECTIONS_MAX, ContentType, HEAD_BYTES_MAX, HttpRequest, HttpStatus, ParsedHead, ReplyForm,
+    Resource,
 };
 use super::message::{MainThread, MetricsSettings, ToEndpoint};
 use super::page::PageFile;
@@ -100,7 +101,7 @@ enum HttpState {
     /// It has no request.
     Reading,
     /// Its request waits for a sample.
-    Waiting(Request),
+    Waiting(HttpRequest),
     /// It is sent a reply, and stays behind that or not.
     Replying { stays: bool },
     /// It was sent the end; what comes is not looked at.
@@ -155,7 +156,7 @@ impl EndpointThread {
     }
 
     /// The requests that wait for a sample.
-    fn waiting(&self) -> impl Iterator<Item = &Request> {
+    fn waiting(&self) -> impl Iterator<Item = &HttpRequest> {
         self.table.iter().filter_map(|slot| match &slot.connection.as_ref()?.state {
             HttpState::Waiting(request) => Some(request),
             HttpState::Reading | HttpState::Replying { .. } | HttpState::Ending => None,
@@ -166,7 +167,7 @@ impl EndpointThread {
     fn ask_if_due(&mut self, now_ns: u64) {
         let due_ns = self.samples.due_ns(self.waiting().next().is_some());
         if due_ns.is_some_and(|due_ns| due_ns <= now_ns) {
-            let waiting: Vec<Request> = self.waiting().cloned().collect();
+            let waiting: Vec<HttpRequest> = self.waiting().cloned().collect();
             let page = self.samples.ask(waiting.iter(), now_ns);
             self.main.ask(page);
         }
@@ -360,19 +361,22 @@ impl EndpointThread {
     }
 
     /// Why a request is not served.
-    fn refusal(&self, request: &Request) -> Option<(Status, &'static str)> {
+    fn refusal(&self, request: &HttpRequest) -> Option<(HttpStatus, &'static str)> {
         let Some(resource) = request.resource else {
-            return Some((Status::NotFound, "there is /, /metrics and /healthz"));
+            return Some((HttpStatus::NotFound, "there is /, /metrics and /healthz"));
         };
         if resource.is_guarded() && !self.is_guarded && !request.names_own_host {
             // Somebody's page may have its name point to this machine, and ask in the name of a visitor.
             return Some((
-                Status::Forbidden,
+                HttpStatus::Forbidden,
                 "without metrics-token, ask for http://127.0.0.1, http://localhost or another address, not for a name",
             ));
         }
         if resource.is_for_the_page() && !request.is_from_page {
-            return Some((Status::Forbidden, "this is for the page alone: it sends the header Sluice-Page"));
+            return Some((
+                HttpStatus::Forbidden,
+                "this is for the page alone: it sends the header Sluice-Page",
+            ));
         }
         let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,
@@ -380,7 +384,7 @@ impl EndpointThread {
             (Some(_), None) => false,
         };
         (resource.is_guarded() && !is_allowed)
-            .then_some((Status::Unauthorized, "the token is missing or wrong"))
+            .then_some((HttpStatus::Unauthorized, "the token is missing or wrong"))
     }
 
     fn take_sample(&mut self, mut sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
@@ -410,21 +414,21 @@ impl EndpointThread {
         let bytes = match request.resource {
             Some(Resource::Metrics) => self.metrics(&request, waited_ns, form, now_ns),
             Some(Resource::Health) => self.health(form, now_ns),
-            Some(Resource::Page) => http::reply(Status::Ok, self.page.content(), form),
+            Some(Resource::Page) => http::reply(HttpStatus::Ok, self.page.content(), form),
             Some(Resource::PageData { .. }) => self.page_data(&request, form, now_ns),
             Some(Resource::PageHistory { since, of }) => {
                 json(&[self.samples.history.json(since, of).as_bytes()], form)
             }
-            None => http::refuse(Status::NotFound),
+            None => http::refuse(HttpStatus::NotFound),
         };
         self.reply(key, bytes, form.stays, now_ns);
     }
 
-    fn metrics(&mut self, request: &Request, waited_ns: u64, form: ReplyForm, now_ns: u64) -> Vec<u8> {
+    fn metrics(&mut self, request: &HttpRequest, waited_ns: u64, form: ReplyForm, now_ns: u64) -> Vec<u8> {
         self.scrapes += 1;
         let connections = self.connections().count() as u64;
         let Samples { last: Some(last), count, .. } = &mut self.samples else {
-            return http::say(Status::Unavailable, NO_ANSWER, form);
+            return http::say(HttpStatus::Unavailable, NO_ANSWER, form);
         };
         let numbers = EndpointNumbers {
             age_ns: now_ns.saturating_sub(last.at_ns),
@@ -436,19 +440,23 @@ impl EndpointThread {
         };
         let (format, end) = (request.format, numbers.text(request.format));
         let body = [last.text(format).as_bytes(), end.as_bytes()];
-        http::reply(Status::Ok, Content { kind: format.content_type(), headers: "", body: &body }, form)
+        http::reply(
+            HttpStatus::Ok,
+            ContentType { kind: format.content_type(), headers: "", body: &body },
+            form,
+        )
     }
 
     fn health(&self, form: ReplyForm, now_ns: u64) -> Vec<u8> {
         match self.samples.young(now_ns).map(|last| last.sample.health) {
-            Some(Health::Fine) => http::say(Status::Ok, Health::Fine.text(), form),
-            Some(health) => http::say(Status::Unavailable, health.text(), form),
-            None => http::say(Status::Unavailable, NO_ANSWER, form),
+            Some(Health::Fine) => http::say(HttpStatus::Ok, Health::Fine.text(), form),
+            Some(health) => http::say(HttpStatus::Unavailable, health.text(), form),
+            None => http::say(HttpStatus::Unavailable, NO_ANSWER, form),
         }
     }
 
     /// What the page shows, behind how old that is.
-    fn page_data(&mut self, request: &Request, form: ReplyForm, now_ns: u64) -> Vec<u8> {
+    fn page_data(&mut self, request: &HttpRequest, form: ReplyForm, now_ns: u64) -> Vec<u8> {
         let age_ms =
             self.samples.last.as_ref().map_or(0, |last| now_ns.saturating_sub(last.at_ns) / 1_000_000);
         match self.samples.last.as_mut() {
@@ -458,7 +466,7 @@ impl EndpointThread {
                 // The text's own brace is in the head.
                 json(&[head.as_bytes(), text.as_bytes().get(1..).unwrap_or_default()], form)
             }
-            None => http::say(Status::Unavailable, NO_ANSWER, form),
+            None => http::say(HttpStatus::Unavailable, NO_ANSWER, form),
         }
     }
 
@@ -575,7 +583,7 @@ impl HttpConnection {
 }
 
 fn json(body: &[&[u8]], form: ReplyForm) -> Vec<u8> {
-    http::reply(Status::Ok, Content { kind: "application/json", headers: "", body }, form)
+    http::reply(HttpStatus::Ok, ContentType { kind: "application/json", headers: "", body }, form)
 }
 
 const NO_ANSWER: &str = "the main thread does not answer";

@@ -39,7 +39,7 @@ pub enum HandshakeRole {
 }
 
 /// A connection that speaks TLS.
-pub struct Begin<T> {
+pub struct NewHandshake<T> {
     /// The socket.
     pub stream: Stream,
     /// By which it is served.
@@ -63,14 +63,14 @@ pub enum HandshakeOutcome<T> {
         /// The names in the client's certificate that were asked for; none where there is no certificate, or
         /// none was asked for.
         names: Option<Vec<Vec<u8>>>,
-        /// See [`Begin::origin`].
+        /// See [`NewHandshake::origin`].
         origin: T,
     },
     /// It has ended.
     Failed {
         /// Why, for the log.
         reason: String,
-        /// See [`Begin::origin`].
+        /// See [`NewHandshake::origin`].
         origin: T,
     },
 }
@@ -86,7 +86,7 @@ pub struct Handshakes<T> {
 }
 
 struct HandshakeLink<T> {
-    sender: Sender<Begin<T>>,
+    sender: Sender<NewHandshake<T>>,
     outcomes: mpsc::Receiver<HandshakeOutcome<T>>,
 }
 
@@ -114,7 +114,7 @@ impl<T: Send + 'static> Handshakes<T> {
     ///
     /// # Errors
     /// The system has no thread or no event loop for it. The connection is closed then.
-    pub fn begin(&mut self, begin: Begin<T>, main: Waker) -> io::Result<()> {
+    pub fn begin(&mut self, begin: NewHandshake<T>, main: Waker) -> io::Result<()> {
         let running = match &mut self.thread {
             Some(running) => running,
             none => none.insert(start(self.row, main)?),
@@ -170,7 +170,7 @@ fn start<T: Send + 'static>(row: Thread<'_>, main: Waker) -> io::Result<Handshak
 struct HandshakeThread<T> {
     event_loop: AnyLoop,
     clock: Clock,
-    inbox: Mailbox<Begin<T>>,
+    inbox: Mailbox<NewHandshake<T>>,
     reports: mpsc::Sender<HandshakeOutcome<T>>,
     main: Waker,
     table: Vec<HandshakeSlot<T>>,
@@ -231,7 +231,7 @@ impl<T> HandshakeThread<T> {
                 return;
             }
             let now_ns = self.clock.now().mono_ns;
-            let begun: Vec<Begin<T>> = self.inbox.drain().collect();
+            let begun: Vec<NewHandshake<T>> = self.inbox.drain().collect();
             begun.into_iter().for_each(|begin| self.begin(begin, now_ns));
             while let Some(event) = self.event_loop.next_event(now_ns) {
                 let key = Endpoint::client(event.token());
@@ -241,8 +241,8 @@ impl<T> HandshakeThread<T> {
         }
     }
 
-    fn begin(&mut self, begin: Begin<T>, now_ns: u64) {
-        let Begin { stream, context, role, field, origin } = begin;
+    fn begin(&mut self, begin: NewHandshake<T>, now_ns: u64) {
+        let NewHandshake { stream, context, role, field, origin } = begin;
         let mut first = Buffers::default();
         let begun = match role {
             HandshakeRole::Server => context.accept(),

@@ -13,7 +13,7 @@ use sluice_config::{Config, ParamId, param};
 use sluice_evloop::Waker;
 use sluice_storage::plain_error;
 use sluice_storage::{Storage, read_whole};
-use sluice_tls::{ClientAuth, Context, Facts, NameField, Named, Options, Sources};
+use sluice_tls::{CertificateSummary, ClientAuth, Context, NameField, Named, Options, Sources};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -70,8 +70,8 @@ impl TlsState {
     }
 
     /// What is known of the certificates in force.
-    pub fn facts(&self) -> Facts {
-        self.context.as_ref().map_or_else(Facts::default, |context| context.facts().clone())
+    pub fn facts(&self) -> CertificateSummary {
+        self.context.as_ref().map_or_else(CertificateSummary::default, |context| context.facts().clone())
     }
 
     /// Reads and judges what the configuration names, and puts that in force; where nothing asks for TLS,

@@ -81,7 +81,7 @@ impl Download {
             storage: plan.storage.clone(),
         };
         let bio = plan.bio_cpulist.clone();
-        let job = DownloadJob { stream, plan, progress, reports: Reporter { sender, waker } };
+        let job = DownloadJob { stream, plan, progress, reports: DownloadReporter { sender, waker } };
         Thread::Download { bio: &bio }.start(move || job.run(first, &commits))?;
         Ok(download)
     }
@@ -133,12 +133,12 @@ impl Drop for Download {
     }
 }
 
-struct Reporter {
+struct DownloadReporter {
     sender: Sender<Report>,
     waker: Waker,
 }
 
-impl Reporter {
+impl DownloadReporter {
     fn report(&self, report: Report) {
         // Nobody listens to a job that was cancelled.
         if self.sender.send(report).is_ok() {
@@ -156,7 +156,7 @@ struct DownloadJob {
     stream: BlockingStream,
     plan: DownloadPlan,
     progress: Arc<SyncProgress>,
-    reports: Reporter,
+    reports: DownloadReporter,
 }
 
 /// Why there is no file: a line for the log.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// What a source tells the main thread.
-pub enum MemoryReport {
+pub enum SourceReport {
     /// A line for the log.
     Log(LogLevel, String),
     /// The snapshot was read whole. The connection, and what has come behind it.
@@ -31,7 +31,7 @@ pub enum MemoryReport {
 /// A snapshot that is received into memory, as the main thread has it. Dropped before its end, it is
 /// cancelled.
 pub struct MemorySync {
-    reports: Receiver<MemoryReport>,
+    reports: Receiver<SourceReport>,
     /// To end the connection; none once it has come back.
     remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
@@ -63,7 +63,7 @@ impl MemorySync {
     }
 
     /// The next report, if there is one.
-    pub fn take(&self) -> Option<MemoryReport> {
+    pub fn take(&self) -> Option<SourceReport> {
         self.reports.try_recv().ok()
     }
 
@@ -90,7 +90,7 @@ pub struct SocketSource {
     ready: Vec<u8>,
     framing: Framing,
     progress: Arc<SyncProgress>,
-    sender: Sender<MemoryReport>,
+    sender: Sender<SourceReport>,
     waker: Waker,
 }
 
@@ -134,7 +134,7 @@ impl SocketSource {
         come.drain(..used);
     }
 
-    fn report(&self, report: MemoryReport) {
+    fn report(&self, report: SourceReport) {
         // Nobody listens to one that was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
@@ -162,7 +162,7 @@ impl SnapshotSource for SocketSource {
             ),
         };
         self.progress.set_total(size);
-        self.report(MemoryReport::Log(LogLevel::Notice, text));
+        self.report(SourceReport::Log(LogLevel::Notice, text));
         self.unframe();
         Ok(Some(size))
     }
@@ -192,7 +192,7 @@ impl SnapshotSource for SocketSource {
         {
             let mut rest = std::mem::take(&mut self.come);
             let stream = stream.release(&mut rest);
-            self.report(MemoryReport::Received(stream, rest));
+            self.report(SourceReport::Received(stream, rest));
         }
     }
 }
@@ -240,8 +240,8 @@ mod tests {
             assert_eq!(source.open(), Ok(Some(size)));
             assert_eq!(read_all(&mut source, 10), b"0123456789");
             source.end();
-            let Some(MemoryReport::Log(..)) = sync.take() else { panic!("a line for the log") };
-            let Some(MemoryReport::Received(socket, mut behind)) = sync.take() else { panic!("the socket") };
+            let Some(SourceReport::Log(..)) = sync.take() else { panic!("a line for the log") };
+            let Some(SourceReport::Received(socket, mut behind)) = sync.take() else { panic!("the socket") };
             sync.end();
             let mut socket = socket.block().unwrap();
             let mut more = vec![0; rest.len() - behind.len()];
@@ -272,7 +272,7 @@ mod tests {
         source.open().unwrap();
         source.read(&mut [0; 5]).unwrap();
         drop(source);
-        assert!(matches!(sync.take(), Some(MemoryReport::Log(..))));
+        assert!(matches!(sync.take(), Some(SourceReport::Log(..))));
         assert!(sync.take().is_none(), "nothing comes back");
         assert_eq!(primary.read(&mut [0]).unwrap_or(0), 0);
     }

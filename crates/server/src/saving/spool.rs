@@ -69,7 +69,7 @@ struct SpoolState {
     chunks: VecDeque<SpoolChunk>,
     /// Number of the first of these, counted from the beginning.
     first: usize,
-    readers: Vec<Option<Reader>>,
+    readers: Vec<Option<SpoolReader>>,
     /// Bytes of chunks in memory, and of those that were loaded.
     memory: usize,
     loaded: usize,
@@ -97,7 +97,7 @@ struct ScratchRange {
     len: usize,
 }
 
-struct Reader {
+struct SpoolReader {
     /// The chunk behind those that were loaded.
     next: usize,
     loaded: VecDeque<Bytes>,
@@ -115,10 +115,10 @@ pub struct SpoolWriter {
     spool: Arc<Spool>,
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    scratch: Scratch,
+    scratch: ScratchFile,
 }
 
-enum Scratch {
+enum ScratchFile {
     None,
     File {
         file: Box<dyn StorageFile>,
@@ -175,7 +175,7 @@ fn spool(
     readers: usize,
     waker: Waker,
 ) -> SpoolWriter {
-    let reader = || Reader {
+    let reader = || SpoolReader {
         next: 0,
         loaded: VecDeque::new(),
         loaded_bytes: 0,
@@ -205,7 +205,7 @@ fn spool(
         waker,
         taker,
     });
-    SpoolWriter { spool, storage: storage.clone(), path, scratch: Scratch::None }
+    SpoolWriter { spool, storage: storage.clone(), path, scratch: ScratchFile::None }
 }
 
 impl Spool {
@@ -409,15 +409,15 @@ impl SpoolWriter {
                 }
                 // Relaxed: the lock orders it behind the store in `press`.
                 _ if spool.taker == Taker::File && !spool.pressed.load(Relaxed) => state = spool.wait(state),
-                Scratch::Unavailable => state = spool.wait(state),
-                Scratch::None => {
+                ScratchFile::Unavailable => state = spool.wait(state),
+                ScratchFile::None => {
                     drop(state);
                     if let Err(reason) = self.make_scratch() {
                         self.go_without(&reason);
                     }
                     state = spool.lock();
                 }
-                Scratch::File { .. } => {
+                ScratchFile::File { .. } => {
                     drop(state);
                     match self.spill(&piece) {
                         Ok(range) => {
@@ -461,13 +461,13 @@ impl SpoolWriter {
             Ok(file)
         });
         let file = made.map_err(|error| format!("it cannot be made: {}", plain_error(&error)))?;
-        self.scratch = Scratch::File { file, at: 0, kept_free };
+        self.scratch = ScratchFile::File { file, at: 0, kept_free };
         Ok(())
     }
 
     /// Appends a piece to the scratch file. Errors: why it is not there.
     fn spill(&mut self, piece: &[u8]) -> Result<ScratchRange, String> {
-        let Scratch::File { file, at, kept_free } = &mut self.scratch else {
+        let ScratchFile::File { file, at, kept_free } = &mut self.scratch else {
             unreachable!("it is asked for where there is a file")
         };
         let free = self.storage.free_bytes(folder_of(&self.path)).unwrap_or(u64::MAX);
@@ -494,7 +494,7 @@ impl SpoolWriter {
 
     /// Writes nothing more to the scratch file; what lies there is read. The log is told.
     fn go_without(&mut self, reason: &str) {
-        self.scratch = Scratch::Unavailable;
+        self.scratch = ScratchFile::Unavailable;
         let line = format!(
             "A snapshot does not go into its scratch file any further, and waits for whoever takes it: {reason}"
         );
@@ -670,7 +670,7 @@ impl Drop for SpoolFileReader {
 mod tests {
     use super::*;
     use sluice_storage::Real;
-    use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+    use sluice_storage::faulty::{AfterCrash, Faulty, FileFault, Plan};
 
     const PIECE: usize = 256 << 10;
 
@@ -762,7 +762,7 @@ mod tests {
 
     /// A snapshot of which one replica takes all and the other one follows, on a disk with a fault; the line
     /// for the log.
-    fn sync_with(fault: Fault, first: u64) -> String {
+    fn sync_with(fault: FileFault, first: u64) -> String {
         let folder = folder(&format!("{fault:?}"));
         let plan = Plan { fault, first, count: u64::MAX, seed: 1 };
         let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
@@ -803,19 +803,19 @@ mod tests {
     fn a_scratch_disk_that_fails_ends_no_snapshot_and_what_it_has_is_read() {
         // Behind the making and the removal, and some pieces.
         for (fault, reason) in [
-            (Fault::FillsUp, "write error: No space left on device"),
-            (Fault::WriteError, "write error: I/O error"),
+            (FileFault::FillsUp, "write error: No space left on device"),
+            (FileFault::WriteError, "write error: I/O error"),
         ] {
             let line = sync_with(fault, 9);
             assert!(line.ends_with(reason), "{line}");
         }
-        let line = sync_with(Fault::WriteError, 1);
+        let line = sync_with(FileFault::WriteError, 1);
         assert!(line.contains("waits for whoever takes it: "), "{line}");
     }
 
     #[test]
     fn the_scratch_file_leaves_room_on_its_disk() {
-        let line = sync_with(Fault::NoSpace, u64::MAX);
+        let line = sync_with(FileFault::NoSpace, u64::MAX);
         assert!(line.ends_with(": its disk is to keep 67108864 bytes free"), "{line}");
         assert!(check_free(FREE_KEPT - 1, FREE_KEPT).is_err());
         assert_eq!(check_free(FREE_KEPT, FREE_KEPT), Ok(()));
@@ -824,7 +824,7 @@ mod tests {
     #[test]
     fn a_scratch_disk_that_fails_ends_no_save() {
         let folder = folder("save");
-        let plan = Plan { fault: Fault::FillsUp, first: 9, count: u64::MAX, seed: 1 };
+        let plan = Plan { fault: FileFault::FillsUp, first: 9, count: u64::MAX, seed: 1 };
         let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
         let (mut writer, mut reader) = for_file(&storage, folder.join("scratch"), waker());
         let spool = writer.shared();

@@ -2,7 +2,7 @@
 
 use super::*;
 use sluice_storage::Real;
-use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+use sluice_storage::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -214,12 +214,12 @@ fn a_fault_or_a_crash_at_any_step_leaves_the_old_users_or_the_new_ones() {
     const STEPS: u64 = 8;
     let (mut old, mut new) = (0, 0);
     let faults = [
-        Fault::NoSpace,
-        Fault::FillsUp,
-        Fault::WriteError,
-        Fault::SyncError,
-        Fault::TornRename,
-        Fault::Crash,
+        FileFault::NoSpace,
+        FileFault::FillsUp,
+        FileFault::WriteError,
+        FileFault::SyncError,
+        FileFault::TornRename,
+        FileFault::Crash,
     ];
     for fault in faults {
         for first in 1..=STEPS {
@@ -250,9 +250,9 @@ fn a_file_that_cannot_be_read_to_its_end_gives_no_users() {
         let plan = Plan { fault, first, count: 1, seed: 0 };
         read_user_file(&Faulty::new(Arc::new(Real), plan, AfterCrash::Fail), path.as_bytes())
     };
-    assert_eq!(read(Fault::ShortRead, 1), Ok(OLD.as_bytes().to_vec()), "the rest is read after it");
+    assert_eq!(read(FileFault::ShortRead, 1), Ok(OLD.as_bytes().to_vec()), "the rest is read after it");
     for first in 1..=2 {
-        assert_eq!(read(Fault::ReadError, first), Err("I/O error".to_owned()), "{first}");
+        assert_eq!(read(FileFault::ReadError, first), Err("I/O error".to_owned()), "{first}");
     }
     let missing = read_user_file(&Real, format!("{path}.missing").as_bytes());
     assert_eq!(missing, Err("No such file or directory".to_owned()));

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 /// What a session cannot say of itself while it runs a command.
 #[derive(Clone, Copy, Debug)]
-pub struct Running {
+pub struct CommandUnderWay {
     /// Bytes of the command's arguments.
     pub argv_bytes: usize,
     /// Bytes of replies.
@@ -33,7 +33,13 @@ pub struct LineSources<'a> {
 
 impl Session {
     /// Appends the line, without an end. `running` is for the session whose outbox is lent to a handler.
-    pub fn push_line(&self, now_s: i64, of: LineSources<'_>, running: Option<Running>, out: &mut String) {
+    pub fn push_line(
+        &self,
+        now_s: i64,
+        of: LineSources<'_>,
+        running: Option<CommandUnderWay>,
+        out: &mut String,
+    ) {
         let caller = &self.caller;
         let sizes = running.unwrap_or_else(|| self.sizes());
         self.push_identity(now_s, of, out);
@@ -97,7 +103,7 @@ impl Session {
         );
     }
 
-    fn push_sizes(&self, sizes: Running, of: LineSources<'_>, out: &mut String) {
+    fn push_sizes(&self, sizes: CommandUnderWay, of: LineSources<'_>, out: &mut String) {
         let caller = &self.caller;
         let watched = of.watching.count(self.key);
         let total = self.total_of(sizes, of);
@@ -125,15 +131,15 @@ impl Session {
         self.total_of(self.sizes(), of)
     }
 
-    fn sizes(&self) -> Running {
-        Running {
+    fn sizes(&self) -> CommandUnderWay {
+        CommandUnderWay {
             argv_bytes: self.waiting.as_ref().map_or(0, |waiting| waiting.args_bytes()),
             outbox_bytes: self.output_bytes() - self.in_flight,
             outbox_capacity: self.outbox_capacity(),
         }
     }
 
-    fn total_of(&self, sizes: Running, of: LineSources<'_>) -> usize {
+    fn total_of(&self, sizes: CommandUnderWay, of: LineSources<'_>) -> usize {
         let caller = &self.caller;
         // The arguments of a request that waits are part of the deferred bytes.
         let arguments = if self.waiting.is_some() { 0 } else { sizes.argv_bytes };

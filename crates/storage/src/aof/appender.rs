@@ -37,7 +37,7 @@ pub struct Appender {
     /// Positions.
     written: u64,
     synced: u64,
-    health: Health,
+    health: FileHealth,
     /// Small blocks are written together.
     scratch: Vec<u8>,
     /// Buffers of blocks that were written.
@@ -46,7 +46,7 @@ pub struct Appender {
 
 /// How a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
+pub enum FileHealth {
     /// All that was tried has worked.
     Fine,
     /// The last write has failed; it is tried again.
@@ -71,7 +71,7 @@ impl Appender {
             waiting: VecDeque::new(),
             written: position,
             synced: position,
-            health: Health::Fine,
+            health: FileHealth::Fine,
             scratch: Vec::new(),
             spent: Vec::new(),
         })
@@ -83,7 +83,7 @@ impl Appender {
     }
 
     /// How the file is.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &FileHealth {
         &self.health
     }
 
@@ -104,7 +104,7 @@ impl Appender {
 
     /// Whether something is written and not durable.
     pub fn wants_sync(&self) -> bool {
-        self.synced < self.written && self.health != Health::Lost
+        self.synced < self.written && self.health != FileHealth::Lost
     }
 
     /// Bytes that the allocator has given.
@@ -125,15 +125,15 @@ impl Appender {
         while !self.waiting.is_empty() {
             let (blocks, bytes) = self.next_together();
             if let Err(error) = self.write_some(blocks, bytes) {
-                if self.health == Health::Fine {
-                    self.health = Health::Waiting;
+                if self.health == FileHealth::Fine {
+                    self.health = FileHealth::Waiting;
                 }
                 return Err(error);
             }
             written(bytes as u64);
         }
-        if self.health == Health::Waiting {
-            self.health = Health::Fine;
+        if self.health == FileHealth::Waiting {
+            self.health = FileHealth::Fine;
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Appender {
 
     /// Forces to disk what is written. Errors: the file is lost.
     pub fn sync(&mut self) -> io::Result<()> {
-        assert!(self.health != Health::Lost, "a sync that failed is not tried again");
+        assert!(self.health != FileHealth::Lost, "a sync that failed is not tried again");
         let result = self.file.sync_data();
         self.end_sync(self.written, result)
     }
@@ -204,7 +204,7 @@ impl Appender {
     /// What another thread needs to force to disk what is written. [`Appender::end_sync`] is to be told what
     /// came of it.
     pub fn begin_sync(&self) -> io::Result<PendingSync> {
-        assert!(self.health != Health::Lost, "a sync that failed is not tried again");
+        assert!(self.health != FileHealth::Lost, "a sync that failed is not tried again");
         Ok(PendingSync { file: self.file.twin()?, position: self.written })
     }
 
@@ -212,7 +212,7 @@ impl Appender {
     pub fn end_sync(&mut self, position: u64, result: io::Result<()>) -> io::Result<()> {
         match &result {
             Ok(()) => self.synced = self.synced.max(position),
-            Err(_) => self.health = Health::Lost,
+            Err(_) => self.health = FileHealth::Lost,
         }
         result
     }

@@ -1,7 +1,7 @@
 //! What a crash and other faults leave of two files, of which one replaces the other.
 
 use super::*;
-use crate::faulty::{AfterCrash, Fault, Faulty, Plan};
+use crate::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use crate::{Real, StorageFile};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -25,7 +25,7 @@ fn new_contents() -> Vec<u8> {
 /// Replaces the old file with a fault; whether that was done, the steps it took and the folder, in which
 /// `left` looks.
 fn replace_with(
-    fault: Fault,
+    fault: FileFault,
     first: u64,
     seed: u64,
     sync_every: Option<u64>,
@@ -54,7 +54,7 @@ const STEPS: u64 = PIECES as u64 + 4;
 
 #[test]
 fn without_a_fault_the_new_file_takes_the_place() {
-    let (done, steps) = replace_with(Fault::Crash, u64::MAX, 0, None, |folder, _| {
+    let (done, steps) = replace_with(FileFault::Crash, u64::MAX, 0, None, |folder, _| {
         assert_eq!(std::fs::read(folder.join("dump.rdb")).expect("there"), new_contents());
         assert!(!folder.join(TEMPORARY).exists());
     });
@@ -68,7 +68,7 @@ fn a_crash_at_any_step_leaves_the_old_file_or_the_new_one_whole() {
     for sync_every in [None, Some(1000)] {
         for first in 1..=STEPS + 4 {
             for seed in 0..40 {
-                let (done, _) = replace_with(Fault::Crash, first, seed, sync_every, |folder, done| {
+                let (done, _) = replace_with(FileFault::Crash, first, seed, sync_every, |folder, done| {
                     let left = std::fs::read(folder.join("dump.rdb")).expect("one of the two is there");
                     let is_new = left == new_contents();
                     assert!(is_new || left == OLD, "step {first}, seed {seed}: {} bytes", left.len());
@@ -106,7 +106,7 @@ fn the_crashes_find_a_missing_sync_of_the_file_and_one_of_the_folder() {
             let folder = folder();
             std::fs::write(folder.join("dump.rdb"), OLD).expect("writable");
             let steps = PIECES as u64 + 2 + u64::from(syncs_file);
-            let plan = Plan { fault: Fault::Crash, first: steps, count: 1, seed };
+            let plan = Plan { fault: FileFault::Crash, first: steps, count: 1, seed };
             let faulty = Faulty::new(Arc::new(Real), plan, AfterCrash::Fail);
             assert!(replace_carelessly(&faulty, &folder, syncs_file).is_err(), "it crashed at the rename");
             let left = std::fs::read(folder.join("dump.rdb")).expect("there");
@@ -120,15 +120,15 @@ fn the_crashes_find_a_missing_sync_of_the_file_and_one_of_the_folder() {
 #[test]
 fn a_fault_leaves_the_old_file_and_no_temporary_one() {
     for (fault, strikes) in [
-        (Fault::NoSpace, 1..=6),
-        (Fault::WriteError, 2..=6),
-        (Fault::SyncError, 7..=7),
-        (Fault::TornRename, 8..=8),
+        (FileFault::NoSpace, 1..=6),
+        (FileFault::WriteError, 2..=6),
+        (FileFault::SyncError, 7..=7),
+        (FileFault::TornRename, 8..=8),
     ] {
         for first in strikes {
             let (done, _) = replace_with(fault, first, 1, None, |folder, _| {
                 let left = std::fs::read(folder.join("dump.rdb")).expect("there");
-                assert_eq!(left == new_contents(), fault == Fault::TornRename, "{fault:?} at {first}");
+                assert_eq!(left == new_contents(), fault == FileFault::TornRename, "{fault:?} at {first}");
                 assert!(!folder.join(TEMPORARY).exists(), "{fault:?} at {first}");
             });
             assert!(!done, "{fault:?} at {first}");
@@ -139,7 +139,7 @@ fn a_fault_leaves_the_old_file_and_no_temporary_one() {
 #[test]
 fn a_short_write_goes_on_with_the_rest() {
     for first in 2..=6 {
-        let (done, steps) = replace_with(Fault::ShortWrite, first, 1, None, |folder, _| {
+        let (done, steps) = replace_with(FileFault::ShortWrite, first, 1, None, |folder, _| {
             assert_eq!(std::fs::read(folder.join("dump.rdb")).expect("there"), new_contents());
         });
         assert!(done);
@@ -150,7 +150,7 @@ fn a_short_write_goes_on_with_the_rest() {
 #[test]
 fn a_failed_sync_is_not_made_good_by_another() {
     let folder = folder();
-    let plan = Plan { fault: Fault::SyncError, first: 3, count: 1, seed: 0 };
+    let plan = Plan { fault: FileFault::SyncError, first: 3, count: 1, seed: 0 };
     let faulty = Faulty::new(Arc::new(Real), Plan { first: 3, ..plan }, AfterCrash::Fail);
     let mut file = faulty.create(&folder.join("f"), 0o600).expect("created");
     assert_eq!(file.write(b"lost").expect("written"), 4);
@@ -168,7 +168,7 @@ fn a_failed_sync_is_not_made_good_by_another() {
 fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
     // The link, the rename and the folder; nothing strikes behind them.
     for first in 1..=4 {
-        for fault in [Fault::Crash, Fault::TornRename, Fault::SyncError] {
+        for fault in [FileFault::Crash, FileFault::TornRename, FileFault::SyncError] {
             let folder = folder();
             let (source, target) = (folder.join("dump.rdb"), folder.join("base.rdb"));
             std::fs::write(&source, OLD).expect("writable");
@@ -185,9 +185,9 @@ fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
                 assert!(!folder.join(TEMPORARY).exists(), "{fault:?} {first}");
             }
             let strikes = match first {
-                1 => fault == Fault::Crash,
-                2 => fault != Fault::SyncError,
-                3 => fault != Fault::TornRename,
+                1 => fault == FileFault::Crash,
+                2 => fault != FileFault::SyncError,
+                3 => fault != FileFault::TornRename,
                 _ => false,
             };
             assert_eq!(done.is_err(), strikes, "{fault:?} {first}");

@@ -26,7 +26,7 @@ pub struct Tracker {
 
 /// Rows by the hash of their key.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct TrackingTable {
     /// As many as [`SHARDS`], or none before the first row.
     shards: Vec<Shard>,
     keys: usize,
@@ -180,7 +180,7 @@ impl Trackers {
     }
 }
 
-impl Table {
+impl TrackingTable {
     /// Rows.
     pub(super) fn keys(&self) -> usize {
         self.keys
@@ -303,7 +303,7 @@ impl Table {
     /// Empties the table in O(1); what it held, to be freed in slices.
     pub(super) fn take_all(&mut self) -> Vec<Shard> {
         let shards = std::mem::take(&mut self.shards);
-        *self = Table { victims_at: self.victims_at, ..Table::default() };
+        *self = TrackingTable { victims_at: self.victims_at, ..TrackingTable::default() };
         shards
     }
 
@@ -388,7 +388,7 @@ mod tests {
     struct Oracle(BTreeMap<u64, BTreeMap<u32, u32>>);
 
     impl Oracle {
-        fn check(&self, table: &Table) {
+        fn check(&self, table: &TrackingTable) {
             assert_eq!(table.keys(), self.0.len());
             assert_eq!(table.items(), self.0.values().map(BTreeMap::len).sum::<usize>());
             let bytes = table.shards.iter().flat_map(|shard| &shard.more).map(Trackers::bytes).sum::<usize>();
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn the_table_is_what_an_ordered_map_says() {
         let mut rng = Rng::new(27);
-        let (mut table, mut oracle, mut sweep_at) = (Table::default(), Oracle::default(), 0);
+        let (mut table, mut oracle, mut sweep_at) = (TrackingTable::default(), Oracle::default(), 0);
         let mut numbers = [1_u32; 40];
         let mut alive: BTreeSet<(u32, u32)> = (0..40).map(|slot| (slot, 1)).collect();
         let (mut dropped, mut in_place) = (0, 0);
@@ -479,14 +479,15 @@ mod tests {
 
     #[test]
     fn rows_that_are_taken_give_their_memory_back() {
-        let (mut table, mut rng) = (Table::default(), Rng::new(2));
+        let (mut table, mut rng) = (TrackingTable::default(), Rng::new(2));
         let hashes: Vec<u64> = (0..100_000).map(|_| rng.next_u64()).collect();
         for hash in &hashes {
             for slot in 0..2 {
                 table.add(*hash, Tracker { slot, number: 0 }, || None);
             }
         }
-        let lists = |table: &Table| table.shards.iter().map(|shard| heap::vec(&shard.more)).sum::<usize>();
+        let lists =
+            |table: &TrackingTable| table.shards.iter().map(|shard| heap::vec(&shard.more)).sum::<usize>();
         let before = lists(&table);
         assert!(hashes.iter().all(|hash| table.take(*hash).is_some()));
         assert!(lists(&table) < before / 20, "{} of {before}", lists(&table));
@@ -496,7 +497,7 @@ mod tests {
     #[test]
     fn a_row_of_one_client_takes_a_few_words() {
         assert_eq!(size_of::<(u64, RowCell)>(), 16);
-        let mut table = Table::default();
+        let mut table = TrackingTable::default();
         let mut rng = Rng::new(1);
         for _ in 0..200_000 {
             table.add(rng.next_u64(), Tracker { slot: 0, number: 0 }, || None);

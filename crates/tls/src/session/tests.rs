@@ -2,7 +2,7 @@
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use super::{Buffers, Phase, Received, Session};
+use super::{Buffers, Received, Session, TlsPhase};
 use crate::record::Records;
 use crate::{ClientAuth, Context, Named, Options, SessionError, Sources};
 
@@ -47,8 +47,8 @@ fn pair(protocols: &str) -> (Session, Session) {
 /// The records of an established session.
 fn records(session: &mut Session) -> &mut Records {
     match &mut session.0.phase {
-        Phase::Open(open) => &mut open.records,
-        Phase::Handshake(_) | Phase::Over => panic!("not established"),
+        TlsPhase::Open(open) => &mut open.records,
+        TlsPhase::Handshake(_) | TlsPhase::Over => panic!("not established"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Regions to search in, and the cells that cover them.
 
-use super::{Cell, Degrees, EARTH_RADIUS_M, GeoPoint, LATITUDE_MAX, STEPS_MAX};
+use super::{Degrees, EARTH_RADIUS_M, GeoPoint, GeohashCell, LATITUDE_MAX, STEPS_MAX};
 
 /// A region of the world.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +32,11 @@ pub enum Region {
 
 /// The scores to look at, in the order in which the reference does.
 #[derive(Clone, Debug)]
-pub struct Cells {
-    cells: Vec<Cell>,
+pub struct GeohashCells {
+    cells: Vec<GeohashCell>,
 }
 
-impl Cells {
+impl GeohashCells {
     /// Ranges of scores: the first, and the first behind.
     pub fn scores(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.cells.iter().map(|cell| {
@@ -113,12 +113,12 @@ impl Region {
 
     /// The cells that cover the region: the one with the middle, and those of its neighbours that reach into
     /// the region.
-    pub fn cells(&self) -> Cells {
+    pub fn cells(&self) -> GeohashCells {
         let middle = self.middle();
         let (height_m, width_m, radius_m) = self.extent();
-        let bounds = Bounds::around(middle, height_m, width_m);
+        let bounds = BoundingBox::around(middle, height_m, width_m);
         let mut steps = steps_for(radius_m, middle.latitude);
-        let mut own = Cell::of(middle, steps, LATITUDE_MAX).inside();
+        let mut own = GeohashCell::of(middle, steps, LATITUDE_MAX).inside();
         // A middle near the border of its cell may have a neighbour that is too narrow.
         let is_narrow = own.moved(0, 1).area().north < bounds.north
             || own.moved(0, -1).area().south > bounds.south
@@ -126,7 +126,7 @@ impl Region {
             || own.moved(-1, 0).area().west > bounds.west;
         if steps > 1 && is_narrow {
             steps -= 1;
-            own = Cell::of(middle, steps, LATITUDE_MAX).inside();
+            own = GeohashCell::of(middle, steps, LATITUDE_MAX).inside();
         }
         let area = own.area();
         let mut cells = vec![own];
@@ -145,13 +145,13 @@ impl Region {
             }
         }
         // Behind all others: the reference looks into none of these for a middle inside the world.
-        let beyond: Vec<Cell> = cells.iter().flat_map(|cell| cell.beyond()).collect();
+        let beyond: Vec<GeohashCell> = cells.iter().flat_map(|cell| cell.beyond()).collect();
         for cell in beyond {
             if !cells.contains(&cell) {
                 cells.push(cell);
             }
         }
-        Cells { cells }
+        GeohashCells { cells }
     }
 }
 
@@ -159,15 +159,15 @@ impl Region {
 const NEIGHBOURS: [(i32, i32); 8] = [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
 /// Degrees around a point.
-struct Bounds {
+struct BoundingBox {
     west: f64,
     east: f64,
     south: f64,
     north: f64,
 }
 
-impl Bounds {
-    fn around(middle: GeoPoint, height_m: f64, width_m: f64) -> Bounds {
+impl BoundingBox {
+    fn around(middle: GeoPoint, height_m: f64, width_m: f64) -> BoundingBox {
         let latitudes = (height_m / EARTH_RADIUS_M).to_degrees_exactly();
         let longitudes = |latitude: f64| {
             (width_m / EARTH_RADIUS_M / latitude.to_radians_exactly().cos()).to_degrees_exactly()
@@ -178,7 +178,7 @@ impl Bounds {
         } else {
             longitudes(middle.latitude + latitudes)
         };
-        Bounds {
+        BoundingBox {
             west: middle.longitude - wide,
             east: middle.longitude + wide,
             south: middle.latitude - latitudes,

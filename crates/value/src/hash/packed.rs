@@ -32,7 +32,7 @@ struct PairRange {
 
 /// A field's name while a row is checked.
 #[derive(PartialEq, Eq, Hash)]
-enum Name<'a> {
+enum FieldName<'a> {
     Int(i64),
     Bytes(&'a [u8]),
 }
@@ -111,11 +111,11 @@ impl Packed {
         while let Some(name) = elements.next() {
             elements.next()?;
             let is_new = match name {
-                Element::Int(number) => names.insert(Name::Int(number)),
+                Element::Int(number) => names.insert(FieldName::Int(number)),
                 // A string may be digits that an entry of its own form would hold: one that we did not write.
                 Element::Bytes(bytes) => names.insert(match Element::of(bytes) {
-                    Element::Int(number) => Name::Int(number),
-                    Element::Bytes(bytes) => Name::Bytes(bytes),
+                    Element::Int(number) => FieldName::Int(number),
+                    Element::Bytes(bytes) => FieldName::Bytes(bytes),
                 }),
             };
             if !is_new {

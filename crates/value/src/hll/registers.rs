@@ -20,17 +20,17 @@ const HASH_SEED: u64 = 0xadc8_3b19;
 
 /// Where an element counts: its register, and the value that it has at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct RegisterMark {
     pub(super) register: usize,
     pub(super) value: u8,
 }
 
-impl Mark {
+impl RegisterMark {
     /// The mark of an element.
-    pub fn of(element: &[u8]) -> Mark {
+    pub fn of(element: &[u8]) -> RegisterMark {
         let hash = murmur64a(element, HASH_SEED);
         let rest = hash >> INDEX_BITS | 1 << VALUE_BITS;
-        Mark { register: hash as usize & (REGISTERS - 1), value: rest.trailing_zeros() as u8 + 1 }
+        RegisterMark { register: hash as usize & (REGISTERS - 1), value: rest.trailing_zeros() as u8 + 1 }
     }
 
     /// Where its register stands in a dense string, and in how many bytes, at most two.
@@ -49,8 +49,8 @@ impl Mark {
         Some((word & !(63 << shift) | u16::from(self.value) << shift).to_le_bytes())
     }
 
-    pub(super) fn new(register: usize, value: u8) -> Mark {
+    pub(super) fn new(register: usize, value: u8) -> RegisterMark {
         debug_assert!(register < REGISTERS);
-        Mark { register, value }
+        RegisterMark { register, value }
     }
 }

@@ -1,6 +1,6 @@
 //! The sparse registers: operations, and how one register is raised.
 
-use super::registers::{Corrupt, HEADER_BYTES, Mark, REGISTERS, Registers};
+use super::registers::{Corrupt, HEADER_BYTES, REGISTERS, RegisterMark, Registers};
 use std::fmt::Write;
 
 /// What raising a register came to.
@@ -136,7 +136,7 @@ fn find(bytes: &[u8], register: usize) -> Option<OpPosition> {
 }
 
 /// Raises one register of the string `bytes`, of at most `bytes_max` bytes afterwards if it grows.
-pub(super) fn raise(bytes: &mut Vec<u8>, mark: Mark, bytes_max: usize) -> Result<Raised, Corrupt> {
+pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -> Result<Raised, Corrupt> {
     if mark.value > VALUE_MAX {
         return Ok(Raised::TooLarge);
     }

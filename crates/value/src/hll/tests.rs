@@ -4,7 +4,7 @@ use sluice_base::Rng;
 fn hll_of(elements: &[&str]) -> Hll {
     let mut hll = Hll::empty();
     for element in elements {
-        hll.add(Mark::of(element.as_bytes()), 3000).expect("it is made here");
+        hll.add(RegisterMark::of(element.as_bytes()), 3000).expect("it is made here");
     }
     hll
 }
@@ -39,7 +39,7 @@ fn sparse_and_dense_registers_follow_a_plain_array() {
         // Neighbours, so that operations are split and joined.
         let (from, width) = (rng.below(REGISTERS as u64 - 300) as usize, 1 + rng.below(300));
         for _ in 0..400 {
-            let mark = Mark::new(
+            let mark = RegisterMark::new(
                 from + rng.below(width) as usize,
                 1 + rng.below(4) as u8 * (1 + rng.below(10)) as u8,
             );
@@ -59,9 +59,9 @@ fn sparse_and_dense_registers_follow_a_plain_array() {
 #[test]
 fn a_large_value_makes_it_dense() {
     let mut hll = Hll::empty();
-    assert_eq!(hll.add(Mark::new(5, 32), 3000), Ok(true));
+    assert_eq!(hll.add(RegisterMark::new(5, 32), 3000), Ok(true));
     assert_eq!(hll.encoding(), HllEncoding::Sparse);
-    assert_eq!(hll.add(Mark::new(6, 33), 3000), Ok(true));
+    assert_eq!(hll.add(RegisterMark::new(6, 33), 3000), Ok(true));
     assert_eq!(hll.encoding(), HllEncoding::Dense);
     assert_eq!((registers(&hll)[5], registers(&hll)[6]), (32, 33));
 }
@@ -72,7 +72,7 @@ fn merging_takes_the_larger_of_each_register() {
     for dense in [false, true] {
         let mut hlls = [Hll::empty(), Hll::empty()];
         for n in 0..400 {
-            let mark = Mark::of(&rng.next_u64().to_le_bytes());
+            let mark = RegisterMark::of(&rng.next_u64().to_le_bytes());
             hlls[n % 2].add(mark, 3000).expect("it is made here");
         }
         let [mut to, from] = hlls;
@@ -92,7 +92,7 @@ fn estimates_are_near_the_truth() {
     let mut rng = Rng::new(5);
     let mut hll = Hll::empty();
     for n in 1..=100_000_u32 {
-        hll.add(Mark::of(&rng.next_u64().to_le_bytes()), 3000).expect("it is made here");
+        hll.add(RegisterMark::of(&rng.next_u64().to_le_bytes()), 3000).expect("it is made here");
         if [10, 100, 1000, 10_000, 100_000].contains(&n) {
             let estimate = hll.estimate().expect("it is made here") as f64;
             let error = (estimate / f64::from(n) - 1.0).abs();
@@ -124,7 +124,7 @@ fn any_operations_are_survived() {
         let Ok(mut hll) = Hll::read(bytes) else { panic!("the header is right") };
         let whole = hll.estimate();
         for _ in 0..20 {
-            let mark = Mark::new(rng.below(REGISTERS as u64) as usize, 1 + rng.below(50) as u8);
+            let mark = RegisterMark::new(rng.below(REGISTERS as u64) as usize, 1 + rng.below(50) as u8);
             if hll.add(mark, 3000).is_ok() && whole.is_ok() {
                 assert!(hll.estimate().is_ok());
             }

@@ -48,13 +48,13 @@ pub(super) struct Chunk(Arc<HeaderSlice<Header, [u8]>>);
 
 #[derive(Debug)]
 struct Header {
-    span: Span,
+    span: ElementSpan,
     _witness: Witness,
 }
 
 /// Where the elements are, and what.
 #[derive(Clone, Copy, Debug, Default)]
-struct Span {
+struct ElementSpan {
     start: u16,
     end: u16,
     count: u16,
@@ -84,10 +84,10 @@ static ZEROS: [u8; CAPACITY_MAX] = [0; CAPACITY_MAX];
 impl Chunk {
     /// A chunk without elements, of the allocator's class for so many bytes of elements.
     pub(super) fn empty(bytes: usize) -> Chunk {
-        Chunk::with_span(bytes, Span::default())
+        Chunk::with_span(bytes, ElementSpan::default())
     }
 
-    fn with_span(bytes: usize, span: Span) -> Chunk {
+    fn with_span(bytes: usize, span: ElementSpan) -> Chunk {
         let capacity = class(bytes.min(CAPACITY_MAX) + OVERHEAD) - OVERHEAD;
         let header = Header { span, _witness: Witness };
         Chunk(Arc::from_header_and_slice(header, &ZEROS[..capacity.min(CAPACITY_MAX)]))
@@ -105,7 +105,7 @@ impl Chunk {
         let end = bytes as u16;
         let mut chunk = Chunk::with_span(
             bytes,
-            Span { start: 0, end, count: elements.len() as u16, uniform: uniform as u16 },
+            ElementSpan { start: 0, end, count: elements.len() as u16, uniform: uniform as u16 },
         );
         if let Some(inner) = Arc::get_mut(&mut chunk.0) {
             let mut rest = &mut inner.slice[..bytes];
@@ -135,12 +135,16 @@ impl Chunk {
         let start = (capacity - row.len()) / 2;
         let end = start + row.len();
         inner.slice[start..end].copy_from_slice(row);
-        inner.header.span =
-            Span { start: start as u16, end: end as u16, count: count as u16, uniform: uniform as u16 };
+        inner.header.span = ElementSpan {
+            start: start as u16,
+            end: end as u16,
+            count: count as u16,
+            uniform: uniform as u16,
+        };
         true
     }
 
-    fn span(&self) -> Span {
+    fn span(&self) -> ElementSpan {
         self.0.header.span
     }
 
@@ -196,7 +200,7 @@ impl Chunk {
     /// Removes every element.
     pub(super) fn clear(&mut self, garbage: &mut impl FnMut(Chunk)) {
         match Arc::get_mut(&mut self.0) {
-            Some(inner) => inner.header.span = Span::default(),
+            Some(inner) => inner.header.span = ElementSpan::default(),
             None => garbage(replace(self, Chunk::empty(0))),
         }
     }
@@ -217,7 +221,7 @@ impl Chunk {
         if span.count == 0 {
             let at = if end == End::Front { self.capacity() as u16 } else { 0 };
             let uniform = uniform_len(element) as u16;
-            self.unshare(garbage).header.span = Span { start: at, end: at, count: 0, uniform };
+            self.unshare(garbage).header.span = ElementSpan { start: at, end: at, count: 0, uniform };
         } else if span.uniform != 0 && uniform_len(element) != usize::from(span.uniform) {
             let more = entry::len(element);
             if self.listpack_bytes() + more > room.bytes {
@@ -257,8 +261,12 @@ impl Chunk {
         let mut other = Chunk::empty((bytes + more).max(self.capacity()));
         let capacity = other.capacity();
         let start = if end == End::Front { capacity - bytes } else { 0 };
-        let span =
-            Span { start: start as u16, end: (start + bytes) as u16, count: self.span().count, uniform: 0 };
+        let span = ElementSpan {
+            start: start as u16,
+            end: (start + bytes) as u16,
+            count: self.span().count,
+            uniform: 0,
+        };
         let inner = other.unshare(garbage);
         inner.header.span = span;
         let mut rest = &mut inner.slice[start..start + bytes];
@@ -280,7 +288,7 @@ impl Chunk {
         let bytes = self.count() * uniform;
         let mut other = Chunk::empty(bytes + uniform);
         let start = if end == End::Front { other.capacity() - bytes } else { 0 };
-        let span = Span {
+        let span = ElementSpan {
             start: start as u16,
             end: (start + bytes) as u16,
             count: self.span().count,
@@ -333,7 +341,7 @@ impl Chunk {
             let start = if end == End::Front { need + spare } else { spare };
             let inner = self.unshare(garbage);
             inner.slice.copy_within(usize::from(span.start)..usize::from(span.end), start);
-            inner.header.span = Span { start: start as u16, end: (start + used) as u16, ..span };
+            inner.header.span = ElementSpan { start: start as u16, end: (start + used) as u16, ..span };
             return true;
         }
         if capacity >= limit {
@@ -346,7 +354,7 @@ impl Chunk {
         let start = if end == End::Front { other.capacity() - used } else { 0 };
         let inner = other.unshare(garbage);
         inner.slice[start..start + used].copy_from_slice(self.row());
-        inner.header.span = Span { start: start as u16, end: (start + used) as u16, ..span };
+        inner.header.span = ElementSpan { start: start as u16, end: (start + used) as u16, ..span };
         garbage(replace(self, other));
         true
     }

@@ -20,11 +20,11 @@ pub(super) enum Leaf {
 
 /// A chunk's row, compressed.
 #[derive(Clone, Debug)]
-pub(super) struct Compressed(Arc<HeaderSlice<Shape, [u8]>>);
+pub(super) struct Compressed(Arc<HeaderSlice<LeafShape, [u8]>>);
 
 /// The row before compression.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct LeafShape {
     row_len: u16,
     count: u16,
     uniform: u16,
@@ -38,8 +38,11 @@ impl Compressed {
             return None;
         }
         let small = lzf::compress(row, row.len() - COMPRESSION_GAIN)?;
-        let shape =
-            Shape { row_len: row.len() as u16, count: chunk.count() as u16, uniform: chunk.uniform() as u16 };
+        let shape = LeafShape {
+            row_len: row.len() as u16,
+            count: chunk.count() as u16,
+            uniform: chunk.uniform() as u16,
+        };
         Some(Compressed(Arc::from_header_and_slice(shape, &small)))
     }
 
@@ -71,7 +74,7 @@ const COMPRESSION_GAIN: usize = 8;
 
 /// What a leaf, or all of a tree's, amount to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct LeafSums {
     /// Leaves.
     pub(super) leaves: usize,
     /// Elements.
@@ -82,9 +85,9 @@ pub(super) struct Sums {
     pub(super) heap: usize,
 }
 
-impl Sums {
-    pub(super) fn plus(self, other: Sums) -> Sums {
-        Sums {
+impl LeafSums {
+    pub(super) fn plus(self, other: LeafSums) -> LeafSums {
+        LeafSums {
             leaves: self.leaves + other.leaves,
             count: self.count + other.count,
             listpack: self.listpack + other.listpack,
@@ -123,21 +126,21 @@ impl Leaf {
     }
 
     /// O(1).
-    pub(super) fn sums(&self) -> Sums {
+    pub(super) fn sums(&self) -> LeafSums {
         match self {
-            Leaf::Chunk(chunk) => Sums {
+            Leaf::Chunk(chunk) => LeafSums {
                 leaves: 1,
                 count: chunk.count(),
                 listpack: chunk.listpack_bytes(),
                 heap: chunk.capacity() + OVERHEAD,
             },
-            Leaf::Large(bytes) => Sums {
+            Leaf::Large(bytes) => LeafSums {
                 leaves: 1,
                 count: 1,
                 listpack: entry::string_len(bytes.len()),
                 heap: 40 + bytes.capacity(),
             },
-            Leaf::Compressed(small) => Sums {
+            Leaf::Compressed(small) => LeafSums {
                 leaves: 1,
                 count: small.count(),
                 listpack: row_listpack_bytes(
@@ -145,7 +148,7 @@ impl Leaf {
                     small.count(),
                     small.uniform(),
                 ),
-                heap: 8 + size_of::<Shape>() + small.0.slice.len(),
+                heap: 8 + size_of::<LeafShape>() + small.0.slice.len(),
             },
         }
     }

@@ -12,7 +12,7 @@ mod edit;
 use triomphe::Arc;
 
 use super::chunk::End;
-use super::leaf::{Leaf, Sums};
+use super::leaf::{Leaf, LeafSums};
 
 /// Children of an inner node at most. A write after a share copies so many for each level.
 const FANOUT: usize = 32;
@@ -29,7 +29,7 @@ pub(super) struct Tree {
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     node: Node,
-    sums: Sums,
+    sums: LeafSums,
 }
 
 #[derive(Clone, Debug)]
@@ -68,7 +68,8 @@ impl Inner {
     fn of(children: impl IntoIterator<Item = Child>) -> Child {
         let mut all = Vec::with_capacity(CAPACITY);
         all.extend(children);
-        let mut child = Child { node: Node::Inner(Arc::new(Inner { children: all })), sums: Sums::default() };
+        let mut child =
+            Child { node: Node::Inner(Arc::new(Inner { children: all })), sums: LeafSums::default() };
         child.add_up();
         child
     }
@@ -97,7 +98,7 @@ impl Child {
         self.sums = match &self.node {
             Node::Leaf(leaf) => leaf.sums(),
             Node::Inner(inner) => {
-                let own = Sums { heap: INNER_BYTES, ..Sums::default() };
+                let own = LeafSums { heap: INNER_BYTES, ..LeafSums::default() };
                 inner.children.iter().fold(own, |sums, child| sums.plus(child.sums))
             }
         };
@@ -147,8 +148,8 @@ impl Tree {
 
     /// What the leaves amount to.
     #[inline]
-    pub(super) fn sums(&self) -> Sums {
-        self.top.as_ref().map_or(Sums::default(), |top| top.sums)
+    pub(super) fn sums(&self) -> LeafSums {
+        self.top.as_ref().map_or(LeafSums::default(), |top| top.sums)
     }
 
     /// The leaf of an element, and the element's index in it. Cost: O(log n).

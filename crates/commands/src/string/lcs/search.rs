@@ -5,7 +5,7 @@ use sluice_resp::Reply;
 
 /// What is asked of the subsequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum LcsReply {
     Bytes,
     Length,
     Matches,
@@ -13,7 +13,7 @@ pub(crate) enum Asked {
 
 #[derive(Debug)]
 pub(crate) struct LcsOptions {
-    pub(super) asked: Asked,
+    pub(super) asked: LcsReply,
     /// Shorter matches are left out; not positive: none is.
     pub(super) match_len_min: i64,
     pub(super) with_match_len: bool,
@@ -62,10 +62,10 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    pub(crate) fn new(a: &[u8], b: &[u8], asked: Asked) -> Result<Search, CmdError> {
+    pub(crate) fn new(a: &[u8], b: &[u8], asked: LcsReply) -> Result<Search, CmdError> {
         let words = match asked {
-            Asked::Length => 0,
-            Asked::Bytes | Asked::Matches => a.len() * words_of_row(b),
+            LcsReply::Length => 0,
+            LcsReply::Bytes | LcsReply::Matches => a.len() * words_of_row(b),
         };
         Ok(Search { row: zeros(b.len())?, filled: 0, bits: zeros(words)? })
     }
@@ -122,14 +122,14 @@ impl Search {
     /// Answers, once the table is filled.
     pub(crate) fn reply(&self, reply: &mut Reply<'_>, a: &[u8], b: &[u8], options: &LcsOptions) {
         match options.asked {
-            Asked::Length => reply.int(self.len() as i64),
-            Asked::Bytes => {
+            LcsReply::Length => reply.int(self.len() as i64),
+            LcsReply::Bytes => {
                 let found = self.matches(a, b);
                 let mut bytes = Vec::with_capacity(found.len);
                 found.matches.iter().rev().for_each(|m| bytes.extend_from_slice(&a[m.a..m.a + m.len]));
                 reply.bulk(&bytes);
             }
-            Asked::Matches => reply_matches(reply, &self.matches(a, b), options),
+            LcsReply::Matches => reply_matches(reply, &self.matches(a, b), options),
         }
     }
 }

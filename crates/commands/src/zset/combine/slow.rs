@@ -1,12 +1,12 @@
 //! ZUNION, ZINTER, ZDIFF and ZINTERCARD of large sets, produced by another thread.
 
 use crate::production::{SlowRead, root_of};
-use crate::zset::inputs::{Call, InputSet, Members, SetOperation};
+use crate::zset::inputs::{InputSet, Members, NumkeysCall, SetOperation};
 use sluice_keyspace::ValueRef;
 use sluice_value::{Value, Zset, ZsetEncoding};
 
 /// What a call is but for its sets, which are the roots.
-struct Settings {
+struct CombineCall {
     /// Of each set.
     weights: Vec<f64>,
     aggregate: crate::zset::inputs::Aggregate,
@@ -14,17 +14,17 @@ struct Settings {
     limit: usize,
 }
 
-pub(super) fn combined(call: &Call<'_>, operation: SetOperation) -> SlowRead {
+pub(super) fn combined(call: &NumkeysCall<'_>, operation: SetOperation) -> SlowRead {
     let (roots, settings) = parts(call);
     SlowRead::in_one_step(roots, move |roots, reply| settings.call(roots).reply(operation, reply))
 }
 
-pub(super) fn counted(call: &Call<'_>) -> SlowRead {
+pub(super) fn counted(call: &NumkeysCall<'_>) -> SlowRead {
     let (roots, settings) = parts(call);
     SlowRead::in_one_step(roots, move |roots, reply| reply.int(settings.call(roots).count() as i64))
 }
 
-fn parts(call: &Call<'_>) -> (Vec<Value>, Settings) {
+fn parts(call: &NumkeysCall<'_>) -> (Vec<Value>, CombineCall) {
     let root = |source: &InputSet<'_>| match source.members {
         Members::None => Value::Zset(Zset::new(ZsetEncoding::Listpack)),
         Members::Zset(zset) => root_of(ValueRef::Zset(zset)),
@@ -32,13 +32,13 @@ fn parts(call: &Call<'_>) -> (Vec<Value>, Settings) {
     };
     let roots = call.sources.iter().map(root).collect();
     let weights = call.sources.iter().map(|source| source.weight).collect();
-    let Call { aggregate, with_scores, limit, .. } = *call;
-    (roots, Settings { weights, aggregate, with_scores, limit })
+    let NumkeysCall { aggregate, with_scores, limit, .. } = *call;
+    (roots, CombineCall { weights, aggregate, with_scores, limit })
 }
 
-impl Settings {
+impl CombineCall {
     /// The call again, of the roots.
-    fn call<'d>(&self, roots: &'d [Value]) -> Call<'d> {
+    fn call<'d>(&self, roots: &'d [Value]) -> NumkeysCall<'d> {
         let sources = roots.iter().zip(&self.weights).map(|(root, weight)| {
             let members = match root {
                 Value::Zset(zset) => Members::Zset(zset.view()),
@@ -49,7 +49,7 @@ impl Settings {
             };
             InputSet { members, weight: *weight }
         });
-        let Settings { aggregate, with_scores, limit, .. } = *self;
-        Call { sources: sources.collect(), aggregate, with_scores, limit }
+        let CombineCall { aggregate, with_scores, limit, .. } = *self;
+        NumkeysCall { sources: sources.collect(), aggregate, with_scores, limit }
     }
 }

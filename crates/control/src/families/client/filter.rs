@@ -13,14 +13,14 @@ use sluice_session::{Session, ip_of};
 
 /// Which clients are chosen.
 #[derive(Debug)]
-pub(super) struct Filter<'a> {
-    is: Traits<'a>,
-    is_not: Traits<'a>,
+pub(super) struct ClientFilter<'a> {
+    is: ClientTraits<'a>,
+    is_not: ClientTraits<'a>,
     /// Seconds since it connected, at least.
     age_s_min: Option<i64>,
     /// Seconds since it last sent something, at least.
     idle_s_min: Option<i64>,
-    /// Whether the caller is left out; [`Filter::chooses`] does not ask.
+    /// Whether the caller is left out; [`ClientFilter::chooses`] does not ask.
     pub(super) skip_me: SkipMe,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum SkipMe {
 
 /// TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Type {
+enum ClientType {
     Normal,
     Replica,
     Primary,
@@ -44,14 +44,14 @@ enum Type {
 
 /// What a client may be asked to be.
 #[derive(Debug, Default)]
-struct Traits<'a> {
+struct ClientTraits<'a> {
     /// None at all is not the same as an empty list, which no client is in.
     /// Sorted once all are read.
     ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     ip: Option<&'a [u8]>,
-    kind: Option<Type>,
+    kind: Option<ClientType>,
     user: Option<&'a [u8]>,
     flags: Option<&'a [u8]>,
     name: Option<&'a [u8]>,
@@ -68,12 +68,12 @@ enum Sense {
     IsNot,
 }
 
-impl<'a> Filter<'a> {
+impl<'a> ClientFilter<'a> {
     /// The client with this address, the caller included: the old form of CLIENT KILL.
-    pub(super) fn of_addr(addr: &'a [u8]) -> Filter<'a> {
-        Filter {
-            is: Traits { addr: Some(addr), ..Traits::default() },
-            is_not: Traits::default(),
+    pub(super) fn of_addr(addr: &'a [u8]) -> ClientFilter<'a> {
+        ClientFilter {
+            is: ClientTraits { addr: Some(addr), ..ClientTraits::default() },
+            is_not: ClientTraits::default(),
             age_s_min: None,
             idle_s_min: None,
             skip_me: SkipMe::No,
@@ -87,10 +87,10 @@ impl<'a> Filter<'a> {
         skip_me: SkipMe,
         databases: usize,
         users: &Users,
-    ) -> Result<Filter<'a>, CmdError> {
-        let mut filter = Filter {
-            is: Traits::default(),
-            is_not: Traits::default(),
+    ) -> Result<ClientFilter<'a>, CmdError> {
+        let mut filter = ClientFilter {
+            is: ClientTraits::default(),
+            is_not: ClientTraits::default(),
             age_s_min: None,
             idle_s_min: None,
             skip_me,
@@ -146,7 +146,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-impl<'a> Traits<'a> {
+impl<'a> ClientTraits<'a> {
     /// Reads as many ids as there are from argument `first` on, perhaps none; returns how many.
     fn read_ids(&mut self, args: Args<'a>, first: usize) -> Result<usize, CmdError> {
         let ids = self.ids.get_or_insert_default();
@@ -185,7 +185,7 @@ impl<'a> Traits<'a> {
             }
         }
         if name.eq_ignore_ascii_case(b"TYPE") {
-            self.kind = Some(Type::parse(value)?);
+            self.kind = Some(ClientType::parse(value)?);
         } else if name.eq_ignore_ascii_case(b"USER") {
             if users.get(value).is_none() {
                 return Err(CmdError::owned([b"ERR No such user '", until_zero(value), b"'"].concat()));
@@ -217,7 +217,7 @@ impl<'a> Traits<'a> {
             self.addr.map(|addr| until_zero(addr) == caller.origin.addr.as_bytes()),
             self.laddr.map(|laddr| until_zero(laddr) == caller.origin.laddr.as_bytes()),
             self.ip.map(|ip| until_zero(ip) == ip_of(&caller.origin.addr).as_bytes()),
-            self.kind.map(|kind| kind == Type::of(session)),
+            self.kind.map(|kind| kind == ClientType::of(session)),
             self.user.map(|user| user == caller.user_name()),
             self.flags.map(|flags| {
                 let letters = session.flag_letters(sources);
@@ -232,16 +232,16 @@ impl<'a> Traits<'a> {
     }
 }
 
-impl Type {
-    fn parse(word: &[u8]) -> Result<Type, CmdError> {
+impl ClientType {
+    fn parse(word: &[u8]) -> Result<ClientType, CmdError> {
         let word = until_zero(word);
         [
-            ("normal", Type::Normal),
-            ("replica", Type::Replica),
-            ("slave", Type::Replica),
-            ("primary", Type::Primary),
-            ("master", Type::Primary),
-            ("pubsub", Type::Pubsub),
+            ("normal", ClientType::Normal),
+            ("replica", ClientType::Replica),
+            ("slave", ClientType::Replica),
+            ("primary", ClientType::Primary),
+            ("master", ClientType::Primary),
+            ("pubsub", ClientType::Pubsub),
         ]
         .into_iter()
         .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
@@ -249,13 +249,13 @@ impl Type {
         .ok_or_else(|| CmdError::owned([b"ERR Unknown client type '", word, b"'"].concat()))
     }
 
-    fn of(session: &Session) -> Type {
+    fn of(session: &Session) -> ClientType {
         // A MONITOR is a normal client whose replies never end.
         match () {
-            () if session.caller.is_primary() => Type::Primary,
-            () if session.caller.replica.is_some() => Type::Replica,
-            () if session.caller.subscribed.is_any() => Type::Pubsub,
-            () => Type::Normal,
+            () if session.caller.is_primary() => ClientType::Primary,
+            () if session.caller.replica.is_some() => ClientType::Replica,
+            () if session.caller.subscribed.is_any() => ClientType::Pubsub,
+            () => ClientType::Normal,
         }
     }
 }

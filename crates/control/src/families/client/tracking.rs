@@ -7,7 +7,7 @@ use sluice_subscriptions::tracking::{Redirect, TrackingClient, TrackingMode, Tra
 
 /// CLIENT TRACKING's options.
 #[derive(Default)]
-struct Options<'a> {
+struct TrackingArguments<'a> {
     redirect: Option<Redirect>,
     bcast: bool,
     opt_in: bool,
@@ -38,7 +38,7 @@ pub(super) fn tracking(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-impl Options<'_> {
+impl TrackingArguments<'_> {
     /// What a client may go over to that tracks as `current` says.
     fn mode(&self, current: Option<&TrackingClient>) -> Result<TrackingMode, CmdError> {
         if !self.prefixes.is_empty() && !self.bcast {
@@ -78,8 +78,8 @@ impl Options<'_> {
     }
 }
 
-fn options<'a>(ctx: &ServerCtx<'_>, args: Args<'a>) -> Result<Options<'a>, CmdError> {
-    let mut options = Options::default();
+fn options<'a>(ctx: &ServerCtx<'_>, args: Args<'a>) -> Result<TrackingArguments<'a>, CmdError> {
+    let mut options = TrackingArguments::default();
     let mut i = 3;
     while i < args.len() {
         let next = args.get(i + 1);

@@ -11,7 +11,7 @@ use crate::action::{Action, Crash};
 use crate::ctx::DebugCtx;
 use crate::families::server::debug::common::{ok, switch, unknown};
 use sluice_base::LogLevel;
-use sluice_collections::index::Stats;
+use sluice_collections::index::IndexStats;
 use sluice_command::derive;
 use sluice_commands::{Args, CmdError, Outcome, Run, address_of, reply_lines, serialized_len};
 use sluice_config::{Force, param};
@@ -326,7 +326,7 @@ enum Detail {
 
 /// The indexes of a kind in the reference's words, together. Each grows bucket by bucket, so that it is never
 /// between two tables: the rehashing index is always -1.
-fn describe(stats: &Stats, detail: Detail, text: &mut String) {
+fn describe(stats: &IndexStats, detail: Detail, text: &mut String) {
     if stats.used == 0 {
         return;
     }

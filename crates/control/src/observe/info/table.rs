@@ -9,53 +9,53 @@ use sluice_numbers::info::sample::{MetricsSample, Sampler};
 use sluice_numbers::info::sink::Sink;
 
 /// One section.
-struct Section {
+struct InfoSection {
     /// What a client asks for, lower case.
     name: &'static str,
     /// Its heading.
     title: &'static str,
-    shown: Shown,
+    shown: ShownBy,
     write: fn(&View<'_>, &mut dyn Sink),
 }
 
 const fn section(
     name: &'static str,
     title: &'static str,
-    shown: Shown,
+    shown: ShownBy,
     write: fn(&View<'_>, &mut dyn Sink),
-) -> Section {
-    Section { name, title, shown, write }
+) -> InfoSection {
+    InfoSection { name, title, shown, write }
 }
 
 /// Every section, in the order of the reply.
-const SECTIONS: &[Section] = &[
-    section("server", "Server", Shown::ByDefault, sections::server),
-    section("tls", "TLS", Shown::InAll, sections::tls),
-    section("clients", "Clients", Shown::ByDefault, sections::clients),
-    section("memory", "Memory", Shown::ByDefault, sections::memory),
-    section("persistence", "Persistence", Shown::ByDefault, sections::persistence),
-    section("stats", "Stats", Shown::ByDefault, sections::stats),
-    section("replication", "Replication", Shown::ByDefault, sections::replication),
-    section("cpu", "CPU", Shown::ByDefault, sections::cpu),
-    section("modules", "Modules", Shown::ByDefault, sections::modules),
-    section("commandstats", "Commandstats", Shown::InAll, sections::commandstats),
-    section("errorstats", "Errorstats", Shown::ByDefault, sections::errorstats),
-    section("latencystats", "Latencystats", Shown::InAll, sections::latencystats),
-    section("cluster", "Cluster", Shown::ByDefault, sections::cluster),
-    section("cluster_info", "Cluster Info", Shown::InAll, cluster::section),
-    section("scriptingengines", "Scripting Engines", Shown::InAll, sections::scripting_engines),
-    section("hotkeys", "Hotkeys", Shown::InAll, sections::hot_keys),
-    section("keyspace", "Keyspace", Shown::ByDefault, sections::keyspace),
-    section("progress", "Progress", Shown::InAll, sections::progress),
-    section("debug", "Debug", Shown::ByName, sections::debug),
+const SECTIONS: &[InfoSection] = &[
+    section("server", "Server", ShownBy::ByDefault, sections::server),
+    section("tls", "TLS", ShownBy::InAll, sections::tls),
+    section("clients", "Clients", ShownBy::ByDefault, sections::clients),
+    section("memory", "Memory", ShownBy::ByDefault, sections::memory),
+    section("persistence", "Persistence", ShownBy::ByDefault, sections::persistence),
+    section("stats", "Stats", ShownBy::ByDefault, sections::stats),
+    section("replication", "Replication", ShownBy::ByDefault, sections::replication),
+    section("cpu", "CPU", ShownBy::ByDefault, sections::cpu),
+    section("modules", "Modules", ShownBy::ByDefault, sections::modules),
+    section("commandstats", "Commandstats", ShownBy::InAll, sections::commandstats),
+    section("errorstats", "Errorstats", ShownBy::ByDefault, sections::errorstats),
+    section("latencystats", "Latencystats", ShownBy::InAll, sections::latencystats),
+    section("cluster", "Cluster", ShownBy::ByDefault, sections::cluster),
+    section("cluster_info", "Cluster Info", ShownBy::InAll, cluster::section),
+    section("scriptingengines", "Scripting Engines", ShownBy::InAll, sections::scripting_engines),
+    section("hotkeys", "Hotkeys", ShownBy::InAll, sections::hot_keys),
+    section("keyspace", "Keyspace", ShownBy::ByDefault, sections::keyspace),
+    section("progress", "Progress", ShownBy::InAll, sections::progress),
+    section("debug", "Debug", ShownBy::ByName, sections::debug),
 ];
 
-impl Section {
+impl InfoSection {
     fn is_asked_for_by(&self, word: &[u8]) -> bool {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match self.shown {
-            Shown::ByDefault if is("default") => true,
-            Shown::ByDefault | Shown::InAll if is("all") || is("everything") => true,
+            ShownBy::ByDefault if is("default") => true,
+            ShownBy::ByDefault | ShownBy::InAll if is("all") || is("everything") => true,
             _ => is(self.name),
         }
     }
@@ -67,7 +67,7 @@ pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> 
     let mut lines = Lines::new();
     for section in SECTIONS {
         let asked = words.clone().any(|word| section.is_asked_for_by(word));
-        if asked || bare && section.shown == Shown::ByDefault {
+        if asked || bare && section.shown == ShownBy::ByDefault {
             lines.heading(section.title);
             (section.write)(view, &mut lines);
         }
@@ -88,7 +88,7 @@ pub fn sample(view: &View<'_>) -> MetricsSample {
 
 /// Which requests show a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum ShownBy {
     /// `default` and `all`, and its name.
     ByDefault,
     /// `all`, and its name.

@@ -2,7 +2,7 @@
 
 use super::client_memory::ClientMemory;
 use crate::Control;
-use crate::persistence::background::JobState;
+use crate::persistence::background::JobNumbers;
 use sluice_base::Now;
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::Facts;
@@ -25,7 +25,7 @@ pub struct View<'a> {
     /// The data.
     pub keyspace: &'a Keyspace,
     /// What is written in the background.
-    pub job: Option<JobState>,
+    pub job: Option<JobNumbers>,
     /// What scripts take.
     pub scripts: ScriptFacts,
     /// What the process knows.

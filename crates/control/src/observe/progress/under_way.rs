@@ -2,7 +2,7 @@
 //! end of the server remember.
 
 use crate::Control;
-use crate::persistence::background::JobState;
+use crate::persistence::background::JobNumbers;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
 use sluice_base::Now;
@@ -21,7 +21,7 @@ pub struct WorkSources<'a> {
     /// The clients, of which some are replicas.
     pub sessions: &'a Sessions,
     /// What is written in the background.
-    pub job: Option<JobState>,
+    pub job: Option<JobNumbers>,
     /// The snapshot that is received from the primary.
     pub sync: Option<SyncFacts>,
 }

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
-use sluice_acl::Context;
+use sluice_acl::RefusalContext;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::Args;
@@ -237,7 +237,7 @@ impl Engine {
         )) {
             Ok(permit) => self.hold_to_slot(run, spec, args, permit),
             Err(NotPermitted::Denied(denial)) => {
-                self.note_denial(session, denial, Context::Lua, spec, args, now);
+                self.note_denial(session, denial, RefusalContext::Lua, spec, args, now);
                 let text = denial.text(session.caller.user_name(), spec);
                 let told = [b"ACL failure in script: ", &text[..]].concat();
                 Err(CallRefusal { told, counted: b"ERR refused".to_vec() })

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Uring;
 use super::kernel::{Cqe, Kernel, Op};
-use super::slot::{Armed, Held, InputMode, Life, NONE, OpKind, user_data};
+use super::slot::{Armed, EarlyBytes, InputMode, Life, NONE, OpKind, user_data};
 use crate::chunk::Chunk;
 use crate::event::{Event, Received};
 use crate::handle::Source;
@@ -182,10 +182,10 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    fn held_of(&mut self, index: u32) -> &mut Held {
+    fn held_of(&mut self, index: u32) -> &mut EarlyBytes {
         let slot = &mut self.slots[index as usize];
         if slot.held == NONE {
-            slot.held = self.held.insert(Held::default());
+            slot.held = self.held.insert(EarlyBytes::default());
         }
         self.held.at_mut(slot.held).expect("the slot's own entry")
     }

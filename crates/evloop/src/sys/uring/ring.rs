@@ -35,7 +35,7 @@ pub struct KernelRing {
     /// Bytes after which a multishot receive ends; 0 for never.
     recv_cap: u32,
     spill: VecDeque<Entry>,
-    group: Group,
+    group: BufferGroup,
 }
 
 impl KernelRing {
@@ -56,7 +56,7 @@ impl KernelRing {
         let recent = params.is_feature_min_timeout();
         // A surprise that the kernel hands to workers must not start hundreds of them.
         let _ = ring.submitter().register_iowq_max_workers(&mut [4, 2]);
-        let group = Group::new(buffers);
+        let group = BufferGroup::new(buffers);
         // SAFETY: the memory is page-aligned, holds `buffers` entries, and lives as long as the ring.
         // JUSTIFICATION: buffers that the kernel picks are what makes multishot receiving possible.
         let registered = unsafe {
@@ -374,7 +374,7 @@ impl fmt::Debug for KernelRing {
 
 /// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and another
 /// take its place: a caller that keeps chunks cannot empty the group.
-struct Group {
+struct BufferGroup {
     entries: NonNull<BufRingEntry>,
     mask: u16,
     tail: u16,
@@ -385,20 +385,20 @@ struct Group {
     leaked: bool,
 }
 
-impl Group {
+impl BufferGroup {
     fn layout(count: u16) -> Layout {
         let size = usize::from(count) * size_of::<BufRingEntry>();
         Layout::from_size_align(size.next_multiple_of(PAGE), PAGE).expect("at most 2^15 entries of 16 bytes")
     }
 
-    fn new(count: u16) -> Group {
+    fn new(count: u16) -> BufferGroup {
         assert!(count.is_power_of_two());
-        let layout = Group::layout(count);
+        let layout = BufferGroup::layout(count);
         // SAFETY: the layout is not of size zero.
         // JUSTIFICATION: the kernel wants whole pages.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(entries) = NonNull::new(memory.cast::<BufRingEntry>()) else { handle_alloc_error(layout) };
-        Group {
+        BufferGroup {
             entries,
             mask: count - 1,
             tail: 0,
@@ -450,7 +450,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for BufferGroup {
     fn drop(&mut self) {
         if self.leaked {
             return;
@@ -463,7 +463,7 @@ impl Drop for Group {
         }
         // SAFETY: allocated in `new` with the same layout.
         // JUSTIFICATION: as above.
-        unsafe { dealloc(self.entries.as_ptr().cast(), Group::layout(self.mask + 1)) };
+        unsafe { dealloc(self.entries.as_ptr().cast(), BufferGroup::layout(self.mask + 1)) };
     }
 }
 

@@ -90,12 +90,12 @@ pub(super) struct Fill {
 
 /// Bytes that arrived before they were wanted, and what came after them.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct EarlyBytes {
     pub(super) chunks: VecDeque<Chunk>,
     pub(super) end: Option<Received>,
 }
 
-impl Held {
+impl EarlyBytes {
     /// Bytes that the allocator has given, with chunks of so many bytes.
     pub(super) fn footprint(&self, chunk_bytes: usize) -> usize {
         heap::deque(&self.chunks) + self.chunks.len() * heap::block(chunk_bytes)

@@ -14,7 +14,7 @@ use super::settings::{SLOTS_MAX, Setting, read};
 
 /// What a value that has parts is doing. Positions are those of the table's entries.
 #[derive(Clone, Copy)]
-enum Level {
+enum JsonLevel {
     /// A table's keys are looked at: is it an array?
     Measure { at: usize, max: i32, items: i32 },
     /// Elements are written.
@@ -26,9 +26,9 @@ enum Level {
 }
 
 /// An encoding between two steps.
-struct Encoding {
+struct PausedEncoding {
     out: Vec<u8>,
-    levels: Vec<Level>,
+    levels: Vec<JsonLevel>,
     /// Tables that are open.
     depth: usize,
     /// Slots that PUC's stack would hold.
@@ -78,7 +78,7 @@ pub(super) fn encode(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         invalid_numbers: read(ctx, Setting::EncodeInvalid),
         precision: read(ctx, Setting::Precision).max(1) as usize,
     };
-    let mut state = Encoding { out: Vec::new(), levels: Vec::new(), depth: 0, slots: 1, settings };
+    let mut state = PausedEncoding { out: Vec::new(), levels: Vec::new(), depth: 0, slots: 1, settings };
     let value = ctx.arg(1);
     let (mut left, before) = (fuel(ctx), fuel(ctx));
     push_value(ctx, &mut state, value, &mut left)?;
@@ -87,11 +87,11 @@ pub(super) fn encode(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 }
 
 pub(super) fn encode_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
-    let Ok(state) = state.downcast::<Encoding>() else { return Ok(NativeStep::Return(0)) };
+    let Ok(state) = state.downcast::<PausedEncoding>() else { return Ok(NativeStep::Return(0)) };
     run(ctx, *state)
 }
 
-fn run(ctx: &mut Ctx<'_>, mut state: Encoding) -> Result<NativeStep, Fault> {
+fn run(ctx: &mut Ctx<'_>, mut state: PausedEncoding) -> Result<NativeStep, Fault> {
     let mut left = fuel(ctx);
     loop {
         let before = left;
@@ -101,10 +101,10 @@ fn run(ctx: &mut Ctx<'_>, mut state: Encoding) -> Result<NativeStep, Fault> {
         };
         let open = ctx.arg(1 + state.levels.len());
         match (level, open.as_table(), open.as_str()) {
-            (Level::Text { at }, _, Some(text)) => push_part(ctx, &mut state, text, at, &mut left)?,
-            (Level::Measure { .. }, Some(table), _) => measure(ctx, &mut state, table, &mut left)?,
-            (Level::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
-            (Level::Object { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
+            (JsonLevel::Text { at }, _, Some(text)) => push_part(ctx, &mut state, text, at, &mut left)?,
+            (JsonLevel::Measure { .. }, Some(table), _) => measure(ctx, &mut state, table, &mut left)?,
+            (JsonLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
+            (JsonLevel::Object { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
             // A level's slot holds what its kind says.
             _ => close(ctx, &mut state),
         }
@@ -121,7 +121,12 @@ fn fail(value: Value, reason: &str) -> Fault {
 
 /// Writes a value; opens a level for a table or a long text.
 #[inline]
-fn push_value(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value, left: &mut u64) -> Result<(), Fault> {
+fn push_value(
+    ctx: &mut Ctx<'_>,
+    state: &mut PausedEncoding,
+    value: Value,
+    left: &mut u64,
+) -> Result<(), Fault> {
     match value.kind() {
         Kind::String => match value.as_str() {
             Some(text) => push_text(ctx, state, text, left),
@@ -143,7 +148,7 @@ fn push_value(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value, left: &mut 
             if state.depth > state.settings.depth_max || state.slots + 3 > SLOTS_MAX {
                 return Err(Fault::text(format!("Cannot serialise, excessive nesting ({})", state.depth)));
             }
-            open(ctx, state, value, Level::Measure { at: 0, max: 0, items: 0 })
+            open(ctx, state, value, JsonLevel::Measure { at: 0, max: 0, items: 0 })
         }
         Kind::Closure | Kind::Native | Kind::Userdata | Kind::Thread => {
             Err(fail(value, "type not supported"))
@@ -151,19 +156,19 @@ fn push_value(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value, left: &mut 
     }
 }
 
-fn open(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value, level: Level) -> Result<(), Fault> {
+fn open(ctx: &mut Ctx<'_>, state: &mut PausedEncoding, value: Value, level: JsonLevel) -> Result<(), Fault> {
     state.levels.push(level);
     ctx.truncate(state.levels.len());
     ctx.push(value);
     Ok(())
 }
 
-fn close(ctx: &mut Ctx<'_>, state: &mut Encoding) {
+fn close(ctx: &mut Ctx<'_>, state: &mut PausedEncoding) {
     state.levels.pop();
     ctx.truncate(1 + state.levels.len());
 }
 
-fn push_json_number(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value) -> Result<(), Fault> {
+fn push_json_number(ctx: &mut Ctx<'_>, state: &mut PausedEncoding, value: Value) -> Result<(), Fault> {
     let number = value.as_number().unwrap_or(0.0);
     reserve(ctx.heap, &mut state.out, 32)?;
     if !number.is_finite() {
@@ -187,12 +192,17 @@ fn push_json_number(ctx: &mut Ctx<'_>, state: &mut Encoding, value: Value) -> Re
     Ok(())
 }
 
-fn push_text(ctx: &mut Ctx<'_>, state: &mut Encoding, text: StrRef, left: &mut u64) -> Result<(), Fault> {
+fn push_text(
+    ctx: &mut Ctx<'_>,
+    state: &mut PausedEncoding,
+    text: StrRef,
+    left: &mut u64,
+) -> Result<(), Fault> {
     let len = ctx.heap.bytes(text).len();
     if len > CHUNK {
         reserve(ctx.heap, &mut state.out, len + 2)?;
         state.out.push(b'"');
-        return open(ctx, state, text.into(), Level::Text { at: 0 });
+        return open(ctx, state, text.into(), JsonLevel::Text { at: 0 });
     }
     reserve(ctx.heap, &mut state.out, len + 2)?;
     let bytes = ctx.heap.bytes(text);
@@ -242,7 +252,7 @@ fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
 /// Writes a part of a long text.
 fn push_part(
     ctx: &mut Ctx<'_>,
-    state: &mut Encoding,
+    state: &mut PausedEncoding,
     text: StrRef,
     at: usize,
     left: &mut u64,
@@ -256,20 +266,25 @@ fn push_part(
         state.out.push(b'"');
         close(ctx, state);
     } else if let Some(level) = state.levels.last_mut() {
-        *level = Level::Text { at: end };
+        *level = JsonLevel::Text { at: end };
     }
     Ok(())
 }
 
 /// Looks at keys: a table is an array when all are positive whole numbers and not too sparse.
-fn measure(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut u64) -> Result<(), Fault> {
-    let Some(&Level::Measure { mut at, mut max, mut items }) = state.levels.last() else { return Ok(()) };
+fn measure(
+    ctx: &mut Ctx<'_>,
+    state: &mut PausedEncoding,
+    table: TableRef,
+    left: &mut u64,
+) -> Result<(), Fault> {
+    let Some(&JsonLevel::Measure { mut at, mut max, mut items }) = state.levels.last() else { return Ok(()) };
     let entries = ctx.heap.tables.at(table.0);
     let mut is_object = false;
     loop {
         if *left == 0 {
             if let Some(level) = state.levels.last_mut() {
-                *level = Level::Measure { at, max, items };
+                *level = JsonLevel::Measure { at, max, items };
             }
             return Ok(());
         }
@@ -306,17 +321,22 @@ fn measure(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
     state.slots += if is_array { 1 } else { 2 };
     if let Some(level) = state.levels.last_mut() {
         *level = if is_array {
-            Level::Array { at: 0, len: max }
+            JsonLevel::Array { at: 0, len: max }
         } else {
-            Level::Object { at: 0, first: true, value: false }
+            JsonLevel::Object { at: 0, first: true, value: false }
         };
     }
     Ok(())
 }
 
-fn elements(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut u64) -> Result<(), Fault> {
+fn elements(
+    ctx: &mut Ctx<'_>,
+    state: &mut PausedEncoding,
+    table: TableRef,
+    left: &mut u64,
+) -> Result<(), Fault> {
     let depth = state.levels.len();
-    let Some(&Level::Array { mut at, len }) = state.levels.last() else { return Ok(()) };
+    let Some(&JsonLevel::Array { mut at, len }) = state.levels.last() else { return Ok(()) };
     while at < len && *left > 0 && !ctx.heap.is_due() {
         reserve(ctx.heap, &mut state.out, 1)?;
         if at > 0 {
@@ -324,7 +344,7 @@ fn elements(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut
         }
         at += 1;
         *left -= 1;
-        state.levels[depth - 1] = Level::Array { at, len };
+        state.levels[depth - 1] = JsonLevel::Array { at, len };
         let value = ctx.heap.get_int(table, i64::from(at));
         push_value(ctx, state, value, left)?;
         if state.levels.len() != depth {
@@ -341,9 +361,14 @@ fn elements(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut
     Ok(())
 }
 
-fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut u64) -> Result<(), Fault> {
+fn entries(
+    ctx: &mut Ctx<'_>,
+    state: &mut PausedEncoding,
+    table: TableRef,
+    left: &mut u64,
+) -> Result<(), Fault> {
     let depth = state.levels.len();
-    while let Some(&Level::Object { at, first, value: is_value }) = state.levels.last() {
+    while let Some(&JsonLevel::Object { at, first, value: is_value }) = state.levels.last() {
         if *left == 0 || ctx.heap.is_due() || state.levels.len() != depth {
             return Ok(());
         }
@@ -361,7 +386,7 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
             if !first {
                 state.out.push(b',');
             }
-            state.levels[depth - 1] = Level::Object { at: found, first: false, value: true };
+            state.levels[depth - 1] = JsonLevel::Object { at: found, first: false, value: true };
             push_key(ctx, state, key, left)?;
             if state.levels.len() != depth {
                 return Ok(());
@@ -369,13 +394,13 @@ fn entries(ctx: &mut Ctx<'_>, state: &mut Encoding, table: TableRef, left: &mut 
         }
         reserve(ctx.heap, &mut state.out, 1)?;
         state.out.push(b':');
-        state.levels[depth - 1] = Level::Object { at: found + 1, first: false, value: false };
+        state.levels[depth - 1] = JsonLevel::Object { at: found + 1, first: false, value: false };
         push_value(ctx, state, value, left)?;
     }
     Ok(())
 }
 
-fn push_key(ctx: &mut Ctx<'_>, state: &mut Encoding, key: Value, left: &mut u64) -> Result<(), Fault> {
+fn push_key(ctx: &mut Ctx<'_>, state: &mut PausedEncoding, key: Value, left: &mut u64) -> Result<(), Fault> {
     if let Some(text) = key.as_str() {
         return push_text(ctx, state, text, left);
     }

@@ -23,7 +23,7 @@ fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u
         now_ns += 2_000_000;
         now_ns
     });
-    let mut worker = Worker::new(
+    let mut worker = AofWorker::new(
         shared.clone(),
         opened.event_loop.waker(),
         folder,

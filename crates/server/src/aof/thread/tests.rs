@@ -11,7 +11,7 @@ use sluice_control::process::AofBacklog;
 use sluice_evloop::{AnyLoop, Backend};
 use sluice_persist::aof::{BaseFormat, LogItem, LogOptions, LogProgress, LogReader};
 use sluice_storage::aof::Block;
-use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+use sluice_storage::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use sluice_storage::{Real, Storage};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -32,7 +32,7 @@ struct Scene {
     waker: Waker,
     policy: AppendFsync,
     /// None while the append-only file is off.
-    worker: Option<Worker>,
+    worker: Option<AofWorker>,
     shared: Arc<AofShared>,
     /// The newest number.
     last: u64,
@@ -66,7 +66,7 @@ enum FoundEnd {
 }
 
 impl Scene {
-    fn new(policy: AppendFsync, fault: Fault, first: u64, count: u64, seed: u64) -> Scene {
+    fn new(policy: AppendFsync, fault: FileFault, first: u64, count: u64, seed: u64) -> Scene {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("sluice-aof-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         // What a crash leaves is computed: no disk is needed, and memory is quicker.
@@ -95,7 +95,7 @@ impl Scene {
 
     /// Without a fault, started.
     fn well(policy: AppendFsync) -> Scene {
-        let mut scene = Scene::new(policy, Fault::Crash, u64::MAX, 1, 0);
+        let mut scene = Scene::new(policy, FileFault::Crash, u64::MAX, 1, 0);
         scene.start().expect("nothing fails");
         scene
     }
@@ -159,7 +159,7 @@ impl Scene {
         let clock_ns = self.clock_ns.clone();
         let clock = Box::new(move || clock_ns.load(Relaxed));
         let (shared, waker) = (self.shared.clone(), self.waker.clone());
-        let mut worker = Worker::new(shared, waker, folder, appender, self.policy, (named, cut), clock);
+        let mut worker = AofWorker::new(shared, waker, folder, appender, self.policy, (named, cut), clock);
         worker.remove_history();
         self.worker = Some(worker);
         Ok(())
@@ -364,7 +364,7 @@ const FIRST_STEPS: u64 = 1 + 4 + 5 + 3 + 2 + 5;
 
 /// A scene whose next sync fails, once; a record is written, and promised if `everysec` has had its second.
 fn with_failing_sync(policy: AppendFsync) -> Scene {
-    let mut scene = Scene::new(policy, Fault::SyncError, FIRST_STEPS + 2, 1, 0);
+    let mut scene = Scene::new(policy, FileFault::SyncError, FIRST_STEPS + 2, 1, 0);
     scene.start().expect("the fault comes later");
     assert_eq!(scene.storage.steps(), FIRST_STEPS);
     scene.write(1);
@@ -460,7 +460,7 @@ fn what_a_killed_process_has_written_is_forced_to_disk_before_anybody_sees_it() 
 #[test]
 fn a_start_whose_syncs_fail_is_refused() {
     for step in 1..=4 {
-        let mut scene = Scene::new(AppendFsync::No, Fault::SyncError, FIRST_STEPS + 1 + step, 1, 0);
+        let mut scene = Scene::new(AppendFsync::No, FileFault::SyncError, FIRST_STEPS + 1 + step, 1, 0);
         scene.start().expect("the fault comes later");
         scene.write(1);
         let refused = scene.kill().expect_err("a sync has failed");
@@ -499,7 +499,7 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
 #[test]
 fn a_base_without_an_increment_behind_its_cut_is_not_put_in_force() {
     // The creation of the increment fails.
-    let mut scene = Scene::new(AppendFsync::No, Fault::NoSpace, FIRST_STEPS + 3, 1, 0);
+    let mut scene = Scene::new(AppendFsync::No, FileFault::NoSpace, FIRST_STEPS + 3, 1, 0);
     scene.start().expect("the fault comes later");
     scene.write(5);
     assert_eq!(scene.storage.steps(), FIRST_STEPS + 1);
@@ -641,7 +641,7 @@ fn the_cut_of_a_rewrite_is_over_when_its_increment_is_there() {
 
 #[test]
 fn blocks_count_as_backlog_until_they_are_written() {
-    let mut scene = Scene::new(AppendFsync::EverySecond, Fault::NoSpace, FIRST_STEPS + 1, 1, 0);
+    let mut scene = Scene::new(AppendFsync::EverySecond, FileFault::NoSpace, FIRST_STEPS + 1, 1, 0);
     scene.start().expect("the fault comes later");
     scene.write(3);
     assert_eq!(scene.shared.facts().buffer_bytes, 3 * RECORD, "the disk is full");

@@ -14,7 +14,7 @@ use sluice_daemon::log::Style;
 use sluice_evloop::Waker;
 use sluice_numbers::facts::{CertificateFact, CertificateFacts};
 use sluice_storage::plain_error;
-use sluice_tls::{CertFacts, Facts};
+use sluice_tls::{CertFacts, CertificateSummary};
 use std::os::unix::ffi::OsStrExt;
 
 impl Host {
@@ -101,7 +101,7 @@ impl Host {
 
     /// What INFO shows of the certificates in force.
     pub fn certificate_facts(&self) -> CertificateFacts {
-        let Facts { server, client, ca } = self.settings.tls.facts();
+        let CertificateSummary { server, client, ca } = self.settings.tls.facts();
         let shown = |fact: Option<CertFacts>| {
             fact.map(|fact| CertificateFact { serial: fact.serial, expires_at_s: fact.expires_at_s })
         };

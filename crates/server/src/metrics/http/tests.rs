@@ -5,7 +5,7 @@ fn one(bytes: &str) -> ParsedHead {
     head(bytes.as_bytes())
 }
 
-fn request_of(bytes: &str) -> Request {
+fn request_of(bytes: &str) -> HttpRequest {
     match one(bytes) {
         ParsedHead::Request { request, used } => {
             assert_eq!(used, bytes.len());
@@ -59,13 +59,13 @@ fn credentials_are_hexadecimal_digits_with_a_colon_between() {
         other => panic!("{other:?}"),
     };
     let of = |user: &[u8], password: &[u8]| {
-        Some(Credentials { user: user.into(), password: password.into(), peer: "".into() })
+        Some(BasicCredentials { user: user.into(), password: password.into(), peer: "".into() })
     };
     assert_eq!(shown("616c:3a00"), of(b"al", b":\0"));
     assert_eq!(shown("616C:"), of(b"al", b""));
     assert_eq!(request_of(&format!("GET / HTTP/1.1\r\n{HOST}\r\n")).credentials, None);
     for value in ["", "61", "6:61", "6g:61", "61:61:61", "61:\u{e9}"] {
-        assert_eq!(head_with(value), ParsedHead::Refused(Status::BadRequest), "{value}");
+        assert_eq!(head_with(value), ParsedHead::Refused(HttpStatus::BadRequest), "{value}");
     }
 }
 
@@ -130,15 +130,15 @@ fn what_may_hide_another_request_is_refused() {
         "null: \0\r\n",
     ] {
         let bytes = format!("GET /metrics HTTP/1.1\r\n{HOST}{headers}\r\n");
-        assert_eq!(one(&bytes), ParsedHead::Refused(Status::BadRequest), "{headers}");
+        assert_eq!(one(&bytes), ParsedHead::Refused(HttpStatus::BadRequest), "{headers}");
     }
-    assert_eq!(one("GET /metrics HTTP/1.1\r\n\r\n"), ParsedHead::Refused(Status::BadRequest), "no host");
-    assert_eq!(one("GET /metrics HTTP/2.0\r\n\r\n"), ParsedHead::Refused(Status::BadRequest));
-    assert_eq!(one("\x16\x03\x01\x02\x00"), ParsedHead::Refused(Status::BadRequest), "TLS");
-    assert_eq!(one("*1\r\n$4\r\nPING\r\n"), ParsedHead::Refused(Status::BadRequest), "RESP");
+    assert_eq!(one("GET /metrics HTTP/1.1\r\n\r\n"), ParsedHead::Refused(HttpStatus::BadRequest), "no host");
+    assert_eq!(one("GET /metrics HTTP/2.0\r\n\r\n"), ParsedHead::Refused(HttpStatus::BadRequest));
+    assert_eq!(one("\x16\x03\x01\x02\x00"), ParsedHead::Refused(HttpStatus::BadRequest), "TLS");
+    assert_eq!(one("*1\r\n$4\r\nPING\r\n"), ParsedHead::Refused(HttpStatus::BadRequest), "RESP");
     assert_eq!(
         one(&format!("POST /metrics HTTP/1.1\r\n{HOST}\r\n")),
-        ParsedHead::Refused(Status::MethodNotAllowed)
+        ParsedHead::Refused(HttpStatus::MethodNotAllowed)
     );
 }
 
@@ -146,11 +146,11 @@ fn what_may_hide_another_request_is_refused() {
 fn a_head_has_a_bound() {
     let long = |bytes: usize| format!("GET / HTTP/1.1\r\n{HOST}x: {}", "y".repeat(bytes));
     assert_eq!(one(&long(HEAD_BYTES_MAX - 100)), ParsedHead::Partial);
-    assert_eq!(one(&long(HEAD_BYTES_MAX)), ParsedHead::Refused(Status::HeadTooLarge));
-    assert_eq!(one(&(long(HEAD_BYTES_MAX) + "\r\n\r\n")), ParsedHead::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&long(HEAD_BYTES_MAX)), ParsedHead::Refused(HttpStatus::HeadTooLarge));
+    assert_eq!(one(&(long(HEAD_BYTES_MAX) + "\r\n\r\n")), ParsedHead::Refused(HttpStatus::HeadTooLarge));
     let many = format!("GET / HTTP/1.1\r\n{HOST}{}\r\n", "x: y\r\n".repeat(HEADERS_MAX));
-    assert_eq!(one(&many), ParsedHead::Refused(Status::HeadTooLarge));
-    assert_eq!(one(&"\r\n".repeat(HEAD_BYTES_MAX)), ParsedHead::Refused(Status::HeadTooLarge));
+    assert_eq!(one(&many), ParsedHead::Refused(HttpStatus::HeadTooLarge));
+    assert_eq!(one(&"\r\n".repeat(HEAD_BYTES_MAX)), ParsedHead::Refused(HttpStatus::HeadTooLarge));
 }
 
 #[test]
@@ -165,17 +165,17 @@ fn tokens_are_the_same_or_not() {
 #[test]
 fn a_reply_says_its_length_also_where_its_body_is_left_out() {
     let form = ReplyForm { is_head: false, stays: true };
-    let text = String::from_utf8(reply(Status::Ok, text_of(&[b"ab", b"c"]), form)).unwrap();
+    let text = String::from_utf8(reply(HttpStatus::Ok, text_of(&[b"ab", b"c"]), form)).unwrap();
     assert!(
         text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n"),
         "{text}"
     );
     assert!(text.ends_with("Connection: keep-alive\r\n\r\nabc"), "{text}");
     let form = ReplyForm { is_head: true, stays: false };
-    let text = String::from_utf8(reply(Status::Ok, text_of(&[b"abc"]), form)).unwrap();
+    let text = String::from_utf8(reply(HttpStatus::Ok, text_of(&[b"abc"]), form)).unwrap();
     assert!(text.contains("Content-Length: 3\r\n") && text.ends_with("Connection: close\r\n\r\n"), "{text}");
     assert!(
-        String::from_utf8(refuse(Status::MethodNotAllowed)).unwrap().contains("\r\nAllow: GET, HEAD\r\n")
+        String::from_utf8(refuse(HttpStatus::MethodNotAllowed)).unwrap().contains("\r\nAllow: GET, HEAD\r\n")
     );
 }
 
@@ -230,6 +230,6 @@ fn any_bytes_are_a_request_a_beginning_or_refused() {
     }
 }
 
-fn text_of<'a>(body: &'a [&'a [u8]]) -> Content<'a> {
-    Content { kind: "text/plain", headers: "", body }
+fn text_of<'a>(body: &'a [&'a [u8]]) -> ContentType<'a> {
+    ContentType { kind: "text/plain", headers: "", body }
 }

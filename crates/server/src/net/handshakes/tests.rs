@@ -75,7 +75,7 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     socket.set_nonblocking(true).unwrap();
     let accepted = listener.accept().unwrap().0;
     accepted.set_nonblocking(true).unwrap();
-    let begin = Begin {
+    let begin = NewHandshake {
         stream: Stream::accepted(accepted.into()),
         context: context.clone(),
         role: HandshakeRole::Server,

@@ -4,7 +4,7 @@ use super::*;
 use sluice_evloop::{AnyLoop, Backend};
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_storage::Real;
-use sluice_storage::faulty::{AfterCrash, Fault, Faulty, Plan};
+use sluice_storage::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -213,12 +213,12 @@ const STEPS: u64 = 6;
 fn every_fault_of_the_disk_leaves_what_was_there_or_the_new_file() {
     let snapshot = snapshot(200_000);
     let faults = [
-        Fault::NoSpace,
-        Fault::FillsUp,
-        Fault::WriteError,
-        Fault::SyncError,
-        Fault::TornRename,
-        Fault::Crash,
+        FileFault::NoSpace,
+        FileFault::FillsUp,
+        FileFault::WriteError,
+        FileFault::SyncError,
+        FileFault::TornRename,
+        FileFault::Crash,
     ];
     for fault in faults {
         for first in 1..=STEPS {
@@ -250,7 +250,7 @@ fn the_final_sync_that_fails_is_no_success() {
     let snapshot = snapshot(1000);
     for bytes in framed(&snapshot) {
         // Create, then a write for each piece; the syncs that follow fail.
-        let mut bed = Bed::new(Some(Plan { fault: Fault::SyncError, first: 1, count: 1000, seed: 0 }));
+        let mut bed = Bed::new(Some(Plan { fault: FileFault::SyncError, first: 1, count: 1000, seed: 0 }));
         bed.send(&bytes);
         bed.fails("EIO of the final fsync");
     }
@@ -260,7 +260,7 @@ fn the_final_sync_that_fails_is_no_success() {
 fn short_writes_are_gone_on_with() {
     let snapshot = snapshot(100_000);
     for bytes in framed(&snapshot) {
-        let mut bed = Bed::new(Some(Plan { fault: Fault::ShortWrite, first: 1, count: 1000, seed: 0 }));
+        let mut bed = Bed::new(Some(Plan { fault: FileFault::ShortWrite, first: 1, count: 1000, seed: 0 }));
         bed.send(&bytes);
         assert!(matches!(bed.report(), Report::Saved), "{:?}", bed.lines);
     }
@@ -268,7 +268,7 @@ fn short_writes_are_gone_on_with() {
 
 #[test]
 fn d4_a_snapshot_that_does_not_fit_is_refused_before_it_comes() {
-    let mut bed = Bed::new(Some(Plan { fault: Fault::NoSpace, first: 1000, count: 1, seed: 0 }));
+    let mut bed = Bed::new(Some(Plan { fault: FileFault::NoSpace, first: 1000, count: 1, seed: 0 }));
     bed.send("$1000000\r\n");
     bed.fails("no room");
     assert!(bed.lines.iter().any(|line| line.contains("the disk has room for 0")), "{:?}", bed.lines);

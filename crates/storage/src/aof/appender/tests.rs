@@ -1,5 +1,5 @@
 use super::*;
-use crate::faulty::{AfterCrash, Fault, Faulty, Plan};
+use crate::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use crate::{Real, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ struct Scene {
 
 impl Scene {
     /// A file whose storage fails as the plan says; making the file is the first step.
-    fn new(name: &str, fault: Fault, first: u64, count: u64) -> (Scene, Appender) {
+    fn new(name: &str, fault: FileFault, first: u64, count: u64) -> (Scene, Appender) {
         let path = std::env::temp_dir().join(format!("sluice-appender-{name}-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let plan = Plan { fault, first, count, seed: 0 };
@@ -41,7 +41,7 @@ fn write(appender: &mut Appender) -> io::Result<()> {
 
 #[test]
 fn blocks_are_written_together_and_synced_together() {
-    let (scene, mut appender) = Scene::new("together", Fault::Crash, u64::MAX, 1);
+    let (scene, mut appender) = Scene::new("together", FileFault::Crash, u64::MAX, 1);
     push(&mut appender, "one ", 104);
     push(&mut appender, "two ", 108);
     let mut told = Vec::new();
@@ -59,7 +59,7 @@ fn blocks_are_written_together_and_synced_together() {
 
 #[test]
 fn a_short_write_goes_on() {
-    let (scene, mut appender) = Scene::new("short", Fault::ShortWrite, 2, 2);
+    let (scene, mut appender) = Scene::new("short", FileFault::ShortWrite, 2, 2);
     push(&mut appender, "a longer text", 113);
     write(&mut appender).unwrap();
     assert_eq!(scene.text(), "a longer text");
@@ -69,24 +69,24 @@ fn a_short_write_goes_on() {
 #[test]
 fn a_write_that_fails_leaves_whole_blocks_and_is_tried_again() {
     // The write takes half of its bytes and fails; cutting them off is the third step.
-    let (scene, mut appender) = Scene::new("fails", Fault::WriteError, 3, 1);
+    let (scene, mut appender) = Scene::new("fails", FileFault::WriteError, 3, 1);
     push(&mut appender, "one ", 104);
     write(&mut appender).unwrap();
     push(&mut appender, "two ", 108);
     write(&mut appender).unwrap_err();
-    assert_eq!(appender.health(), &Health::Waiting);
+    assert_eq!(appender.health(), &FileHealth::Waiting);
     assert_eq!(scene.text(), "one ");
     assert_eq!(appender.written(), 104);
     push(&mut appender, "three ", 114);
     write(&mut appender).unwrap();
-    assert_eq!(appender.health(), &Health::Fine);
+    assert_eq!(appender.health(), &FileHealth::Fine);
     assert_eq!(scene.text(), "one two three ");
     assert_eq!(appender.written(), 114);
 }
 
 #[test]
 fn a_full_disk_is_waited_for() {
-    let (scene, mut appender) = Scene::new("full", Fault::NoSpace, 2, 5);
+    let (scene, mut appender) = Scene::new("full", FileFault::NoSpace, 2, 5);
     push(&mut appender, "one ", 104);
     for _ in 0..3 {
         let error = write(&mut appender).unwrap_err();
@@ -99,15 +99,15 @@ fn a_full_disk_is_waited_for() {
 
 #[test]
 fn a_sync_that_fails_loses_the_file_for_good() {
-    let (scene, mut appender) = Scene::new("lost", Fault::SyncError, 3, 1);
+    let (scene, mut appender) = Scene::new("lost", FileFault::SyncError, 3, 1);
     push(&mut appender, "one ", 104);
     write(&mut appender).unwrap();
     appender.sync().unwrap_err();
-    assert_eq!(appender.health(), &Health::Lost);
+    assert_eq!(appender.health(), &FileHealth::Lost);
     assert_eq!(appender.synced(), 100, "nothing is durable that was not");
     push(&mut appender, "two ", 108);
     write(&mut appender).unwrap();
-    assert_eq!(appender.health(), &Health::Lost, "a write does not mend it");
+    assert_eq!(appender.health(), &FileHealth::Lost, "a write does not mend it");
     assert!(!appender.wants_sync());
     assert_eq!(scene.text(), "one two ");
 }
@@ -115,14 +115,14 @@ fn a_sync_that_fails_loses_the_file_for_good() {
 #[test]
 #[should_panic(expected = "a sync that failed is not tried again")]
 fn nobody_syncs_a_lost_file_again() {
-    let (_scene, mut appender) = Scene::new("twice", Fault::SyncError, 2, 1);
+    let (_scene, mut appender) = Scene::new("twice", FileFault::SyncError, 2, 1);
     let _ = appender.sync();
     let _ = appender.sync();
 }
 
 #[test]
 fn a_sync_on_another_thread_makes_durable_what_was_written_before_it_began() {
-    let (_scene, mut appender) = Scene::new("twin", Fault::SyncError, 6, 1);
+    let (_scene, mut appender) = Scene::new("twin", FileFault::SyncError, 6, 1);
     push(&mut appender, "one ", 104);
     write(&mut appender).unwrap();
     let mut pending = appender.begin_sync().unwrap();
@@ -138,7 +138,7 @@ fn a_sync_on_another_thread_makes_durable_what_was_written_before_it_began() {
     let mut pending = appender.begin_sync().unwrap();
     let result = pending.file.sync_data();
     appender.end_sync(pending.position, result).unwrap_err();
-    assert_eq!(appender.health(), &Health::Lost);
+    assert_eq!(appender.health(), &FileHealth::Lost);
     assert_eq!(appender.synced(), 104);
 }
 
@@ -148,7 +148,7 @@ fn what_is_synced_survives_every_crash() {
         for seed in 0..8 {
             let path = std::env::temp_dir().join(format!("sluice-appender-crash-{}", std::process::id()));
             let _ = std::fs::remove_file(&path);
-            let plan = Plan { fault: Fault::Crash, first: step, count: 1, seed };
+            let plan = Plan { fault: FileFault::Crash, first: step, count: 1, seed };
             let storage = Faulty::new(Arc::new(Real), plan, AfterCrash::Fail);
             let folder = path.parent().unwrap().to_owned();
             let mut synced = 0;

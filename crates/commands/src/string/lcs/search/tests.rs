@@ -29,7 +29,7 @@ fn naive(a: &[u8], b: &[u8]) -> (usize, Vec<u8>) {
 }
 
 /// A table that was filled, so many rows at a time.
-fn searched(a: &[u8], b: &[u8], asked: Asked, rows: usize) -> Search {
+fn searched(a: &[u8], b: &[u8], asked: LcsReply, rows: usize) -> Search {
     let mut search = Search::new(a, b, asked).unwrap();
     while !search.fill(a, b, rows) {}
     search
@@ -46,10 +46,10 @@ fn bits_lead_the_same_way_as_the_table_of_lengths() {
         };
         let (a, b) = (text(150), text(150));
         let (len, bytes) = naive(&a, &b);
-        let found = searched(&a, &b, Asked::Bytes, usize::MAX).matches(&a, &b);
+        let found = searched(&a, &b, LcsReply::Bytes, usize::MAX).matches(&a, &b);
         assert_eq!(found.len, len);
-        assert_eq!(searched(&a, &b, Asked::Length, usize::MAX).len(), len);
-        let in_steps = searched(&a, &b, Asked::Matches, 1 + round as usize % 7);
+        assert_eq!(searched(&a, &b, LcsReply::Length, usize::MAX).len(), len);
+        let in_steps = searched(&a, &b, LcsReply::Matches, 1 + round as usize % 7);
         assert_eq!(in_steps.matches(&a, &b).matches, found.matches);
         let runs: Vec<u8> =
             found.matches.iter().rev().flat_map(|m| a[m.a..m.a + m.len].iter().copied()).collect();

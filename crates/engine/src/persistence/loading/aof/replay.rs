@@ -257,7 +257,7 @@ impl SnapshotFiles for ReplayProcess<'_, '_> {
     }
 
     fn snapshot_source(&mut self, _: &[u8]) -> Box<dyn SnapshotSource> {
-        Box::new(NoFile)
+        Box::new(NoLogFile)
     }
 }
 
@@ -287,7 +287,7 @@ impl AppendOnlyFile for ReplayProcess<'_, '_> {
     }
 
     fn aof_files(&mut self, _: &Config, _: Vec<u8>, _: u64) -> Box<dyn AofFiles> {
-        Box::new(NoFile)
+        Box::new(NoLogFile)
     }
 }
 
@@ -315,9 +315,9 @@ impl Process for ReplayProcess<'_, '_> {
 }
 
 /// What the second engine would load.
-struct NoFile;
+struct NoLogFile;
 
-impl SnapshotSource for NoFile {
+impl SnapshotSource for NoLogFile {
     fn open(&mut self) -> Result<Option<u64>, String> {
         Ok(None)
     }
@@ -327,7 +327,7 @@ impl SnapshotSource for NoFile {
     }
 }
 
-impl AofFiles for NoFile {
+impl AofFiles for NoLogFile {
     fn list(&mut self) -> Result<Vec<AofPart>, Vec<String>> {
         Ok(Vec::new())
     }

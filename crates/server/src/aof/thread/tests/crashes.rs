@@ -144,7 +144,7 @@ fn keep_what_is_older_than_a_second(scene: &mut Scene) {
 
 /// What was left can be gone on with.
 fn go_on(scene: &mut Scene, what: &str) {
-    let plan = Plan { fault: Fault::Crash, first: u64::MAX, count: 1, seed: 0 };
+    let plan = Plan { fault: FileFault::Crash, first: u64::MAX, count: 1, seed: 0 };
     scene.storage = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
     scene.policy = Always;
     scene.kill().unwrap_or_else(|line| panic!("{what}: it does not start: {line}"));
@@ -162,7 +162,7 @@ fn go_on(scene: &mut Scene, what: &str) {
 /// Crashes at one step; how the files end then, or `None` where the script is over before.
 fn crash(name: &str, script: &[Op], policy: AppendFsync, step: u64, seed: u64) -> Option<FoundEnd> {
     let what = format!("{name}, {policy:?}, step {step}, seed {seed}");
-    let mut scene = Scene::new(policy, Fault::Crash, step, 1, seed);
+    let mut scene = Scene::new(policy, FileFault::Crash, step, 1, seed);
     if play(&mut scene, script) {
         assert!(step > FIRST_STEPS + 5, "{what}");
         return None;
@@ -201,12 +201,12 @@ fn a_crash_at_any_step_leaves_what_was_promised_and_no_gap() {
 
 /// Plays with a fault of the disk that passes, at each step, then crashes the machine; how often the fault
 /// was noticed.
-fn with_a_fault(fault: Fault, count: u64) -> u64 {
+fn with_a_fault(fault: FileFault, count: u64) -> u64 {
     let mut noticed = 0;
     for (name, script) in SCRIPTS {
         // No process can know that a sync has failed in the one before: Linux shows it what never got to
         // disk.
-        if fault == Fault::SyncError && name == "kills" {
+        if fault == FileFault::SyncError && name == "kills" {
             continue;
         }
         for policy in [Always, EverySecond] {
@@ -241,27 +241,27 @@ fn tells_of_failure(news: &AofNews) -> bool {
 
 #[test]
 fn a_sync_that_fails_breaks_no_promise() {
-    assert!(with_a_fault(Fault::SyncError, 1) > 50);
+    assert!(with_a_fault(FileFault::SyncError, 1) > 50);
 }
 
 #[test]
 fn a_disk_that_fills_up_within_a_record_breaks_no_promise() {
-    assert!(with_a_fault(Fault::FillsUp, 3) > 50);
+    assert!(with_a_fault(FileFault::FillsUp, 3) > 50);
 }
 
 #[test]
 fn short_writes_go_on_with_the_rest() {
-    assert_eq!(with_a_fault(Fault::ShortWrite, 2), 0);
+    assert_eq!(with_a_fault(FileFault::ShortWrite, 2), 0);
 }
 
 #[test]
 fn writes_that_fail_and_a_full_disk_break_no_promise() {
-    assert!(with_a_fault(Fault::WriteError, 1) > 50);
-    assert!(with_a_fault(Fault::WriteError, 3) > 50);
-    assert!(with_a_fault(Fault::NoSpace, 2) > 50);
+    assert!(with_a_fault(FileFault::WriteError, 1) > 50);
+    assert!(with_a_fault(FileFault::WriteError, 3) > 50);
+    assert!(with_a_fault(FileFault::NoSpace, 2) > 50);
 }
 
 #[test]
 fn a_rename_that_is_half_done_breaks_no_promise() {
-    assert!(with_a_fault(Fault::TornRename, 1) > 20);
+    assert!(with_a_fault(FileFault::TornRename, 1) > 20);
 }
