@@ -67,8 +67,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
 }
 
 /// The time before which nothing is due for a node, as long as nothing changes the node; 0 where something
-/// may be due at any cron. For a node that is well one thing is due in half a timeout: a PING, or what follows
-/// when no answer comes. A cluster of 1,000 nodes has few others.
+/// may be due at any cron. For a node that is well one thing is due in half a timeout: a PING, or what
+/// follows when no answer comes. A cluster of 1,000 nodes has few others.
 pub(crate) fn quiet_until(m: &ClusterMachine, ix: NodeIx) -> Ms {
     let node = m.table.node(ix);
     let place = &node.place;

@@ -51,7 +51,7 @@ pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: 
             condemn_if_agreed(m, ix);
         }
         Opinion::Healthy => {
-            // Nearly all nodes are well and have no report: nothing of them changes, and the cron need not look.
+            // Nearly all nodes are well and have no report: they do not change, and the cron need not look.
             if !m.table.node(ix).reports.is_empty() && m.table.node_mut(ix).reports.remove(by.0) {
                 log!(m, Verbose, "Node {} reported node {} is back online.", m.name(by), m.name(ix));
             }

@@ -169,8 +169,8 @@ const LINE_BYTES: usize = 256;
 struct TextBytes(Vec<u8>);
 
 impl TextBytes {
-    /// Adds one text after another. Most parts of a line are added so: `write!` takes three times as long, and
-    /// a node of a large cluster writes all lines anew at each change.
+    /// Adds one text after another. Most parts of a line are added so: `write!` takes three times as long,
+    /// and a node of a large cluster writes all lines anew at each change.
     fn push(&mut self, parts: &[&[u8]]) {
         parts.iter().for_each(|part| self.0.extend_from_slice(part));
     }

@@ -3,8 +3,8 @@
 //! Invariants: (1) the table of owners, the nodes' bitmaps and their counts agree; (2) a node's list of
 //! replicas holds exactly the nodes whose primary it is, by id; (3) a deleted node is named nowhere; (4)
 //! exactly one node is this one, and it is never deleted; (5) nodes are walked in the order of their
-//! positions, so that a machine is a function of its inputs; (6) the next cron looks at every node that may have
-//! changed.
+//! positions, so that a machine is a function of its inputs; (6) the next cron looks at every node that
+//! may have changed.
 
 use crate::id::NodeId;
 use crate::id_index::IdIndex;
@@ -112,7 +112,7 @@ impl NodeTable {
         self.due[ix.0 as usize] = CronDue { at, suspicion };
     }
 
-    /// The moment at which a node is to be suspected, as the cron found that has looked at the node last. O(1).
+    /// The moment at which a node is to be suspected, as the cron found that looked at the node last. O(1).
     pub(crate) fn suspicion_at(&self, ix: NodeIx) -> Option<Ms> {
         self.due[ix.0 as usize].suspicion
     }

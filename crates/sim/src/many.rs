@@ -80,9 +80,9 @@ struct OnTheWay {
 struct ManyNodes<'a> {
     nodes: Vec<ManyNode>,
     now_ms: u64,
-    /// What goes on, and since when.
+    /// The phase of the measurement, and when it began.
     phase: (&'static str, u64),
-    /// Is told how far all is: a large cluster takes minutes.
+    /// Listener to how far the measurement is, which takes minutes in a large cluster.
     say: &'a mut dyn FnMut(&str),
     wire: VecDeque<OnTheWay>,
     /// Writes of `nodes.conf`: the time of the end, the node, and the generation.
