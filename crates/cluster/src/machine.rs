@@ -307,6 +307,7 @@ impl ClusterMachine {
     /// Evaluates the cluster's state, and gives out the map, at the end of the step.
     pub(crate) fn reconsider(&mut self) {
         (self.todo.evaluate, self.todo.map) = (true, true);
+        self.todo.reconsider = false;
     }
 
     /// Another node's health has changed: what follows for the cluster is found at the end of the event loop

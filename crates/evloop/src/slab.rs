@@ -20,12 +20,6 @@ impl<T> Slab<T> {
             + self.entries.iter().flatten().map(own).sum::<usize>()
     }
 
-    /// How many entries live.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
-    }
-
     /// Stores `value`; allocates only when more entries live than ever before.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {

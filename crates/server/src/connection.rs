@@ -105,12 +105,6 @@ pub trait ConnectionHost {
     /// Counts bytes of output that the kernel took.
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize);
 
-    /// Counts bytes of output that are about to be sent, before they are encoded.
-    fn note_sending(&mut self, bytes: usize);
-
-    /// Whether long outputs wait for a later iteration, since this one has sent as much as it may.
-    fn holds_long_output(&self) -> bool;
-
     /// All output of a connection was sent, after a send that was in flight.
     fn output_is_idle(&mut self, key: SessionKey);
 
@@ -134,11 +128,6 @@ pub trait ConnectionHost {
     fn detached(&mut self, connection: Box<Connection>, stream: Stream);
 }
 
-/// Bytes that an iteration of a thread hands to the kernel, one long output and any number of short ones
-/// more: about a millisecond of copying.
-pub const SENT_BYTES_MAX: usize = 4 << 20;
-/// Bytes of an output that waits for nobody's turn.
-pub const SHORT_OUTPUT: usize = 16 << 10;
 /// Seconds without a byte after which a connection gives its room back.
 pub const QUERY_BUF_IDLE_S: i64 = 2;
 /// Room beyond this is given back by a connection that has not used half of it lately.
@@ -462,14 +451,8 @@ pub enum Flushed {
 /// Sends output, behind what waits already.
 #[inline]
 pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbox: Outbox) -> Flushed {
-    let is_long = outbox.len() > SHORT_OUTPUT;
     let piece = OutputPiece::Output(outbox);
     match connection.output.is_idle() {
-        true if is_long && owner.holds_long_output() => {
-            connection.output.push(piece);
-            wait_for_turn(owner, connection);
-            Flushed::Open
-        }
         true => match start_send(owner, connection, piece) {
             Flushed::Open if connection.output.closes_when_sent() || connection.output.has_more() => {
                 flush(owner, connection)
@@ -488,16 +471,13 @@ pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbo
 pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> Flushed {
     let mut parts = 0;
     while !connection.output.is_sending() {
-        if connection.output.next_is_longer_than(SHORT_OUTPUT) && owner.holds_long_output() {
-            wait_for_turn(owner, connection);
-            return Flushed::Open;
-        }
         if connection.output.next_is_rest() {
             parts += 1;
             if parts == PARTS_AT_ONCE {
                 // A client that takes a large reply as fast as it is encoded would keep everybody else
                 // waiting.
-                wait_for_turn(owner, connection);
+                connection.output.begin_send();
+                connection.transport.watch_room(owner.event_loop());
                 return Flushed::Open;
             }
         }
@@ -513,22 +493,13 @@ pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> F
     Flushed::Open
 }
 
-/// Has what waits go on in a later iteration, when the socket has room. Until then a send counts as one in
-/// flight.
-#[cold]
-fn wait_for_turn<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) {
-    connection.output.begin_send();
-    connection.transport.watch_room(owner.event_loop());
-}
-
 #[inline(always)]
 fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, piece: OutputPiece) -> Flushed {
-    if let OutputPiece::Output(outbox) = &piece {
-        if outbox.is_empty() {
-            // A batch without replies.
-            return Flushed::Open;
-        }
-        owner.note_sending(outbox.len());
+    if let OutputPiece::Output(outbox) = &piece
+        && outbox.is_empty()
+    {
+        // A batch without replies.
+        return Flushed::Open;
     }
     let sending = match connection.transport.is_coded() {
         false => connection.transport.send(owner.event_loop(), piece),

@@ -159,6 +159,13 @@ struct Sockets {
     to_close: Vec<SessionKey>,
 }
 
+/// Bytes that the phase `write` hands to the kernel, one client's output and short ones more: about a
+/// millisecond of copying. Clients without a turn have it in a later iteration; others' requests are executed
+/// between.
+const SENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of an output that waits for nobody's turn.
+const SHORT_OUTPUT: usize = 16 << 10;
+
 /// How long after the start memory is summed first.
 const SUMS_FROM_NS: u64 = 200_000_000;
 

@@ -723,12 +723,12 @@ fn cb_k34_nodes_shows_a_link_as_soon_as_it_is_made() {
     let mut rig = Rig::node(Some(&two_shards()), &[("port", "7000")]);
     rig.pass_ms(100);
     rig.end_iteration();
-    let mut dialled = Vec::new();
-    while let Some(order) = rig.engine.next_bus_order() {
-        if let BusOrder::Dial { link, .. } = order {
-            dialled.push(link);
-        }
-    }
+    let orders = std::mem::take(&mut rig.orders).into_iter();
+    let dialled = orders.filter_map(|order| match order {
+        BusOrder::Dial { link, .. } => Some(link),
+        _ => None,
+    });
+    let dialled: Vec<_> = dialled.collect();
     let mut left = dialled.len();
     assert_eq!(left, 2);
     for link in dialled {

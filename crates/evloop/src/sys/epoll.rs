@@ -20,13 +20,8 @@ pub type Epoll = Readiness<EpollSet>;
 pub struct EpollSet {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
-    /// Events of one wait, but for those of sources that wait for room.
-    max: usize,
     timeouts: Timeouts,
 }
-
-/// Events of sources that wait for room, in one wait.
-const SENDS_MAX: usize = 1 << 14;
 
 /// How finely the kernel takes timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +33,6 @@ enum Timeouts {
 }
 
 impl EpollSet {
-    /// Makes room for the events of so many more sources. The kernel hands out the events of thousands of
-    /// sockets with room in turns: whatever else happens would wait for several of them.
-    #[cold]
-    fn make_room(&mut self, sends: usize) {
-        self.events.reserve(self.max + sends.min(SENDS_MAX));
-    }
-
     /// One wait; sub-millisecond timeouts take the newer call, all else the one that every kernel and filter
     /// knows.
     fn wait_raw(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
@@ -104,8 +92,7 @@ impl Poller for EpollSet {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         // Edge-triggered and never read: each write is one event, and the counter cannot fill up in practice.
         epoll::add(&epoll, &**wake, EventData::new_u64(WAKE_KEY), EventFlags::IN | EventFlags::ET)?;
-        let events = Vec::with_capacity(max);
-        let mut set = EpollSet { epoll, events, max, timeouts: Timeouts::Nanoseconds };
+        let mut set = EpollSet { epoll, events: Vec::with_capacity(max), timeouts: Timeouts::Nanoseconds };
         // The shortest wait there is asks whether the kernel, and the filter above it, has the newer call.
         if !matches!(set.wait_raw(Some(1)), Ok(_) | Err(Errno::INTR)) {
             set.timeouts = Timeouts::Milliseconds;
@@ -132,11 +119,8 @@ impl Poller for EpollSet {
     }
 
     #[inline]
-    fn wait(&mut self, timeout_ns: Option<u64>, sends: usize) -> Result<usize, Errno> {
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         self.events.clear();
-        if sends != 0 {
-            self.make_room(sends);
-        }
         self.wait_raw(timeout_ns)
     }
 

@@ -83,7 +83,7 @@ impl Poller for KqueueSet {
         }
     }
 
-    fn wait(&mut self, timeout_ns: Option<u64>, _sends: usize) -> Result<usize, Errno> {
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         self.events.clear();
         let time = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),

@@ -36,7 +36,7 @@ impl PollSet {
         (entry != NOWHERE).then_some(entry as usize)
     }
 
-    fn collect(&mut self, max: usize) {
+    fn collect(&mut self) {
         let len = self.fds.len();
         for step in 0..len {
             let entry = (self.start + step) % len;
@@ -44,7 +44,7 @@ impl PollSet {
             if bits == 0 {
                 continue;
             }
-            if self.ready.len() == max {
+            if self.ready.len() == self.ready_max {
                 self.start = entry;
                 return;
             }
@@ -107,7 +107,7 @@ impl Poller for PollSet {
         }
     }
 
-    fn wait(&mut self, timeout_ns: Option<u64>, sends: usize) -> Result<usize, Errno> {
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         self.ready.clear();
         let done = wait_raw(&mut self.fds, timeout_ns);
         if done < 0 {
@@ -115,7 +115,7 @@ impl Poller for PollSet {
             return Err(Errno::from_raw_os_error(errno));
         }
         if done > 0 {
-            self.collect(self.ready_max + sends);
+            self.collect();
             if self.fds[0].revents != 0 {
                 // Level-triggered, so it has to be read.
                 self.wake.drain();

@@ -23,7 +23,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{InputMode, NONE, SourceSlot, TODO_INPUT, TODO_SEND, TODO_WATCH};
+use self::slot::{InputMode, NONE, SourceSlot, TODO_SEND, TODO_WATCH};
 use super::blocking::BlockingDriver;
 use super::conditions::{WATCHABLE, readiness, trouble};
 use super::pause::AcceptPause;
@@ -70,9 +70,8 @@ pub trait Poller: Sized {
     fn forget(&mut self, key: u64);
 
     /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`].
-    /// `sends` is how many of the sources wait for room alone or among others: so many events may come beside
-    /// those that the set was opened for. After an error there are none.
-    fn wait(&mut self, timeout_ns: Option<u64>, sends: usize) -> Result<usize, Errno>;
+    /// After an error there are none.
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.
     fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
@@ -95,9 +94,6 @@ pub struct Readiness<P: Poller> {
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    /// Events of input that an iteration may still bring, of so many. The kernel tells of the others again.
-    input_left: usize,
-    events_per_iteration: usize,
     /// Bytes with which broken-off sends may still go on in this iteration, of so many.
     sent_on_left: usize,
     sent_on_per_iteration: usize,
@@ -258,16 +254,11 @@ impl<P: Poller> Readiness<P> {
             slot.watch = Interest::NONE;
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
-        if todo & TODO_INPUT != 0 && self.input_left == 0 {
-            self.current.todo = 0;
-            return None;
-        }
         if input == InputMode::Accept {
             // Goes on with this event until the backlog or the budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
-        self.input_left = self.input_left.saturating_sub(1);
         match input {
             InputMode::Recv => self.receive(source),
             InputMode::Fill(index) => self.fill(source, index),
@@ -487,8 +478,6 @@ impl<P: Poller> Driver for Readiness<P> {
             accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
             accept_pause: AcceptPause::new(),
-            input_left: 0,
-            events_per_iteration: config.events_per_iteration,
             sent_on_left: 0,
             sent_on_per_iteration: config.sent_on_per_iteration,
             blocking: Box::new(BlockingOps::new((config.file_workers, config.file_queue))),
@@ -501,7 +490,6 @@ impl<P: Poller> Driver for Readiness<P> {
             self.resume_accepting();
         }
         self.accepts_left = self.accepts_per_iteration;
-        self.input_left = self.events_per_iteration;
         self.sent_on_left = self.sent_on_per_iteration;
         self.current.todo = 0;
         self.next = 0;
@@ -516,7 +504,7 @@ impl<P: Poller> Driver for Readiness<P> {
             nap(batch.wait_us);
         }
         self.metrics.system_calls += 1;
-        match self.poller.wait(timeout_ns, self.sends.len()) {
+        match self.poller.wait(timeout_ns) {
             Ok(ready) => Ok(ready),
             Err(Errno::INTR) => Ok(0),
             Err(errno) => Err(errno.into()),
@@ -540,7 +528,6 @@ impl<P: Poller> Driver for Readiness<P> {
                 if let Some(slot) = self.slots.get(source.index as usize)
                     && slot.only_receives(source, bits)
                 {
-                    self.input_left = self.input_left.checked_sub(1)?;
                     let event = self.receive(source);
                     if event.is_some() {
                         return event;
@@ -692,8 +679,11 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn has_sent(&mut self, source: Source) -> bool {
-        // A send is kept only when the socket was full.
-        self.slot(source).is_some_and(|slot| slot.send == NONE)
+        // A send is kept only when the socket was full, or could not be waited for.
+        let has_failed = |(of, event): &(Option<Source>, Event)| {
+            *of == Some(source) && matches!(event, Event::Sent { .. })
+        };
+        self.slot(source).is_some_and(|slot| slot.send == NONE) && !self.deferred.iter().any(has_failed)
     }
 
     fn watch(&mut self, source: Source, interest: Interest) {

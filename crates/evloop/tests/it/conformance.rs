@@ -509,7 +509,7 @@ fn ev_s16_two_sources_on_one_descriptor_are_both_told() {
 
 #[test]
 fn sockets_that_get_room_together_go_on_in_turns_and_input_does_not_wait_for_them() {
-    let config = Config { sent_on_per_iteration: 1, events_per_iteration: 8, ..Config::default() };
+    let config = Config { sent_on_per_iteration: 1, ..Config::default() };
     on_each_with(&config, |mut lp| {
         if ["io_uring", "sim"].contains(&lp.name()) {
             // A ring goes on by itself.

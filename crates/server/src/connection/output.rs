@@ -121,14 +121,6 @@ impl Output {
         self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Rest(_))))
     }
 
-    /// Whether what comes next is output of the client with more bytes than these.
-    pub fn next_is_longer_than(&self, bytes: usize) -> bool {
-        match self.waiting.as_ref().and_then(|waiting| waiting.front()) {
-            Some(OutputPiece::Output(outbox)) => outbox.len() > bytes,
-            Some(OutputPiece::Rest(_) | OutputPiece::Answer(_)) | None => false,
-        }
-    }
-
     /// Whether nothing is in flight and nothing waits.
     pub fn is_idle(&self) -> bool {
         !self.is_sending && self.waiting.is_none()

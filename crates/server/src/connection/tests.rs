@@ -17,9 +17,6 @@ struct Rig {
     received: usize,
     usage: QueryBufUsage,
     detached: Option<(Box<Connection>, Stream)>,
-    /// Whether the iterations are taken for spent.
-    is_spent: bool,
-    noted: usize,
     client: UnixStream,
 }
 
@@ -45,8 +42,6 @@ impl Rig {
             received: 0,
             usage: QueryBufUsage::default(),
             detached: None,
-            is_spent: false,
-            noted: 0,
             client,
         }
     }
@@ -125,14 +120,6 @@ impl ConnectionHost for Rig {
 
     fn count_sent(&mut self, _: &mut Connection, bytes: usize) {
         self.sent += bytes;
-    }
-
-    fn note_sending(&mut self, bytes: usize) {
-        self.noted += bytes;
-    }
-
-    fn holds_long_output(&self) -> bool {
-        self.is_spent
     }
 
     fn output_is_idle(&mut self, _: SessionKey) {}
@@ -327,31 +314,6 @@ fn a_connection_leaves_with_everything_that_it_has() {
     let (got, wanted) = (other.run(), format!("ECHO{}{value}", "w".repeat(5000)));
     assert_eq!(got.len(), wanted.len());
     assert!(got == wanted.as_bytes());
-}
-
-#[test]
-fn long_output_waits_for_its_turn_and_short_output_does_not() {
-    let mut rig = Rig::new(None);
-    let reply = |rig: &mut Rig, bytes: usize| {
-        let mut connection = rig.connection.take().unwrap();
-        let mut outbox = Outbox::new();
-        outbox.push(&vec![b'v'; bytes]);
-        let Flushed::Open = send(rig, &mut connection, outbox) else { panic!("the socket is open") };
-        rig.put(connection);
-    };
-    rig.is_spent = true;
-    reply(&mut rig, SHORT_OUTPUT);
-    assert_eq!((rig.run().len(), rig.noted), (SHORT_OUTPUT, SHORT_OUTPUT));
-    reply(&mut rig, 20_000);
-    reply(&mut rig, 5);
-    let mut got = Vec::new();
-    for _ in 0..3 {
-        rig.iterate(&mut got);
-    }
-    assert_eq!((got.len(), rig.noted), (0, SHORT_OUTPUT), "what comes after it stays in order");
-    rig.is_spent = false;
-    assert_eq!((rig.run().len(), rig.noted), (20_005, SHORT_OUTPUT + 20_005));
-    assert!(rig.connection.as_ref().unwrap().output.is_idle());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::message::{
 };
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, SENT_BYTES_MAX, Traffic};
+use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, Traffic};
 use crate::net::{Endpoint, Stream};
 use crate::pipeline_depth::Depth;
 use crate::test_switches;
@@ -104,8 +104,6 @@ pub struct IoThread {
     unflushed: bool,
     /// When this iteration began, monotonic nanoseconds.
     began_ns: u64,
-    /// Bytes of output that this iteration has sent.
-    sent_bytes: usize,
     /// How many requests a batch brings.
     depth: Depth,
     /// Values to be freed when the iteration's work is done.
@@ -161,7 +159,6 @@ impl IoThread {
             had_work: false,
             unflushed: false,
             began_ns: 0,
-            sent_bytes: 0,
             depth: Depth::default(),
             garbage: Vec::new(),
             sums_memory: test_switches::number(test_switches::PARTS).is_some(),
@@ -209,7 +206,6 @@ impl IoThread {
             let began = self.clock.now().mono_ns;
             self.began_ns = began;
             self.had_work = false;
-            self.sent_bytes = 0;
             self.take_messages();
             while let Some(event) = self.event_loop.next_event(began) {
                 self.had_work = true;
@@ -589,16 +585,6 @@ impl ConnectionHost for IoThread {
         } else {
             self.list(connection);
         }
-    }
-
-    #[inline]
-    fn note_sending(&mut self, bytes: usize) {
-        self.sent_bytes += bytes;
-    }
-
-    #[inline]
-    fn holds_long_output(&self) -> bool {
-        self.sent_bytes >= SENT_BYTES_MAX
     }
 
     fn output_is_idle(&mut self, _: SessionKey) {}

@@ -1,11 +1,11 @@
 //! The main thread as an owner of connections: requests are executed where they were received.
 
-use super::Server;
 use super::turns::ServesInTurns;
+use super::{SENT_BYTES_MAX, SHORT_OUTPUT, Server};
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, SENT_BYTES_MAX, SHORT_OUTPUT};
+use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState};
 use crate::lazyfree::Garbage;
 use crate::net::Stream;
 use sluice_base::LogLevel;
@@ -122,6 +122,7 @@ impl Server {
             connection.close_when_sent();
         }
         self.host.work.writes += 1;
+        self.sockets.sent_bytes += outbox.len();
         let sent = connection::send(self, &mut connection, outbox);
         let in_flight = connection.output.is_sending();
         self.put(connection);
@@ -179,7 +180,10 @@ impl ServesInTurns for Server {
     }
 
     fn is_short(&self, client: SessionKey) -> bool {
-        self.engine.session(client).is_none_or(|session| session.output_bytes() <= SHORT_OUTPUT)
+        // A replica takes its stream a window at a time, and others wait for what it has: WAIT, a failover.
+        self.engine
+            .session(client)
+            .is_none_or(|session| session.caller.replica.is_some() || session.output_bytes() <= SHORT_OUTPUT)
     }
 
     #[inline]
@@ -260,17 +264,6 @@ impl ConnectionHost for Server {
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize) {
         self.host.work.counts.net_output_bytes += bytes as u64;
         self.engine.sent(connection.key, bytes, self.host.recent());
-    }
-
-    #[inline]
-    fn note_sending(&mut self, bytes: usize) {
-        self.sockets.sent_bytes += bytes;
-    }
-
-    /// The phase `write` keeps the turns of this thread.
-    #[inline]
-    fn holds_long_output(&self) -> bool {
-        false
     }
 
     fn output_is_idle(&mut self, key: SessionKey) {

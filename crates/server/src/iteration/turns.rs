@@ -17,7 +17,8 @@ pub(super) trait ServesInTurns {
 /// Sends to the clients that are `ready`, of whom the first `kept` have waited for a turn since earlier
 /// iterations. Afterwards `ready` holds the clients that wait on, in order.
 ///
-/// A short output never waits for long ones, and among long ones those that came first are sent first. Cost:
+/// A short output never waits for long ones, and among long ones those that came first are sent first, one in
+/// each iteration at least. Cost:
 /// O(1) for each client; a look at its session only where somebody waits.
 pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<SessionKey>, kept: usize) {
     let mut waiting = kept;
@@ -32,7 +33,8 @@ pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<Se
     }
     ready.truncate(waiting);
     let mut sent = 0;
-    while sent < waiting && !sender.is_spent() {
+    // One of those that have waited at least, however much the short ones were.
+    while sent < waiting && ((sent == 0 && kept > 0) || !sender.is_spent()) {
         sender.send(ready[sent]);
         sent += 1;
     }
@@ -59,7 +61,7 @@ mod tests {
         }
 
         fn is_short(&self, client: SessionKey) -> bool {
-            self.outputs[&client] <= 10
+            self.outputs[&client] <= 30
         }
 
         fn is_spent(&self) -> bool {
@@ -89,6 +91,12 @@ mod tests {
     fn long_outputs_have_turns_in_the_order_of_their_coming_and_short_ones_wait_for_none() {
         let sent = run(&[&[60, 61, 62, 5, 63], &[6, 64, 7], &[8], &[]]);
         assert_eq!(sent, [vec![60, 61, 5], vec![6, 7, 62, 63], vec![8, 64], vec![]]);
+    }
+
+    #[test]
+    fn a_long_output_goes_on_however_much_the_short_ones_are() {
+        let sent = run(&[&[90, 91, 92, 93], &[21, 22, 23, 24, 25], &[]]);
+        assert_eq!(sent, [vec![90, 91], vec![21, 22, 23, 24, 25, 92], vec![93]]);
     }
 
     #[test]

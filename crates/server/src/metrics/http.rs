@@ -310,7 +310,7 @@ pub struct ReplyForm {
 
 /// What a reply's body is.
 #[derive(Clone, Copy, Debug)]
-pub struct ContentType<'a> {
+pub struct HttpContent<'a> {
     /// Its type.
     pub kind: &'a str,
     /// Further headers, each with its end.
@@ -320,13 +320,13 @@ pub struct ContentType<'a> {
 }
 
 /// The bytes of a reply.
-pub fn reply(status: HttpStatus, content: ContentType<'_>, form: ReplyForm) -> Vec<u8> {
-    let ContentType { kind, headers, body } = content;
+pub fn reply(status: HttpStatus, content: HttpContent<'_>, form: ReplyForm) -> Vec<u8> {
+    let HttpContent { kind, headers, body } = content;
     let length: usize = body.iter().map(|part| part.len()).sum();
     let connection = if form.stays { "keep-alive" } else { "close" };
     let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{}{headers}Cache-Control: no-store\r\n\
-         X-ContentType-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n\r\n",
+         X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n\r\n",
         status.line(),
         status.header()
     );
@@ -340,7 +340,7 @@ pub fn reply(status: HttpStatus, content: ContentType<'_>, form: ReplyForm) -> V
 /// A reply of a line of text.
 pub fn say(status: HttpStatus, text: &str, form: ReplyForm) -> Vec<u8> {
     let body = [text.as_bytes(), b"\n"];
-    reply(status, ContentType { kind: "text/plain; charset=utf-8", headers: "", body: &body }, form)
+    reply(status, HttpContent { kind: "text/plain; charset=utf-8", headers: "", body: &body }, form)
 }
 
 /// The reply to a request that is refused; its connection is closed behind it.

@@ -5,7 +5,7 @@
 //! stand in the file, as their hashes say, and ask this server for data. Nothing can be put into the page
 //! that runs, whatever names clients and keys have.
 
-use super::http::ContentType;
+use super::http::HttpContent;
 use base64ct::{Base64, Encoding};
 use sluice_acl::Digest;
 
@@ -37,8 +37,8 @@ impl PageFile {
     }
 
     /// The content of a reply.
-    pub fn content(&self) -> ContentType<'_> {
-        ContentType { kind: "text/html; charset=utf-8", headers: &self.headers, body: BODY }
+    pub fn content(&self) -> HttpContent<'_> {
+        HttpContent { kind: "text/html; charset=utf-8", headers: &self.headers, body: BODY }
     }
 }
 

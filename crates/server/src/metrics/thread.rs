@@ -8,7 +8,7 @@
 
 use super::facts;
 use super::http::{
-    self, CONNECTIONS_MAX, ContentType, HEAD_BYTES_MAX, HttpRequest, HttpStatus, ParsedHead, ReplyForm,
+    self, CONNECTIONS_MAX, HEAD_BYTES_MAX, HttpContent, HttpRequest, HttpStatus, ParsedHead, ReplyForm,
     Resource,
 };
 use super::message::{MainThread, MetricsSettings, ToEndpoint};
@@ -442,7 +442,7 @@ impl EndpointThread {
         let body = [last.text(format).as_bytes(), end.as_bytes()];
         http::reply(
             HttpStatus::Ok,
-            ContentType { kind: format.content_type(), headers: "", body: &body },
+            HttpContent { kind: format.content_type(), headers: "", body: &body },
             form,
         )
     }
@@ -583,7 +583,7 @@ impl HttpConnection {
 }
 
 fn json(body: &[&[u8]], form: ReplyForm) -> Vec<u8> {
-    http::reply(HttpStatus::Ok, ContentType { kind: "application/json", headers: "", body }, form)
+    http::reply(HttpStatus::Ok, HttpContent { kind: "application/json", headers: "", body }, form)
 }
 
 const NO_ANSWER: &str = "the main thread does not answer";

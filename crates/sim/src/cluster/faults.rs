@@ -295,7 +295,8 @@ impl World {
         let timeout = self.plan.timeout_ms;
         // A stock node takes a replica for a primary for ever that was one, in the same shard, with a higher
         // epoch than its primary has (E-16.2), and gives such a one no vote.
-        let views = self.views_of(0);
+        let mut views = self.views_of(0);
+        views.retain(|(host, _)| !self.hosts[*host].is_ours());
         let is_replica = |heir: NodeId| {
             views.iter().all(|(_, view)| {
                 view.nodes.get(&heir).is_some_and(|node| node.role == Role::Replica(Some(id)))

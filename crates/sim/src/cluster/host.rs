@@ -48,7 +48,8 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
-    pub(super) has_been_replica: bool,
+    /// F-21's delay does not bind the node: it began as a replica, or has won an election since its start.
+    pub(super) serves_at_once: bool,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,
     /// The first thing that waited for it to go on happened then.
@@ -94,6 +95,13 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// Drops all keys; what was copied is no copy any more.
+    pub(super) fn drop_keys(&mut self) {
+        self.keys = SlotSet::EMPTY;
+        self.held_at.clear();
+        self.loads_until_ns = 0;
+    }
+
     pub(super) fn is_ours(&self) -> bool {
         matches!(self.model, Model::Ours(_))
     }

@@ -77,10 +77,8 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // A replica that takes over waits for nothing (F-21, F-23): one that began as a primary, and was
-            // told that its shard has another, neither.
+            // A replica that takes over waits for nothing (F-21, F-23).
             self.looks.minority.remove(&host);
-            self.hosts[host].has_been_replica = true;
             return Ok(());
         }
         if !serves {
@@ -90,7 +88,7 @@ impl World {
             }
             return Ok(());
         }
-        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.has_been_replica {
+        if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.serves_at_once {
             return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
         }
         // Nobody else may have answered a process that has stood still for long, and F-23 comes after that.

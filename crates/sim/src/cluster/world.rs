@@ -313,8 +313,7 @@ impl World {
             }
             Act::Empty(slots) => self.empty(number, &slots)?,
             Act::DropKeys => {
-                self.hosts[number].keys = SlotSet::EMPTY;
-                self.hosts[number].loads_until_ns = 0;
+                self.hosts[number].drop_keys();
             }
             Act::Follow { is_full } => {
                 let copy_ns = if is_full { self.rng.below(2 * self.plan.timeout_ms) * MS } else { 0 };
@@ -366,6 +365,7 @@ impl World {
     }
 
     fn won(&mut self, number: HostId, epoch: u64, votes: &[(NodeId, u64)]) -> Result<(), String> {
+        self.hosts[number].serves_at_once = true;
         let host = &self.hosts[number];
         self.trace(|| format!("node {number} wins epoch {epoch}"));
         self.met.won += 1;
@@ -571,8 +571,8 @@ impl World {
             let view = host.view();
             if let Some(view) = view {
                 note_view(host, &view);
-                host.has_been_replica = view.own().role != crate::cluster::view::Role::Primary;
-                if !host.has_been_replica {
+                host.serves_at_once = view.own().role != crate::cluster::view::Role::Primary;
+                if !host.serves_at_once {
                     host.loads_until_ns = 0;
                 }
             }
@@ -668,7 +668,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         ip: Ipv4Addr::new(10, 0, (number / 250) as u8, (number % 250) as u8 + 1),
         boot: 0,
         started_ns: 0,
-        has_been_replica: false,
+        serves_at_once: false,
         frozen_ns: 0,
         stands_since_ns: 0,
         stood_until_ns: None,

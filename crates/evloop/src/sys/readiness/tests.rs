@@ -29,7 +29,7 @@ impl Poller for Full {
 
     fn forget(&mut self, _: u64) {}
 
-    fn wait(&mut self, _: Option<u64>, _: usize) -> Result<usize, Errno> {
+    fn wait(&mut self, _: Option<u64>) -> Result<usize, Errno> {
         Ok(0)
     }
 

@@ -230,6 +230,6 @@ fn any_bytes_are_a_request_a_beginning_or_refused() {
     }
 }
 
-fn text_of<'a>(body: &'a [&'a [u8]]) -> ContentType<'a> {
-    ContentType { kind: "text/plain", headers: "", body }
+fn text_of<'a>(body: &'a [&'a [u8]]) -> HttpContent<'a> {
+    HttpContent { kind: "text/plain", headers: "", body }
 }
