@@ -322,7 +322,7 @@ impl Bench {
         let voters: Vec<usize> = (1..self.primaries).filter(|number| !is_dead(*number)).collect();
         for round in 0..2 {
             for from in voters.iter().take(voters.len() * 2 / 3) {
-                let bytes = self.message(*from, MessageBody::Ping, opinion);
+                let bytes = self.message(*from, |gossip| MessageBody::Ping(gossip), opinion);
                 self.receive(if round == 0 { &mut first } else { &mut again }, *from, &bytes);
             }
         }
