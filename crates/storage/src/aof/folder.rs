@@ -405,8 +405,8 @@ impl Folder {
         })
     }
 
-    /// Files that are of no use any more, to be removed; the manifest on disk names them until
-    /// [`Folder::forget_history`]. A file that a manifest of somebody else names a second time, with data, is
+    /// Files that are of no use any more, to be removed; the manifest on disk names them until they are
+    /// forgotten. A file that a manifest of somebody else names a second time, with data, is
     /// none of these, nor is a manifest.
     pub fn history(&self) -> Vec<PathBuf> {
         use sluice_persist::aof::AofFileKind;
