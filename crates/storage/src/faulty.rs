@@ -560,35 +560,36 @@ struct FaultyReader {
     state: Arc<Mutex<FaultyState>>,
 }
 
+impl FaultyReader {
+    /// Counts a step of reading. The room that the read has: one byte where it is struck by a short read.
+    /// Errors: the fault that strikes the read.
+    fn room<'into>(&self, into: &'into mut [u8]) -> io::Result<&'into mut [u8]> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
+        match struck {
+            Some(FileFault::ReadError) => Err(Errno::EIO.into()),
+            Some(FileFault::ShortRead) => {
+                let len = into.len().min(1);
+                Ok(&mut into[..len])
+            }
+            _ => Ok(into),
+        }
+    }
+}
+
 impl StorageFile for FaultyReader {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
-        match struck {
-            Some(FileFault::ReadError) => Err(Errno::EIO.into()),
-            Some(FileFault::ShortRead) => {
-                let len = into.len().min(1);
-                self.file.read(&mut into[..len])
-            }
-            _ => self.file.read(into),
-        }
+        let into = self.room(into)?;
+        self.file.read(into)
     }
 
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };
-        match struck {
-            Some(FileFault::ReadError) => Err(Errno::EIO.into()),
-            Some(FileFault::ShortRead) => {
-                let len = into.len().min(1);
-                self.file.read_at(at, &mut into[..len])
-            }
-            _ => self.file.read_at(at, into),
-        }
+        let into = self.room(into)?;
+        self.file.read_at(at, into)
     }
 
     fn sync(&mut self) -> io::Result<()> {
