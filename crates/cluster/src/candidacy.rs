@@ -36,8 +36,8 @@ pub(crate) enum WantedFailover {
     AwaitsOffset { end: Ms },
     /// The primary is paused at this offset.
     CatchesUp { end: Ms, goal: u64 },
-    /// The election may begin, whatever the primary's health.
-    MayStart { end: Ms },
+    /// The election may begin, whatever the primary's health. `is_agreed`: since the primary is paused.
+    MayStart { end: Ms, is_agreed: bool },
 }
 
 impl WantedFailover {
@@ -47,7 +47,7 @@ impl WantedFailover {
             WantedFailover::None => None,
             WantedFailover::AwaitsOffset { end }
             | WantedFailover::CatchesUp { end, .. }
-            | WantedFailover::MayStart { end } => Some(end),
+            | WantedFailover::MayStart { end, .. } => Some(end),
         }
     }
 

@@ -85,7 +85,7 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
         FailoverKind::Forced | FailoverKind::Ordered => {
             let by = if kind == FailoverKind::Ordered { "primary" } else { "user" };
             log!(m, Notice, "Forced failover {by} request accepted ({by} request from '{client}').");
-            m.failover.candidacy.wanted = WantedFailover::MayStart { end };
+            m.failover.candidacy.wanted = WantedFailover::MayStart { end, is_agreed: false };
             restart(m);
         }
         FailoverKind::Agreed => {
@@ -128,10 +128,22 @@ pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
 }
 
 /// A paused primary has told where its stream ends (M-4). What it adds in the pause without a client's doing
-/// moves the end: keys of lost slots that it deletes.
-pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>) {
+/// moves the end: keys of lost slots that it deletes. `is_on_own_link`: by the connection that this node has
+/// dialled, where what the primary said before comes before.
+pub(crate) fn heard_of_pause(
+    m: &mut ClusterMachine,
+    sender: NodeIx,
+    header: &BusHeader<'_>,
+    is_on_own_link: bool,
+) {
     let is_paused = header.message_flags.is_paused || is_made(Mistake::GoalWithoutPause);
-    if !is_paused || !m.is_my_primary(sender) {
+    if !m.is_my_primary(sender) {
+        return;
+    }
+    if !is_paused {
+        if is_on_own_link {
+            pause_has_ended(m);
+        }
         return;
     }
     let goal = header.offset;
@@ -145,6 +157,20 @@ pub(crate) fn heard_of_pause(m: &mut ClusterMachine, sender: NodeIx, header: &Bu
         }
         _ => {}
     }
+}
+
+/// My primary writes again, though an election of an agreed failover is due or open: its process has started
+/// anew, or its time was over. What it has acknowledged since would be lost with a takeover (S-26).
+fn pause_has_ended(m: &mut ClusterMachine) {
+    let is_agreed = matches!(
+        m.failover.candidacy.wanted,
+        WantedFailover::CatchesUp { .. } | WantedFailover::MayStart { is_agreed: true, .. }
+    );
+    if !is_agreed {
+        return;
+    }
+    log!(m, Warning, "Manual failover given up: my primary does not pause writes any more.");
+    m.failover.candidacy.give_up();
 }
 
 /// Whether this replica's offset may bear on an election.
@@ -163,7 +189,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
         && m.table.me().offset == goal
     {
         log!(m, Warning, "All primary replication stream processed, manual failover can start.");
-        m.failover.candidacy.wanted = WantedFailover::MayStart { end };
+        m.failover.candidacy.wanted = WantedFailover::MayStart { end, is_agreed: true };
         restart(m);
     }
     if m.failover.candidacy.wanted.end().is_some_and(|end| m.time.now > end) {

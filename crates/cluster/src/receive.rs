@@ -287,7 +287,7 @@ fn talk(
     };
     meet::heard_from(m, ix);
     note_failover_wish(m, ix, header);
-    candidate::heard_of_pause(m, ix, header);
+    candidate::heard_of_pause(m, ix, header, is_out);
     if !is_out && kind == MessageType::Ping && m.table.node(ix).id == header.sender {
         let peer = peer_of(m, key);
         let seen = send::seen(m, header, &peer);

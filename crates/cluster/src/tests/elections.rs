@@ -164,6 +164,29 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
     assert!(role < unpaused && map < unpaused, "{role} {map} {unpaused}");
 }
 
+/// A pause ends with its process, whose successor answers writes at once.
+#[test]
+fn cl_s26_a_failover_ends_with_the_pause_that_it_was_agreed_on() {
+    let mut network = with_replicas();
+    network.step(0, &ClusterInput::Offset(120));
+    network.peers[4].disk = super::network::Disk::Stands;
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(4, command), ClusterAnswer::Ok);
+    network.run(300);
+    network.step(4, &ClusterInput::Offset(120));
+    network.run(300);
+    assert!(network.has_logged(4, "Starting a failover election"));
+    let file = super::files::saved(&network, 0);
+    network.kill(0);
+    super::files::restart(&mut network, 0, &file);
+    network.run(1_000);
+    network.peers[4].disk = super::network::Disk::Writes;
+    network.write(4);
+    network.run(3_000);
+    assert!(network.has_logged(4, "Manual failover given up"), "{:?}", network.peers[4].log);
+    assert_eq!(masters(&network, 1), [0, 1, 2]);
+}
+
 #[test]
 fn cl_r1_a_replica_of_another_primary_does_not_go_on_with_its_failover() {
     let mut network = with_replicas();

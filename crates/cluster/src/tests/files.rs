@@ -53,7 +53,7 @@ fn cl_k25_a_pong_never_waits_for_the_disk() {
 }
 
 /// What a node of a network has in its table, as a file would hold it.
-fn saved(network: &Network, number: usize) -> SavedCluster {
+pub(super) fn saved(network: &Network, number: usize) -> SavedCluster {
     let m = &network.peers[number].cluster.machine;
     let node = |node: &crate::node::ClusterNode| SavedNode {
         id: node.id,
@@ -85,7 +85,7 @@ fn saved(network: &Network, number: usize) -> SavedCluster {
 }
 
 /// Starts a node again, from a file.
-fn restart(network: &mut Network, number: usize, saved: &SavedCluster) {
+pub(super) fn restart(network: &mut Network, number: usize, saved: &SavedCluster) {
     let now = network.now();
     let settings = network.peers[number].settings.clone().into();
     network.peers[number].cluster = Cluster::load(now, settings, 99, saved, &[]);

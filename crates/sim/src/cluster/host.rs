@@ -48,7 +48,7 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
-    /// F-21's delay does not bind the node: it began as a replica, or has won an election since its start.
+    /// F-21's delay does not bind the node: it began as a replica, or has taken over from its primary since.
     pub(super) serves_at_once: bool,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,

@@ -18,7 +18,7 @@ pub(super) struct Ledger {
     pub(super) ids: BTreeMap<NodeId, HostId>,
     /// To whom a voter gave its vote in an epoch (S-21).
     votes: BTreeMap<(NodeId, u64), NodeId>,
-    /// Voters that have sent a vote to a candidate, by candidate and epoch (S-20).
+    /// Voters whose vote has come to a candidate, by candidate and epoch (S-20).
     ballots: BTreeMap<(NodeId, u64), BTreeSet<NodeId>>,
     /// Winner of an epoch in a group (S-20).
     winners: BTreeMap<(usize, u64), NodeId>,
@@ -84,6 +84,10 @@ impl Ledger {
             epoch = epoch.max(config_epoch.0);
         }
         host.heard_epoch = host.heard_epoch.max(epoch);
+        // Where it comes, not where it is sent: at that moment the other end may not have accepted yet.
+        if let (MessageBody::AuthAck, Some(candidate)) = (&body, host.id()) {
+            self.ballots.entry((candidate, header.current_epoch.0)).or_default().insert(header.sender);
+        }
         if let MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) = body {
             // Slots are claimed by these messages alone; and what a node has sent to itself, met at its own
             // address, is no claim of another.
@@ -158,13 +162,6 @@ impl Ledger {
         }
         // The next claim of each is judged by these owners.
         self.claims.retain(|(to, _), _| *to != number);
-    }
-
-    /// A vote is sent to a node, or to nobody.
-    pub(super) fn votes_for(&mut self, candidate: Option<NodeId>, message: &[u8]) {
-        if let (Some(candidate), Ok(BusMessage::Full(header, _))) = (candidate, wire::parse(message)) {
-            self.ballots.entry((candidate, header.current_epoch.0)).or_default().insert(header.sender);
-        }
     }
 
     /// S-20 rests on this: a node of ours that wins an epoch has votes of a majority in that very epoch.

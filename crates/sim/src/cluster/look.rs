@@ -35,7 +35,9 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, view: &View) -> Result<(), String> {
-        for slot in sets::and(&self.hosts[host].keys, &view.own().slots).iter() {
+        // A slot that the file does not have yet is not held: no other node is told, and requests wait.
+        let held = self.without_postponed(host, &view.own().slots);
+        for slot in sets::and(&self.hosts[host].keys, &held).iter() {
             self.hosts[host].held_at.insert(slot.number(), view.own().epoch);
         }
         self.serves_with_a_quorum(host, view)?;
@@ -194,9 +196,17 @@ impl World {
             return;
         }
         let (host, view) = &views[self.rng.below(views.len() as u64) as usize];
-        let slot = sets::pick(&view.served(), self.rng.next_u64());
+        let slot = sets::pick(&self.without_postponed(*host, &view.served()), self.rng.next_u64());
         if let Some(slot) = slot.filter(|_| self.hosts[*host].is_ours()) {
             self.hosts[*host].keys.insert(slot);
+        }
+    }
+
+    /// These slots, but for those to which a host's clients wait until the file has them.
+    fn without_postponed(&self, host: usize, slots: &SlotSet) -> SlotSet {
+        match &self.hosts[host].map {
+            Some(map) => sets::minus(slots, &map.postponed),
+            None => slots.clone(),
         }
     }
 

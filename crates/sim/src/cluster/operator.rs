@@ -180,12 +180,16 @@ impl World {
     /// Nodes whose own line was damaged are told what they were (N-26).
     fn restore_the_unsure(&mut self, views: &[(usize, View)]) -> Result<bool, String> {
         let mut acted = false;
-        for (host, _) in views {
+        for (host, view) in views {
             let Some(was) = self.hosts[*host].was.take() else { continue };
             acted = true;
             self.hosts[*host].keys = SlotSet::EMPTY;
             match was.own().role {
-                Role::Replica(Some(primary)) if views.iter().any(|(_, view)| view.me == primary) => {
+                // Whom the node does not hold for a primary, it refuses to follow.
+                Role::Replica(Some(primary))
+                    if views.iter().any(|(_, view)| view.me == primary)
+                        && view.nodes.get(&primary).is_some_and(|seen| seen.role == Role::Primary) =>
+                {
                     self.order(*host, &Order::Replicate(primary))?;
                 }
                 _ => {

@@ -359,6 +359,8 @@ impl World {
             self.ledger.has_majority(&self.hosts[number], epoch)?;
         }
         if let Some(old) = text.split("; my old primary is ").nth(1) {
+            // By an operator's TAKEOVER, too, which asks nobody.
+            self.hosts[number].serves_at_once = true;
             self.has_all_data(number, old)?;
         }
         Ok(())
@@ -384,10 +386,11 @@ impl World {
             *count += 1;
         }
         if kind == VOTE {
-            self.ledger.votes_for(to.and_then(|to| self.hosts[to].id()), message);
             self.trace(|| match to {
                 Some(to) => format!("node {number} sends node {to} its vote"),
-                None => format!("node {number} sends its vote to nobody"),
+                None => {
+                    format!("node {number} sends its vote to a node that has not accepted yet, or has gone")
+                }
             });
         }
         if self.hosts[number].is_ours() {
