@@ -18,6 +18,11 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let is_patient = is_primary && !is_made(Mistake::ServesAtOnce);
     if is_patient && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
         m.cluster.is_safe_to_join = false;
+        // A replica that became a primary since its first evaluation knows more voters by now: by the size of
+        // then too few of them would decide about a failure.
+        if m.cluster.size > 0 {
+            m.cluster.size = known_voters(m);
+        }
         return;
     }
     if !m.cluster.is_safe_to_join {
@@ -107,9 +112,13 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
 /// those that are known. Without that a node that has just started would decide alone.
 pub(crate) fn deciding_size(m: &ClusterMachine) -> u32 {
     match m.cluster.size {
-        0 => m.table.iter().filter(|(_, node)| node.is_voter()).count() as u32,
+        0 => known_voters(m),
         size => size,
     }
+}
+
+fn known_voters(m: &ClusterMachine) -> u32 {
+    m.table.iter().filter(|(_, node)| node.is_voter()).count() as u32
 }
 
 /// Voters that decide, out of `size`.

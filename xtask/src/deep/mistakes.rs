@@ -13,7 +13,7 @@ use crate::shell::{self, Ran};
 /// So many seeds of the simulation of replication have to be enough.
 const OF_REPLICATION: u64 = 1_000;
 /// So many seeds of the simulation of clusters have to be enough.
-const OF_CLUSTERS: u64 = 150;
+const OF_CLUSTERS: u64 = 200;
 
 /// A mistake, and where it is looked for.
 struct Mistake {

@@ -130,6 +130,26 @@ fn cl_f21_a_primary_waits_after_its_start() {
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
 }
 
+/// By the size that it knew as a replica, one voter of three would be a quorum.
+#[test]
+fn cl_f21_who_becomes_a_primary_ahead_of_the_delays_end_counts_the_voters_of_now() {
+    let mut network = Network::with_replicas();
+    let mut file = super::files::saved(&network, 3);
+    let others = [1, 2].map(|number| network.id(number));
+    let of_others = file.others.iter_mut().filter(|node| others.contains(&node.id));
+    of_others.for_each(|node| node.slots = SlotSet::EMPTY);
+    network.kill(3);
+    [0, 1, 2, 4].into_iter().for_each(|other| network.cut(3, other));
+    super::files::restart(&mut network, 3, &file);
+    network.run(300);
+    assert_eq!(network.peers[3].cluster.info().size, 1);
+    network.command(3, ClusterCommand::Failover { kind: crate::FailoverKind::Takeover });
+    network.heal();
+    network.run(1_000);
+    let info = network.peers[3].cluster.info();
+    assert_eq!((info.state, info.size), (ClusterState::Fail, 3));
+}
+
 #[test]
 fn cl_f23_a_node_that_has_known_no_voter_serves_its_first_slots_at_once() {
     let mut network = Network::of(1);
