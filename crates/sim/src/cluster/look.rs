@@ -84,8 +84,9 @@ impl World {
             return Ok(());
         }
         if !serves {
-            // A node that knows no voter has missed no majority.
-            if !has_quorum && voters > 0 && up_ms > limit_ms && thawed_ms > limit_ms {
+            // A node that knows no voter has missed no majority, and within the delay of F-21 none is looked for.
+            let is_judged = up_ms > limit_ms.max(JOIN_MS * 102 / 100 + LOOK_MS);
+            if !has_quorum && voters > 0 && is_judged && thawed_ms > limit_ms {
                 self.looks.minority.insert(host, self.now_ns);
             }
             return Ok(());
