@@ -148,7 +148,9 @@ impl World {
             }
             Fault::Freeze => {
                 self.met.freezes += 1;
-                self.hosts[host].frozen_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
+                let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
+                // A shorter one ends with the one under way: what waits for that one waits until its end.
+                self.hosts[host].frozen_ns = self.hosts[host].frozen_ns.max(until_ns);
                 Ok(())
             }
             Fault::Disk => {

@@ -75,6 +75,7 @@ impl World {
         let serves = !view.served().is_empty();
         let record = &self.hosts[host];
         let up_ms = (self.now_ns - record.started_ns) / MS;
+        let voters_ms = (self.now_ns - self.looks.voters_since(host, view.voters(), self.now_ns)) / MS;
         let thawed_ms = (self.now_ns - record.frozen_ns) / MS;
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
@@ -104,9 +105,18 @@ impl World {
                 (self.now_ns - at) / MS
             ));
         }
-        // A process that has stood still for less finds out T later that nobody answers.
-        if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms {
-            return Err(format!("S-24: node {host} serves without a quorum of {voters} voters"));
+        // A process that has stood still for less finds out T later that nobody answers, as does one that learns
+        // of a voter.
+        if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms && voters_ms > limit_ms {
+            let heard = view.voters().filter_map(|id| self.ledger.ids.get(id)).map(|other| {
+                let at = self.ledger.heard.get(&(host, *other));
+                (*other, at.map(|at| (self.now_ns - at) / MS))
+            });
+            return Err(format!(
+                "S-24: node {host} serves without a quorum of {voters} voters; of these it heard so many ms ago: \
+                 {:?}; up for {up_ms}, thawed for {thawed_ms}, limit {limit_ms}",
+                heard.collect::<Vec<_>>()
+            ));
         }
         let rejoin_ms = timeout.clamp(500, 5_000) * 97 / 100;
         let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);

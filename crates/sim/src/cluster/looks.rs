@@ -1,6 +1,7 @@
 //! The memory of looks.
 
-use std::collections::BTreeMap;
+use sluice_cluster::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What looks remember: since when something is so that may not last, ns.
 #[derive(Default)]
@@ -16,14 +17,32 @@ pub(super) struct Looks {
     /// The most replicas that node 0 of a scene has had.
     pub(super) most_followers: usize,
     pub(super) served: BTreeMap<usize, bool>,
+    /// The voters that a node knows, and since when it has known these.
+    voters: BTreeMap<usize, (BTreeSet<NodeId>, u64)>,
 }
 
 impl Looks {
+    /// A node knows these voters now. The answer is the time, in ns, since which it has known the same ones.
+    pub(super) fn voters_since<'a>(
+        &mut self,
+        host: usize,
+        voters: impl Iterator<Item = &'a NodeId>,
+        now_ns: u64,
+    ) -> u64 {
+        let voters: BTreeSet<NodeId> = voters.copied().collect();
+        let known = self.voters.entry(host).or_insert_with(|| (voters.clone(), now_ns));
+        if known.0 != voters {
+            *known = (voters, now_ns);
+        }
+        known.1
+    }
+
     /// A node starts: what was seen of its last process does not count.
     pub(super) fn restarts(&mut self, host: usize) {
         self.served.remove(&host);
         self.minority.remove(&host);
         self.follows_dead.remove(&host);
+        self.voters.remove(&host);
         self.two_owners.retain(|(one, other), _| *one != host && *other != host);
     }
 }
