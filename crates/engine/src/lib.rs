@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod core;
 mod engine;
 mod exec;
 mod observe;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 impl Engine {
     /// Takes over the users of the configuration: at the start, ahead of the first client.
     pub fn install_users(&mut self, users: Users) {
-        self.control.clients.users.replace(users);
+        self.core.control.clients.users.replace(users);
         self.apply_users(None);
     }
 
@@ -31,62 +31,65 @@ impl Engine {
     /// with them; behind the unit that stands open, if one does. Where users were changed meanwhile, or the
     /// file was written, the client's request is run again. Cost: the users, and a look at each session.
     pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
-        self.control.clients.users.loading.note_judged(judged);
+        self.core.control.clients.users.loading.note_judged(judged);
         self.apply_user_load(process);
         self.serve_waiting(process);
     }
 
     /// Ends the load of users whose file was judged, if there is one and no unit stands open.
     pub(crate) fn apply_user_load(&mut self, process: &mut dyn Process) {
-        if self.control.clients.users.loading.is_judged() && self.control.between_units(BetweenUnits::Users) {
+        if self.core.control.clients.users.loading.is_judged()
+            && self.core.control.between_units(BetweenUnits::Users)
+        {
             self.end_judged_load(process);
         }
     }
 
     #[cold]
     fn end_judged_load(&mut self, process: &mut dyn Process) {
-        let Some(ended) = self.control.clients.users.loading.take_judged() else { return };
+        let Some(ended) = self.core.control.clients.users.loading.take_judged() else { return };
         let EndedLoad { client, judged, is_overtaken } = ended;
         // What is wrong with a file changes nothing.
         match (judged, is_overtaken) {
             (Ok(_), true) => self.repeat_user_load(client, process),
             (judged, _) => self.put_load_in_force(client, judged, process),
         }
-        let loading = &mut self.control.clients.users.loading;
+        let loading = &mut self.core.control.clients.users.loading;
         if !loading.is_under_way() {
             loading.forget_overtaken();
-            self.control.clients.blocking.user_load_ended();
+            self.core.control.clients.blocking.user_load_ended();
         }
     }
 
     /// Runs a load again that was overtaken: ahead of the loads that wait, and only if the client may still
     /// load users.
     fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
-        if self.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
+        if self.core.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
             let text = "ACL LOAD: given up, because users were changed meanwhile and the client has gone";
             process.log(LogLevel::Notice, text);
         }
-        self.control.clients.users.loading.note_overtaken();
+        self.core.control.clients.users.loading.note_overtaken();
         self.run_waiting(client, process);
     }
 
     /// Runs the loads of users that wait, until one is under way.
     pub(crate) fn serve_user_loads(&mut self, process: &mut dyn Process) {
-        while !self.control.clients.users.loading.is_under_way()
-            && let Some(client) = self.control.clients.blocking.next_user_load()
+        while !self.core.control.clients.users.loading.is_under_way()
+            && let Some(client) = self.core.control.clients.blocking.next_user_load()
         {
             self.run_waiting(client, process);
         }
     }
 
     fn put_load_in_force(&mut self, client: SessionKey, judged: JudgedUsers, process: &mut dyn Process) {
-        let result = put_in_force(&mut self.control.clients.users, judged, &mut self.actions, process);
+        let result =
+            put_in_force(&mut self.core.control.clients.users, judged, &mut self.core.actions, process);
         // Where the client's own user is gone, the client ends behind its reply.
-        let mut own = self.sessions.take(client);
+        let mut own = self.core.sessions.take(client);
         self.apply_users(own.as_deref_mut());
-        own.into_iter().for_each(|own| self.sessions.put_back(own));
+        own.into_iter().for_each(|own| self.core.sessions.put_back(own));
         if let Err(error) = &result {
-            self.stats.count_error(&error.wire());
+            self.core.stats.count_error(&error.wire());
         }
         self.end_wait(client, process, |reply| match result {
             Ok(()) => reply.ok(),
@@ -96,29 +99,29 @@ impl Engine {
 
     /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.
     pub fn default_user_has_no_password(&self) -> bool {
-        self.control.clients.users.users().default_user().is_nopass()
+        self.core.control.clients.users.users().default_user().is_nopass()
     }
 
     /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
     /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and
     /// logged, or that there is none. To be called ahead of the client's first request. Cost: the names.
     pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let ClientRelations { users: state, watching, tracking, .. } = &mut self.control.clients;
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
+        let ClientRelations { users: state, watching, tracking, .. } = &mut self.core.control.clients;
         let named = names.iter().find_map(|name| state.users().get(name).filter(|user| user.is_enabled()));
         if let Some(user) = named {
             let user = Arc::clone(user);
             let name = String::from_utf8_lossy(user.name()).into_owned();
             process.log(LogLevel::Verbose, &format!("TLS: Auto-authenticated client as {name}"));
             session.caller.act_as(Identity::authenticated(user));
-            session.mask = self.gate.session_mask(session);
+            session.mask = self.core.gate.session_mask(session);
         } else {
             let name = names.first().map_or(&b""[..], Vec::as_slice);
             let refused =
                 LoggedRefusal { refusal: Refusal::TlsCert, context: RefusalContext::Toplevel, object: b"" };
             let line = line_of(session, LineSources { watching, tracking }, process.now());
-            let counts = &mut self.stats.failures.refused;
-            state.note(refused, name, &line, counts, &self.control.config, process.now());
+            let counts = &mut self.core.stats.failures.refused;
+            state.note(refused, name, &line, counts, &self.core.control.config, process.now());
         }
     }
 
@@ -127,20 +130,20 @@ impl Engine {
     /// To be called behind whatever may have changed users, so that between two commands no session has a
     /// stale user. Cost: a look at each session, where users have changed; else one branch.
     pub(crate) fn apply_users(&mut self, own: Option<&mut Session>) {
-        if self.control.clients.users.has_changed() {
+        if self.core.control.clients.users.has_changed() {
             self.notify_sessions(own);
         }
     }
 
     #[cold]
     fn notify_sessions(&mut self, own: Option<&mut Session>) {
-        let ClientRelations { users: state, pubsub, to_close, .. } = &mut self.control.clients;
+        let ClientRelations { users: state, pubsub, to_close, .. } = &mut self.core.control.clients;
         let revoked = state.take_revoked();
-        for session in self.sessions.iter_mut() {
+        for session in self.core.sessions.iter_mut() {
             if !session.caller.user().is_stale() {
                 continue;
             }
-            if tell(session, state.users(), &revoked, pubsub, &self.gate) == Told::Ends {
+            if tell(session, state.users(), &revoked, pubsub, &self.core.gate) == Told::Ends {
                 if session.caller.closing != Closing::Now {
                     session.caller.closing = Closing::Now;
                     to_close.push(session.key);
@@ -150,12 +153,12 @@ impl Engine {
         }
         if let Some(own) = own
             && own.caller.user().is_stale()
-            && tell(own, state.users(), &revoked, pubsub, &self.gate) == Told::Ends
+            && tell(own, state.users(), &revoked, pubsub, &self.core.gate) == Told::Ends
         {
             own.caller.closing = Closing::AfterReply;
         }
-        if is_open(state.users().default_user()) != self.control.limits.default_user_is_open {
-            self.control.apply_limits();
+        if is_open(state.users().default_user()) != self.core.control.limits.default_user_is_open {
+            self.core.control.apply_limits();
         }
     }
 
@@ -180,7 +183,7 @@ impl Engine {
         args: Args<'_>,
         db: usize,
     ) -> Option<Denial> {
-        rights::check(&session.caller, spec, args, db, self.control.limits.databases).err()
+        rights::check(&session.caller, spec, args, db, self.core.control.limits.databases).err()
     }
 
     /// Notes that a request was refused.
@@ -201,10 +204,10 @@ impl Engine {
             sluice_acl::Reason::Database if is_nested => args.at(denial.position),
             _ => denial.object(spec, &slices),
         };
-        let ClientRelations { users, watching, tracking, .. } = &mut self.control.clients;
+        let ClientRelations { users, watching, tracking, .. } = &mut self.core.control.clients;
         let sources = LineSources { watching, tracking };
         let refused = LoggedRefusal { refusal: Refusal::Request(denial.reason), context, object };
-        let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
+        let (counts, config) = (&mut self.core.stats.failures.refused, &self.core.control.config);
         users.note(refused, session.caller.user_name(), &line_of(session, sources, now), counts, config, now);
     }
 }

@@ -1,5 +1,6 @@
 //! Messages between subscribers of different nodes, and subscriptions of slots that leave.
 
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Bytes, Now, SessionKey};
@@ -25,8 +26,8 @@ impl Engine {
             PublishScope::Shard => TopicKind::Shard,
         };
         let mut targets = Vec::new();
-        self.control.clients.pubsub.find_targets(kind, channel, &mut targets);
-        let Engine { sessions, control, units, .. } = self;
+        self.core.control.clients.pubsub.find_targets(kind, channel, &mut targets);
+        let Core { sessions, control, units, .. } = &mut self.core;
         let spare = &mut units.spare_outboxes;
         let (now, own) = (process.recent(), Protocol::Resp2);
         Delivery { sessions, control, spare, now, own }.send(&targets, channel, message);
@@ -35,7 +36,7 @@ impl Engine {
 
     /// Ends the subscriptions to sharded channels of these slots, and tells their subscribers (T32).
     pub(super) fn end_shard_channels(&mut self, slots: &SlotSet, process: &mut dyn Process) {
-        let pubsub = &self.control.clients.pubsub;
+        let pubsub = &self.core.control.clients.pubsub;
         let is_wanted = |slot| HashSlot::new(slot).is_some_and(|slot| slots.contains(slot));
         let topics = pubsub.shard_channels_of(is_wanted).into_iter();
         let ended: Vec<(Vec<u8>, Vec<SessionKey>)> =
@@ -49,12 +50,12 @@ impl Engine {
     }
 
     fn end_shard_channel(&mut self, channel: &[u8], client: SessionKey, process: &mut dyn Process) {
-        self.control.clients.pubsub.unsubscribe(TopicKind::Shard, client, channel);
-        let subscribed = self.control.clients.pubsub.subscribed(client);
-        let Some(session) = self.sessions.get_mut(client) else { return };
+        self.core.control.clients.pubsub.unsubscribe(TopicKind::Shard, client, channel);
+        let subscribed = self.core.control.clients.pubsub.subscribed(client);
+        let Some(session) = self.core.sessions.get_mut(client) else { return };
         session.caller.subscribed = subscribed;
-        session.mask = self.gate.session_mask(session);
-        let Engine { sessions, control, units, .. } = self;
+        session.mask = self.core.gate.session_mask(session);
+        let Core { sessions, control, units, .. } = &mut self.core;
         let spare = &mut units.spare_outboxes;
         let (now, own) = (process.recent(), Protocol::Resp2);
         Delivery { sessions, control, spare, now, own }.send_all(&[client], |proto, buffer| {

@@ -39,7 +39,7 @@ impl Engine {
             (CountedSlot::Of(slot), _) | (CountedSlot::OfKeys, SlotRoute::Slot(slot)) => slot,
             (CountedSlot::None, _) | (CountedSlot::OfKeys, SlotRoute::Keyless | SlotRoute::Crosses) => return,
         };
-        let replicas = self.control.replication.stream.replicas.len();
+        let replicas = self.core.control.replication.stream.replicas.len();
         let fed_bytes = match replicas {
             0 => 0,
             _ => unit.commands.as_ref().map_or(0, |commands| commands.bytes_for_replicas() * replicas),
@@ -55,7 +55,7 @@ impl Engine {
                 bytes_out: (cost.reply_bytes + fed_bytes) as u64,
             },
         };
-        add(&mut self.control, slot, more);
+        add(&mut self.core.control, slot, more);
     }
 
     /// Counts the request of a command that is refused, for the slot of the keys that it named (L-8).
@@ -73,7 +73,7 @@ impl Engine {
             None => route_of(spec, args),
         };
         if let SlotRoute::Slot(slot) = route {
-            count_request(&mut self.control, slot, request_bytes(spec, request_len));
+            count_request(&mut self.core.control, slot, request_bytes(spec, request_len));
         }
     }
 }

@@ -185,7 +185,7 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.conclusions.has_unusual_access {
+        if self.core.conclusions.has_unusual_access {
             if ending != CommandEnding::Failed {
                 self.note_local_expiries(session, ended.spec, ended.args, ended.db);
                 self.forget_flushed_hot_keys(ended.spec, ended.db, now.mono_ns);
@@ -223,7 +223,7 @@ impl Engine {
         let end = process.now();
         let spent_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
-        self.stats.iteration.command_ns += spent_ns;
+        self.core.stats.iteration.command_ns += spent_ns;
         ended.duration_ns = spent_ns + ended.earlier_ns;
         ended.executing_ns = ended.duration_ns;
     }
@@ -239,9 +239,9 @@ impl Engine {
         _: &mut dyn Process,
     ) {
         session.caller.traffic.commands += 1;
-        let latency_tracking = self.control.limits.latency_tracking;
-        self.stats.total_commands += 1;
-        let stats = &mut self.stats.commands[ended.spec.id.0 as usize];
+        let latency_tracking = self.core.control.limits.latency_tracking;
+        self.core.stats.total_commands += 1;
+        let stats = &mut self.core.stats.commands[ended.spec.id.0 as usize];
         stats.calls += 1;
         stats.spent_ns += ended.duration_ns;
         stats.failed += u64::from(ending == CommandEnding::Failed);
@@ -260,7 +260,7 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        let limits: &Limits = &self.control.limits;
+        let limits: &Limits = &self.core.control.limits;
         let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
         let is_loggable = ended.duration_ns as i64 >= limits.note_ns
             || ended.request_bytes as i64 >= limits.large_request
@@ -283,7 +283,7 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if !self.control.clients.monitors.is_empty()
+        if !self.core.control.clients.monitors.is_empty()
             && !session.is_rerun
             && ended.unit.standing.row().is_monitored
         {
@@ -302,7 +302,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         if session.caller.reply != ReplyMode::On && ended.unit.standing.row().ends_reply {
-            self.control.apply_reply_mode(session, ended.mark, process);
+            self.core.control.apply_reply_mode(session, ended.mark, process);
         }
     }
 
@@ -316,7 +316,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.conclusions.counts_slots && ended.unit.standing.row().counts_request {
+        if self.core.conclusions.counts_slots && ended.unit.standing.row().counts_request {
             // By value, as for the log.
             let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
             let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
@@ -335,7 +335,7 @@ impl Engine {
         _: &mut Now,
         process: &mut dyn Process,
     ) {
-        if session.output_bytes() >= self.control.limits.output_floor {
+        if session.output_bytes() >= self.core.control.limits.output_floor {
             self.limit_output(session, process);
         }
     }

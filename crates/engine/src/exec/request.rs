@@ -58,15 +58,15 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Next {
         // What the command before has changed holds for this one.
-        self.notice();
-        let permit = match self.gate.pass(spec, session, Standing::Queued) {
+        self.core.notice();
+        let permit = match self.core.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,
-            None => match self.gate.ask_inside(&Asked::queued(
+            None => match self.core.gate.ask_inside(&Asked::queued(
                 spec,
                 args,
                 session,
-                &self.control,
-                &self.keyspace,
+                &self.core.control,
+                &self.core.keyspace,
                 *now,
             )) {
                 Ok(permit) => permit,
@@ -108,7 +108,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        self.notice();
+        self.core.notice();
         if session.caller.reply != ReplyMode::On {
             session.caller.reply = session.caller.reply.next();
         }
@@ -122,7 +122,7 @@ impl Engine {
                 return Next::Done;
             }
         };
-        let permit = match self.gate.pass(spec, session, Standing::Client) {
+        let permit = match self.core.gate.pass(spec, session, Standing::Client) {
             Some(permit) => permit,
             None => match self.pass_or_ask(session, spec, item, args, now, process) {
                 Verdict::Run(permit) => permit,
@@ -147,7 +147,7 @@ impl Engine {
         let mut unit = self.begin_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
         self.close_unit(unit, session, spec);
-        if self.control.clients.pubsub.outgoing.is_unfinished() {
+        if self.core.control.clients.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);
         }
         next
@@ -212,7 +212,7 @@ impl Engine {
         if let CmdError::BadData(line) = error {
             process.log(LogLevel::Warning, line);
         }
-        self.control.note_divergence(session, ended.spec, error, process);
+        self.core.control.note_divergence(session, ended.spec, error, process);
         self.reply_error(session, error);
         self.end_command(CommandEnding::Failed, ended, session, now, process);
         Next::Done
@@ -240,7 +240,7 @@ impl Engine {
             }
             Outcome::Wait(on) => self.begin_wait(on, ended, session, request, now, process),
             Outcome::WaitSince(on, replaced) => {
-                self.control.clients.blocking.replaced_args = replaced;
+                self.core.control.clients.blocking.replaced_args = replaced;
                 self.begin_wait(on, ended, session, request, now, process)
             }
             Outcome::Produce(read) => self.begin_slow_read(read, ended, session, now, process),
@@ -309,8 +309,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        if let Some(mode) = &self.control.cluster
-            && let Some(permit) = self.gate.pass_own_slot(spec, session, item, args, &mode.served)
+        if let Some(mode) = &self.core.control.cluster
+            && let Some(permit) = self.core.gate.pass_own_slot(spec, session, item, args, &mode.served)
         {
             return Verdict::Run(permit);
         }
@@ -322,7 +322,7 @@ impl Engine {
     fn note_asking(&mut self, session: &mut Session) {
         let is_in_multi = session.transaction.is_some();
         session.caller.flags.asking = session.caller.flags.asking.at_request(is_in_multi);
-        session.mask = self.gate.session_mask(session);
+        session.mask = self.core.gate.session_mask(session);
     }
 
     #[cold]
@@ -337,20 +337,21 @@ impl Engine {
         if session.caller.flags.asking != AskingState::No {
             self.note_asking(session);
         }
-        let room = match self.control.limits.maxmemory {
+        let room = match self.core.control.limits.maxmemory {
             0 => Headroom::Enough,
             // The request is held: room is made ahead of the command when it goes on.
-            _ if self.has_open_unit() => Headroom::Enough,
+            _ if self.core.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };
         self.scripting.is_full = room == Headroom::None;
         let script = self.flags_of_called_script(spec, args);
-        let asked = Asked::new(spec, args, session, &self.control, &self.keyspace, script, *now, room);
-        let verdict = self.gate.ask(&asked);
+        let asked =
+            Asked::new(spec, args, session, &self.core.control, &self.core.keyspace, script, *now, room);
+        let verdict = self.core.gate.ask(&asked);
         if let Verdict::Run(_) = verdict
-            && self.control.persistence.aof.is_strict()
+            && self.core.control.persistence.aof.is_strict()
         {
-            session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
+            session.wait_until_durable(self.core.control.persistence.aof.needed_by(spec, args));
         }
         verdict
     }
@@ -358,17 +359,17 @@ impl Engine {
     /// What a request waits for that the gate has postponed.
     #[cold]
     fn postponed_for(&self) -> WaitFor {
-        if *self.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
+        if *self.core.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
     }
 
     /// Makes room ahead of a session's command, whose own time begins behind that.
     fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Headroom {
         let room = self.make_room(session.caller.proto, process);
         *now = process.recent();
-        if self.control.clients.pubsub.outgoing.is_unfinished() {
+        if self.core.control.clients.pubsub.outgoing.is_unfinished() {
             self.finish_delivery(session, process);
         }
-        self.notice();
+        self.core.notice();
         room
     }
 
@@ -384,12 +385,12 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         self.note_asking(session);
-        let unauthenticated = session.caller.must_authenticate(&self.control.limits);
+        let unauthenticated = session.caller.must_authenticate(&self.core.control.limits);
         let error = match named {
             Named::Command(spec) if unauthenticated && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
             Named::UnknownSubcommand(_) | Named::Unknown if unauthenticated => CmdError::NoAuth,
             Named::Command(spec) => {
-                self.stats.commands[spec.id.0 as usize].rejected += 1;
+                self.core.stats.commands[spec.id.0 as usize].rejected += 1;
                 CmdError::Arity(spec.full_name)
             }
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
@@ -398,10 +399,15 @@ impl Engine {
         if session.caller.is_primary() {
             match named {
                 Named::Command(spec) if applied::carries_others(spec) => {
-                    self.control.note_divergence(session, spec, &CmdError::Arity(spec.full_name), process);
+                    self.core.control.note_divergence(
+                        session,
+                        spec,
+                        &CmdError::Arity(spec.full_name),
+                        process,
+                    );
                 }
                 Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => {
-                    self.control.replication.note_dropped(args, process);
+                    self.core.control.replication.note_dropped(args, process);
                 }
             }
         }
@@ -427,12 +433,12 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        if self.conclusions.counts_slots {
+        if self.core.conclusions.counts_slots {
             self.count_refused(session, spec, args, request.wire_len());
         }
-        self.stats.commands[spec.id.0 as usize].rejected += 1;
+        self.core.stats.commands[spec.id.0 as usize].rejected += 1;
         session.caller.last_command = Some(spec);
-        self.control.note_divergence(session, spec, error, process);
+        self.core.control.note_divergence(session, spec, error, process);
         if spec.id == transactions::EXEC.id {
             let error = self.reject_exec(session, error);
             return self.answer_error(session, &error, request, process);
@@ -476,20 +482,20 @@ impl Engine {
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }
-        self.control.end_caching(session);
+        self.core.control.end_caching(session);
         let mark = session.outbox.mark();
         self.reply_error(session, error);
-        self.control.apply_reply_mode(session, mark, process);
+        self.core.control.apply_reply_mode(session, mark, process);
     }
 
     /// Writes an error reply and counts it.
     #[cold]
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
-        self.stats.count_error(&text);
+        self.core.stats.count_error(&text);
         // An error sent to a replica, or to the primary, means that one of the two is wrong.
         let is_unexpected = session.caller.replica.is_some() || session.caller.is_primary();
-        self.stats.failures.unexpected += u64::from(is_unexpected);
+        self.core.stats.failures.unexpected += u64::from(is_unexpected);
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }

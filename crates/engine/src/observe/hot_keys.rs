@@ -1,5 +1,6 @@
 //! What counts as an access for HOTKEYS.
 
+use crate::core::Core;
 use crate::engine::Engine;
 use sluice_command::derive::keys::key_row;
 use sluice_command::specs::{server, transactions};
@@ -14,7 +15,7 @@ impl Engine {
     /// Forgets the keys of the databases that a command has emptied, whoever sent the command.
     #[cold]
     pub(crate) fn forget_flushed_hot_keys(&mut self, spec: &'static Spec, db: usize, now_ns: u64) {
-        let hot_keys = &mut self.control.clients.hot_keys;
+        let hot_keys = &mut self.core.control.clients.hot_keys;
         if spec.id == server::FLUSHALL.id {
             hot_keys.forget(now_ns);
         } else if spec.id == server::FLUSHDB.id {
@@ -33,7 +34,7 @@ impl Engine {
         db: usize,
         now_ns: u64,
     ) {
-        let Engine { control, rng, .. } = self;
+        let Core { control, rng, .. } = &mut self.core;
         for hot_keys in control.clients.hot_keys.both().into_iter().filter(|hot_keys| hot_keys.is_on()) {
             if session.caller.is_primary() || !is_access(spec) {
                 return;

@@ -10,19 +10,19 @@ impl Engine {
     /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
     /// there are; of clients only `LOOKED_AT_MAX`.
     pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
-        let facts = process.sample_facts(&self.keyspace);
-        let is_crowd = self.sessions.len() > LOOKED_AT_MAX;
+        let facts = process.sample_facts(&self.core.keyspace);
+        let is_crowd = self.core.sessions.len() > LOOKED_AT_MAX;
         let view = View {
             now: process.recent(),
             asker: None,
-            sessions: &self.sessions,
-            control: &self.control,
-            stats: &self.stats,
-            keyspace: &self.keyspace,
-            job: self.job_state(),
+            sessions: &self.core.sessions,
+            control: &self.core.control,
+            stats: &self.core.stats,
+            keyspace: &self.core.keyspace,
+            job: self.core.job_state(),
             scripts: self.script_facts(),
             facts: &facts,
-            client_memory: self.upkeep.cron.client_memory.last.filter(|_| is_crowd),
+            client_memory: self.core.upkeep.cron.client_memory.last.filter(|_| is_crowd),
         };
         sample(&view)
     }

@@ -10,22 +10,22 @@ use sluice_numbers::progress::{ProgressClock, Telling};
 impl Engine {
     /// Tells the log and the process how far long work is, now and then; to be called by the cron.
     pub(crate) fn tell_progress(&mut self, now: Now, process: &mut dyn Process) {
-        if !is_any(&self.control) {
-            if self.upkeep.cron.progress.take().is_some() {
+        if !is_any(&self.core.control) {
+            if self.core.upkeep.cron.progress.take().is_some() {
                 process.show_progress(&[]);
             }
             return;
         }
-        let clock = self.upkeep.cron.progress.get_or_insert_with(|| ProgressClock::new(now.mono_ns));
+        let clock = self.core.upkeep.cron.progress.get_or_insert_with(|| ProgressClock::new(now.mono_ns));
         let telling = clock.tick(now.mono_ns);
         if telling == Telling::Nothing {
             return;
         }
         let sources = WorkSources {
             now,
-            control: &self.control,
-            sessions: &self.sessions,
-            job: self.job_state(),
+            control: &self.core.control,
+            sessions: &self.core.sessions,
+            job: self.core.job_state(),
             sync: process.sync(),
         };
         let works = sources.list();

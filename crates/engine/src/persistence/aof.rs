@@ -23,15 +23,15 @@ impl Engine {
     /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be
     /// called between units.
     pub fn begin_aof(&mut self) {
-        self.control.persistence.aof.begin();
+        self.core.control.persistence.aof.begin();
         self.begin_aof_file();
-        self.notice();
+        self.core.notice();
     }
 
     /// Appends nothing from now on. What is pending can still be taken.
     pub fn end_aof(&mut self) {
-        self.control.persistence.aof.end();
-        self.notice();
+        self.core.control.persistence.aof.end();
+        self.core.notice();
     }
 
     /// The next unit is the first of another file. To be called between units, after [`Engine::take_aof`].
@@ -40,24 +40,24 @@ impl Engine {
             persistence: PersistenceState { aof, .. },
             replication: ReplicationState { stream, .. },
             ..
-        } = &mut self.control;
+        } = &mut self.core.control;
         aof.begin_file(stream);
     }
 
     /// Whether output waits until it is durable: `appendfsync always`.
     pub fn is_aof_strict(&self) -> bool {
-        self.control.persistence.aof.is_strict()
+        self.core.control.persistence.aof.is_strict()
     }
 
     /// End of the last unit that was appended: a position.
     pub fn aof_position(&self) -> u64 {
-        self.control.persistence.aof.position()
+        self.core.control.persistence.aof.position()
     }
 
     /// Takes the bytes of the units that have closed since the last call, and the positions where they begin
     /// and end. The caller gives an empty buffer in exchange. `None` where there are none.
     pub fn take_aof(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
-        self.control.persistence.aof.take(buffer)
+        self.core.control.persistence.aof.take(buffer)
     }
 
     /// Has the file say where in the history of replication the data stand: behind the units of an iteration.
@@ -66,48 +66,48 @@ impl Engine {
             persistence: PersistenceState { aof, .. },
             replication: ReplicationState { stream, .. },
             ..
-        } = &mut self.control;
+        } = &mut self.core.control;
         aof.note_history(stream);
     }
 
     /// Whether there are bytes to be taken.
     #[inline]
     pub fn has_aof(&self) -> bool {
-        self.control.persistence.aof.has_pending()
+        self.core.control.persistence.aof.has_pending()
     }
 
     /// Learns that everything up to this position is on disk.
     #[inline]
     pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
-        if self.control.persistence.aof.report_durable(position) {
+        if self.core.control.persistence.aof.report_durable(position) {
             self.list_durable_output();
-            self.control.clients.blocking.replica_acknowledged();
+            self.core.control.clients.blocking.replica_acknowledged();
             self.serve_waiting(process);
         }
     }
 
     /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
     pub fn report_aof_fault(&mut self, fault: Option<String>) {
-        self.control.persistence.aof.report_fault(fault);
+        self.core.control.persistence.aof.report_fault(fault);
     }
 
     /// What [`Engine::report_aof_backlog`] was told last.
     pub fn aof_backlog(&self) -> AofBacklog {
-        self.control.persistence.aof.report().backlog
+        self.core.control.persistence.aof.report().backlog
     }
 
     /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when
     /// it is not.
     #[inline]
     pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
-        if backlog != self.control.persistence.aof.report().backlog {
+        if backlog != self.core.control.persistence.aof.report().backlog {
             self.change_aof_backlog(backlog, process);
         }
     }
 
     #[cold]
     fn change_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
-        let before = self.control.persistence.aof.report_backlog(backlog);
+        let before = self.core.control.persistence.aof.report_backlog(backlog);
         match backlog {
             // It begins every rewrite, and is over when the disk has synced: no event for the log.
             AofBacklog::Changing => {}
@@ -121,7 +121,7 @@ impl Engine {
                     let text = "The disk keeps up with the AOF file again: commands that write go on.";
                     process.log(LogLevel::Notice, text);
                 }
-                self.control.clients.blocking.release_postponed();
+                self.core.control.clients.blocking.release_postponed();
                 self.serve_waiting(process);
             }
         }
@@ -130,7 +130,7 @@ impl Engine {
     /// Notes for the latency monitor how long something took that the process did.
     pub fn report_latency(&mut self, event: &'static str, nanos: u64, process: &mut dyn Process) {
         let now = process.recent();
-        self.control.note_latency(event, now, nanos);
+        self.core.control.note_latency(event, now, nanos);
     }
 
     /// Gives the data away as the base of an append-only file, piece by piece. Errors: those of `give`.
@@ -139,23 +139,23 @@ impl Engine {
         give: &mut dyn FnMut(&[u8]) -> Result<(), String>,
         process: &mut dyn Process,
     ) -> Result<(), String> {
-        let used_memory = process.used_memory(&self.keyspace);
+        let used_memory = process.used_memory(&self.core.keyspace);
         let about = RdbAux {
             now: process.now(),
             used_memory,
             stream: None,
             slot_states: None,
-            imports: self.keyspace.imports(),
+            imports: self.core.keyspace.imports(),
             is_aof_base: true,
         };
-        let config = &self.control.config;
+        let config = &self.core.control.config;
         let mut result = Ok(());
         sluice_snapshot::write(
-            &self.keyspace,
+            &self.core.keyspace,
             config,
             sluice_snapshot::options(config, Version::Valkey),
             &about,
-            self.control.libraries(),
+            self.core.control.libraries(),
             &mut || {},
             &mut |piece| {
                 result = give(&piece);
@@ -169,7 +169,7 @@ impl Engine {
     /// for that.
     #[inline]
     pub fn output_bound(&self) -> u64 {
-        let aof = &self.control.persistence.aof;
+        let aof = &self.core.control.persistence.aof;
         if aof.is_strict() { aof.report().durable } else { u64::MAX }
     }
 
@@ -183,13 +183,13 @@ impl Engine {
         durable: u64,
     ) -> Option<(Outbox, Closing)> {
         let needs = self.output_position(key);
-        let session = self.sessions.get_mut(key)?;
+        let session = self.core.sessions.get_mut(key)?;
         if needs <= durable && !session.has_deferred_output() {
             return Some((output, session.caller.closing));
         }
         let front = session.front.get_or_insert_default();
         if front.push(needs, output) && needs > durable {
-            self.control.persistence.aof.await_durable(needs, key);
+            self.core.control.persistence.aof.await_durable(needs, key);
         }
         let output = front.take(durable);
         // It ends behind what waits.
@@ -202,23 +202,23 @@ impl Engine {
     #[inline]
     pub(crate) fn list_durable_output(&mut self) {
         let bound = self.output_bound();
-        while let Some(key) = self.control.persistence.aof.take_durable(bound) {
-            if let Some(session) = self.sessions.get_mut(key)
+        while let Some(key) = self.core.control.persistence.aof.take_durable(bound) {
+            if let Some(session) = self.core.sessions.get_mut(key)
                 && !session.queued
             {
                 session.queued = true;
-                self.control.clients.ready.push(key);
+                self.core.control.clients.ready.push(key);
             }
         }
     }
 
     /// The position that must be durable before a session's output, as it is now, is sent. It never falls.
     pub fn output_position(&mut self, key: SessionKey) -> u64 {
-        let newest = self.control.persistence.aof.position();
+        let newest = self.core.control.persistence.aof.position();
         if mistake::is_made(Mistake::AnsweredEarly) {
             return 0;
         }
-        let Some(session) = self.sessions.get_mut(key) else { return 0 };
+        let Some(session) = self.core.sessions.get_mut(key) else { return 0 };
         if std::mem::take(&mut session.was_pushed) || receives_pushes(&session.caller) {
             session.wait_until_durable(newest);
         }

@@ -17,10 +17,12 @@ impl Engine {
     /// Does what commands have asked of the jobs that write in the background. While a unit stands open the
     /// asks stay.
     pub(crate) fn carry_out_asks(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.asked.is_empty() || !self.control.between_units(BetweenUnits::Save) {
+        if self.core.control.persistence.asked.is_empty()
+            || !self.core.control.between_units(BetweenUnits::Save)
+        {
             return;
         }
-        for ask in std::mem::take(&mut self.control.persistence.asked) {
+        for ask in std::mem::take(&mut self.core.control.persistence.asked) {
             match ask {
                 JobAsk::Save(why) => self.begin_save(why, process),
                 JobAsk::BreakSavesOff => {
@@ -35,38 +37,38 @@ impl Engine {
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
         // What is being loaded is in no snapshot.
-        if self.is_loading() || self.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
-            self.control.persistence.saving.scheduled = true;
+        if self.is_loading() || self.core.control.awaits_sync_file() || self.is_snapshot_wanted(process) {
+            self.core.control.persistence.saving.scheduled = true;
             return;
         }
         let now = process.now();
-        self.control.persistence.saving.tried_s = now.unix_s();
-        self.control.persistence.saving.scheduled = false;
-        self.control.persistence.saves += 1;
-        let begun = match self.control.snapshot_holds_more() {
+        self.core.control.persistence.saving.tried_s = now.unix_s();
+        self.core.control.persistence.saving.scheduled = false;
+        self.core.control.persistence.saves += 1;
+        let begun = match self.core.control.snapshot_holds_more() {
             true => Err(SaveError(PARTLY_LOADED.to_owned())),
             false => self.begin_file_job(self.snapshot_target(), process),
         };
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);
             process.log(LogLevel::Warning, "Background saving error");
-            self.control.persistence.saving.failed = true;
+            self.core.control.persistence.saving.failed = true;
             return;
         }
-        let (dirty, began_s) = (self.control.persistence.dirty, now.unix_s());
-        self.control.persistence.saving.under_way = Some(UnderWay { dirty, began_s });
+        let (dirty, began_s) = (self.core.control.persistence.dirty, now.unix_s());
+        self.core.control.persistence.saving.under_way = Some(UnderWay { dirty, began_s });
         let why = match why {
             Why::Command => "by request".to_owned(),
             Why::SavePoint(point) => format!("{} changes in {} seconds", point.changes, point.seconds),
         };
-        let keys = self.job_state().map_or(0, |state| state.total);
+        let keys = self.core.job_state().map_or(0, |state| state.total);
         let text = format!("Background saving started: {keys} keys, {why}");
         process.log(LogLevel::Notice, &text);
     }
 
     /// Ends a save that is under way, if there is one; the file before stays.
     pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
-        if let Some(UnderWay { began_s, .. }) = self.control.persistence.saving.under_way.take() {
+        if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
             self.note_save_end(began_s, process.recent().unix_s());
             self.drop_job();
             process.log(LogLevel::Notice, "Background saving was broken off; the file before stays");
@@ -74,8 +76,8 @@ impl Engine {
     }
 
     fn note_save_end(&mut self, began_s: i64, now_s: i64) {
-        let copied = self.job_state().map(|state| state.changed.1);
-        let saving = &mut self.control.persistence.saving;
+        let copied = self.core.job_state().map(|state| state.changed.1);
+        let saving = &mut self.core.control.persistence.saving;
         saving.last_s = Some(now_s - began_s);
         saving.last_copied_bytes = copied.unwrap_or(saving.last_copied_bytes);
     }
@@ -89,16 +91,16 @@ impl Engine {
         outcome: Result<(), SaveError>,
         process: &mut dyn Process,
     ) {
-        if self.control.persistence.rewriting.began_s.is_some() {
-            return self.control.rewrite_written(state, outcome, process);
+        if self.core.control.persistence.rewriting.began_s.is_some() {
+            return self.core.control.rewrite_written(state, outcome, process);
         }
-        if self.control.replication.full_syncs.began_s.take().is_some() {
+        if self.core.control.replication.full_syncs.began_s.take().is_some() {
             return self.full_sync_written(state, outcome, process);
         }
-        let Some(save) = self.control.persistence.saving.under_way.take() else { return };
+        let Some(save) = self.core.control.persistence.saving.under_way.take() else { return };
         let now = process.now();
         self.note_save_end(save.began_s, now.unix_s());
-        self.control.persistence.saving.last_copied_bytes = state.changed.1;
+        self.core.control.persistence.saving.last_copied_bytes = state.changed.1;
         match outcome {
             Ok(()) => {
                 let ms = now.mono_ns.saturating_sub(began.mono_ns) / 1_000_000;
@@ -110,24 +112,25 @@ impl Engine {
                 );
                 process.log(LogLevel::Notice, &text);
                 process.log(LogLevel::Notice, "Background saving terminated with success");
-                self.control.persistence.dirty = self.control.persistence.dirty.saturating_sub(save.dirty);
-                self.control.persistence.last_save_s = now.unix_s();
-                self.control.persistence.saving.failed = false;
+                self.core.control.persistence.dirty =
+                    self.core.control.persistence.dirty.saturating_sub(save.dirty);
+                self.core.control.persistence.last_save_s = now.unix_s();
+                self.core.control.persistence.saving.failed = false;
             }
             Err(SaveError(line)) => {
                 process.log(LogLevel::Warning, &line);
                 process.log(LogLevel::Warning, "Background saving error");
-                self.control.persistence.saving.failed = true;
+                self.core.control.persistence.saving.failed = true;
             }
         }
     }
 
     /// Begins the save that is scheduled, or due at a save point.
     pub(crate) fn save_if_due(&mut self, now: Now, process: &mut dyn Process) {
-        if !self.control.between_units(BetweenUnits::Save) {
+        if !self.core.control.between_units(BetweenUnits::Save) {
             return;
         }
-        let control = &self.control;
+        let control = &self.core.control;
         let rests =
             control.persistence.saving.failed && now.unix_s() - control.persistence.saving.tried_s <= RETRY_S;
         // While data are loaded there are none to save.
@@ -137,7 +140,7 @@ impl Engine {
         if self.is_snapshot_wanted(process) {
             return;
         }
-        let control = &self.control;
+        let control = &self.core.control;
         if control.persistence.saving.scheduled {
             return self.begin_save(Why::Command, process);
         }
@@ -158,19 +161,20 @@ impl Engine {
     /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). It waits for a unit that stands
     /// open, too; a script that has written nothing is ended for it.
     pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
-        let waits = self.control.debug.cron_paused || !self.control.between_units(BetweenUnits::End);
-        if waits && !self.control.debug.cron_paused {
-            let line = self.control.scripts.end_for_server();
+        let waits =
+            self.core.control.debug.cron_paused || !self.core.control.between_units(BetweenUnits::End);
+        if waits && !self.core.control.debug.cron_paused {
+            let line = self.core.control.scripts.end_for_server();
             line.into_iter().for_each(|line| process.log(LogLevel::Warning, &line));
         }
-        self.control.debug.end_waits_for_cron = waits;
+        self.core.control.debug.end_waits_for_cron = waits;
         waits
     }
 
     /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall
     /// not end, as it would lose data; the log says why.
     pub fn prepare_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> bool {
-        let may_end = prepare_end(order, &self.keyspace, &mut self.control, process);
+        let may_end = prepare_end(order, &self.core.keyspace, &mut self.core.control, process);
         self.carry_out_asks(process);
         may_end
     }
@@ -180,10 +184,10 @@ impl Engine {
     pub fn save_rest(&mut self, process: &mut dyn Process) {
         // A save shows no part of a unit: one that stands open here is a script that SHUTDOWN NOSAVE has cut
         // short.
-        let saves = self.control.persistence.saved_for_end && !self.has_open_unit();
-        if saves && self.control.persistence.dirty > 0 {
+        let saves = self.core.control.persistence.saved_for_end && !self.core.has_open_unit();
+        if saves && self.core.control.persistence.dirty > 0 {
             // It worked a moment ago. If it does not now, the log says so, and those changes are lost.
-            let _ = save_for_end(&self.keyspace, &mut self.control, process);
+            let _ = save_for_end(&self.core.keyspace, &mut self.core.control, process);
         }
     }
 }

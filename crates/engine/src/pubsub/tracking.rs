@@ -7,6 +7,7 @@
 
 mod broadcasts;
 
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
@@ -37,7 +38,7 @@ impl Engine {
         ending: CommandEnding,
         unit: &Unit,
     ) {
-        let Engine { keyspace, control, effects, .. } = self;
+        let Core { keyspace, control, effects, .. } = &mut self.core;
         let tracking = &mut control.clients.tracking;
         let Some(client) = tracking.client(session.key) else { return };
         // Channels are no keys, and a script reads by the commands that it calls.
@@ -57,7 +58,7 @@ impl Engine {
         }
         let is_over = unit.standing == Standing::Client && ending != CommandEnding::Parked;
         if is_over && spec.container() != Some("client") {
-            self.control.end_caching(session);
+            self.core.control.end_caching(session);
         }
     }
 
@@ -66,7 +67,7 @@ impl Engine {
     /// lowered that.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
-            let Engine { keyspace, control, sessions, units, .. } = self;
+            let Core { keyspace, control, sessions, units, .. } = &mut self.core;
             let tracking = &mut control.clients.tracking;
             if !tracking.is_over(control.limits.tracked_keys_max) {
                 return;
@@ -84,8 +85,8 @@ impl Engine {
     /// that is left.
     #[inline]
     pub(crate) fn advance_tracking(&mut self, process: &mut dyn Process) {
-        let tracking = &self.control.clients.tracking;
-        let is_telling = !self.control.clients.tracking.broadcasts.is_idle();
+        let tracking = &self.core.control.clients.tracking;
+        let is_telling = !self.core.control.clients.tracking.broadcasts.is_idle();
         if tracking.is_active() || tracking.has_remains() || tracking.has_orphaned() || is_telling {
             self.advance_tracking_under_way(process);
         }
@@ -94,12 +95,12 @@ impl Engine {
     #[cold]
     fn advance_tracking_under_way(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        if self.has_gathered() && self.control.between_units(BetweenUnits::Invalidations) {
-            let Engine { control, sessions, units, .. } = self;
+        if self.has_gathered() && self.core.control.between_units(BetweenUnits::Invalidations) {
+            let Core { control, sessions, units, .. } = &mut self.core;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast(process);
             let mut until = None;
-            while self.control.clients.tracking.is_over(self.control.limits.tracked_keys_max) {
+            while self.core.control.clients.tracking.is_over(self.core.control.limits.tracked_keys_max) {
                 self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
                 let now_ns = process.now().mono_ns;
                 if now_ns >= *until.get_or_insert(now.mono_ns.saturating_add(EVICTION_SLICE_NS)) {
@@ -110,13 +111,13 @@ impl Engine {
             self.tell_orphaned_targets(now);
             self.log_disconnected(process);
         }
-        let tracking = &mut self.control.clients.tracking;
+        let tracking = &mut self.core.control.clients.tracking;
         if !tracking.has_remains() && tracking.is_sweep_due(now.mono_ns) {
-            tracking.sweep(self.effects.listened_keys());
+            tracking.sweep(self.core.effects.listened_keys());
         }
         let mut began = None;
-        while self.control.clients.tracking.has_remains() {
-            self.control.clients.tracking.free_some(self.effects.listened_keys());
+        while self.core.control.clients.tracking.has_remains() {
+            self.core.control.clients.tracking.free_some(self.core.effects.listened_keys());
             let now_ns = process.now().mono_ns;
             if now_ns.saturating_sub(*began.get_or_insert(now_ns)) >= SLICE_NS {
                 break;
@@ -126,28 +127,28 @@ impl Engine {
 
     /// Whether invalidations have gathered that leave at the end of the iteration.
     fn has_gathered(&self) -> bool {
-        let tracking = &self.control.clients.tracking;
+        let tracking = &self.core.control.clients.tracking;
         tracking.prefixes.has_changed()
-            || !self.control.clients.tracking.broadcasts.is_idle()
-            || tracking.is_over(self.control.limits.tracked_keys_max)
+            || !self.core.control.clients.tracking.broadcasts.is_idle()
+            || tracking.is_over(self.core.control.limits.tracked_keys_max)
             || !tracking.releasing.is_empty()
             || tracking.has_orphaned()
     }
 
     /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
-        let tracking = &self.control.clients.tracking;
-        let is_over = tracking.is_over(self.control.limits.tracked_keys_max);
-        let is_telling = !self.control.clients.tracking.broadcasts.is_idle();
+        let tracking = &self.core.control.clients.tracking;
+        let is_over = tracking.is_over(self.core.control.limits.tracked_keys_max);
+        let is_telling = !self.core.control.clients.tracking.broadcasts.is_idle();
         let is_gathered = is_over || is_telling || tracking.has_orphaned();
-        let is_behind = tracking.has_remains() || is_gathered && !self.has_open_unit();
+        let is_behind = tracking.has_remains() || is_gathered && !self.core.has_open_unit();
         if is_behind { 1 } else { u64::MAX }
     }
 
     /// Has the clients drop all copies that were told in place of clients that have ended: nobody is told any
     /// more of what those have read.
     fn tell_orphaned_targets(&mut self, now: Now) {
-        let Engine { control, sessions, units, .. } = self;
+        let Core { control, sessions, units, .. } = &mut self.core;
         let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
         targets.sort_unstable();
         targets.dedup();
@@ -160,7 +161,7 @@ impl Engine {
     /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
     /// waiting.
     fn send_held(&mut self, now: Now) {
-        let Engine { control, sessions, units, .. } = self;
+        let Core { control, sessions, units, .. } = &mut self.core;
         for client in std::mem::take(&mut control.clients.tracking.releasing) {
             if is_producing(sessions, client) {
                 continue;

@@ -22,27 +22,29 @@ enum FailoverStep {
 impl Engine {
     /// Whether the target of a failover was asked to take over.
     pub fn is_failing_over(&self) -> bool {
-        self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
+        self.core.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
     }
 
     /// Whether a failover is under way, which a client of this server has asked for.
     pub fn has_failover(&self) -> bool {
-        self.control.replication.failover.is_some()
+        self.core.control.replication.failover.is_some()
     }
 
     /// Goes on with what waits for a change of roles: once an iteration.
     #[inline]
     pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
-        let is_asked = self.control.replication.failover.is_some() || self.control.replication.failover_asked;
-        if is_asked && self.control.between_units(BetweenUnits::Role) {
+        let is_asked =
+            self.core.control.replication.failover.is_some() || self.core.control.replication.failover_asked;
+        if is_asked && self.core.control.between_units(BetweenUnits::Role) {
             self.advance_roles(process);
         }
     }
 
     #[cold]
     fn advance_roles(&mut self, process: &mut dyn Process) {
-        if self.control.replication.failover_asked && self.control.replication.role_wanted.is_none() {
-            self.control.replication.failover_asked = false;
+        if self.core.control.replication.failover_asked && self.core.control.replication.role_wanted.is_none()
+        {
+            self.core.control.replication.failover_asked = false;
             self.let_writes_go_on(process);
         }
         match self.failover_step(process) {
@@ -53,7 +55,7 @@ impl Engine {
     }
 
     fn failover_step(&self, process: &mut dyn Process) -> FailoverStep {
-        let control = &self.control;
+        let control = &self.core.control;
         let Some(failover) =
             control.replication.failover.as_ref().filter(|failover| !failover.is_in_progress)
         else {
@@ -80,11 +82,11 @@ impl Engine {
         };
         let found = match &failover.target {
             Some(target) => {
-                control.replica_at(target, &self.sessions).is_some_and(has_all).then(|| target.clone())
+                control.replica_at(target, &self.core.sessions).is_some_and(has_all).then(|| target.clone())
             }
             None => {
                 let mut sessions =
-                    control.replication.stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+                    control.replication.stream.replicas.iter().filter_map(|key| self.core.sessions.get(*key));
                 // One that has not said where it can be reached cannot be followed.
                 let can_lead = |session: &&Session| {
                     session.caller.replica_address().1 > 0
@@ -103,18 +105,18 @@ impl Engine {
             return self.abort_failover("the target's port is none", process);
         };
         process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
-        if let Some(failover) = self.control.replication.failover.as_mut() {
+        if let Some(failover) = self.core.control.replication.failover.as_mut() {
             failover.target = Some(target);
             failover.is_in_progress = true;
         }
-        self.control.replication.role_wanted =
+        self.core.control.replication.role_wanted =
             Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new(), keeps_data: true });
         self.apply_role(process);
     }
 
     /// The target has taken over.
     pub fn end_failover(&mut self, process: &mut dyn Process) {
-        if let Some(failover) = self.control.replication.failover.take() {
+        if let Some(failover) = self.core.control.replication.failover.take() {
             // Ahead of the answers to commands that wait: a client that is told READONLY knows where to go.
             let mut notices = Notices::of(self, None, process);
             notices.tell_failed_over(&failover);
@@ -135,7 +137,7 @@ impl Engine {
     /// more, and tells clients of one that has begun. `caller` is the session that runs the command.
     #[inline]
     pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
-        let failover = self.control.replication.failover.as_deref();
+        let failover = self.core.control.replication.failover.as_deref();
         if failover.is_some_and(|failover| failover.is_aborted) {
             self.give_failover_up("Failover manually aborted", caller, process);
         } else if failover.is_some_and(|failover| failover.told_as.is_none()) {
@@ -145,25 +147,25 @@ impl Engine {
 
     #[cold]
     fn give_failover_up(&mut self, reason: &str, caller: Option<&Session>, process: &mut dyn Process) {
-        let Some(failover) = self.control.replication.failover.take() else { return };
+        let Some(failover) = self.core.control.replication.failover.take() else { return };
         let target = match &failover.target {
             Some(FailoverTarget { host, port }) => format!("to {host}:{port} "),
             None => String::new(),
         };
         process.log(LogLevel::Notice, &format!("FAILOVER {target}aborted: {reason}"));
         if failover.is_in_progress {
-            self.control.replication.role_wanted =
+            self.core.control.replication.role_wanted =
                 Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
             self.apply_role(process);
         }
         Notices::of(self, caller, process).tell_failed_over(&failover);
         if !mistake::is_made(Mistake::PausedForGood) {
-            self.control.clients.blocking.release_postponed();
+            self.core.control.clients.blocking.release_postponed();
         }
     }
 
     fn let_writes_go_on(&mut self, process: &mut dyn Process) {
-        self.control.clients.blocking.release_postponed();
+        self.core.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 }

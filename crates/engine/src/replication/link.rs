@@ -24,33 +24,33 @@ use sluice_snapshot::NotLoaded;
 impl Engine {
     /// How far the link to the primary is.
     pub fn link_state(&self) -> LinkState {
-        self.control.replication.link().map_or(LinkState::None, ReplicaLink::state)
+        self.core.control.replication.link().map_or(LinkState::None, ReplicaLink::state)
     }
 
     /// The number of the link's attempt under way; 0 without a primary.
     pub fn link_attempt(&self) -> u64 {
-        self.control.replication.link().map_or(0, ReplicaLink::attempt)
+        self.core.control.replication.link().map_or(0, ReplicaLink::attempt)
     }
 
     /// What has come of the links so far.
     pub fn link_counts(&self) -> LinkCounts {
-        self.control.replication.link_counts
+        self.core.control.replication.link_counts
     }
 
     /// When time is told to the link next, monotonic ns; `u64::MAX` without a primary.
     pub fn link_tick_ns(&self) -> u64 {
-        self.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
+        self.core.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
     }
 
     /// Takes a step of the machine of the link. Orders about
     /// connections come from [`Engine::next_transport_order`].
     /// `heard_ns`: when something was heard last on a connection that others read.
     pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
-        let resume = self.control.replication.resume_point();
+        let resume = self.core.control.replication.resume_point();
         let may_connect = !self.is_loading();
         let skips_checksum = self.skips_checksum();
-        let node_id = self.control.cluster.as_ref().map(|mode| mode.id().to_string());
-        let Control { replication, config, .. } = &mut self.control;
+        let node_id = self.core.control.cluster.as_ref().map(|mode| mode.id().to_string());
+        let Control { replication, config, .. } = &mut self.core.control;
         let Some(role) = replication.replica.quietly().as_mut() else { return };
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
         let announced = config.int(param::REPLICA_ANNOUNCE_PORT);
@@ -94,17 +94,17 @@ impl Engine {
     /// loaded, and begin their stream.
     pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         loop {
-            match self.control.replication.link_outputs.pop_front() {
+            match self.core.control.replication.link_outputs.pop_front() {
                 Some(LinkOutput::Decision(decision)) => self.carry_out_decision(decision, process),
                 Some(LinkOutput::Order(order)) => {
                     if order == TransportOrder::Close {
-                        self.control.replication.forget_commit();
+                        self.core.control.replication.forget_commit();
                     }
                     return Some(order);
                 }
                 None => {
                     self.apply_role(process);
-                    if self.control.replication.link_outputs.is_empty() {
+                    if self.core.control.replication.link_outputs.is_empty() {
                         return None;
                     }
                 }
@@ -120,11 +120,11 @@ impl Engine {
             }
             LinkDecision::Load => self.begin_sync_load(SyncSource::File, process),
             LinkDecision::Adopt(point) => {
-                self.control.replication.link_counts.snapshots += 1;
+                self.core.control.replication.link_counts.snapshots += 1;
                 self.adopt_history(point, process);
             }
             LinkDecision::Continue(replid) => {
-                self.control.replication.link_counts.continued += 1;
+                self.core.control.replication.link_counts.continued += 1;
                 self.continue_history(replid);
             }
             LinkDecision::HandedOver => self.end_failover(process),
@@ -133,7 +133,7 @@ impl Engine {
             }
             LinkDecision::Acknowledge => self.acknowledge(),
             LinkDecision::Commit => {
-                if let Some(role) = self.control.replication.replica.quietly() {
+                if let Some(role) = self.core.control.replication.replica.quietly() {
                     role.commit_waits = true;
                 }
             }
@@ -152,7 +152,7 @@ impl Engine {
                 self.step_link(Input::Loaded(attempt), 0, process);
             }
             Err(_) => {
-                let is_of_file = self.control.replication.is_file_committed();
+                let is_of_file = self.core.control.replication.is_file_committed();
                 let failure = if is_of_file { SyncFailure::Load } else { SyncFailure::Stream };
                 self.step_link(Input::Failed(attempt, failure), 0, process);
             }
@@ -162,23 +162,25 @@ impl Engine {
     /// Whether the snapshot that was received is to take the place of the RDB file now: it waits while that
     /// file is about to become the base of the append-only file. `true` is said once.
     pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
-        if !self.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
+        if !self.core.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
             || self.is_snapshot_wanted(process)
         {
             return false;
         }
-        self.control.replication.forget_commit();
+        self.core.control.replication.forget_commit();
         self.break_off_save(process);
-        self.control.persistence.saving.scheduled = false;
+        self.core.control.persistence.saving.scheduled = false;
         true
     }
 
     /// How a snapshot is loaded from the connection, where it is.
     pub(crate) fn memory_load(&self) -> Option<DisklessLoad> {
-        let wanted = self.control.config.choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
+        let wanted = self.core.control.config.choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
         match wanted {
             DisklessLoad::Disabled => None,
-            DisklessLoad::OnEmptyDb => self.keyspace.iter().all(|(_, db)| db.is_empty()).then_some(wanted),
+            DisklessLoad::OnEmptyDb => {
+                self.core.keyspace.iter().all(|(_, db)| db.is_empty()).then_some(wanted)
+            }
             DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
         }
     }
@@ -186,15 +188,16 @@ impl Engine {
     /// Whether a snapshot from the primary needs no checksum: TLS checks what it carries, and no file is
     /// kept.
     pub(crate) fn skips_checksum(&self) -> bool {
-        self.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
+        self.core.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
     }
 
     /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
-        match self.control.replication.link() {
-            Some(_) if self.control.replication.is_file_committed() => None,
-            Some(_) => self.control.replication.resume_point(),
+        match self.core.control.replication.link() {
+            Some(_) if self.core.control.replication.is_file_committed() => None,
+            Some(_) => self.core.control.replication.resume_point(),
             None => self
+                .core
                 .control
                 .replication
                 .stream
@@ -205,7 +208,8 @@ impl Engine {
 
     /// A link to this primary, which the next tick makes.
     pub(super) fn new_link(&mut self, primary: Primary) -> ReplicaLink {
-        let link = ReplicaLink::new(primary, self.rng.next_u64(), self.control.replication.link_attempts);
+        let link =
+            ReplicaLink::new(primary, self.core.rng.next_u64(), self.core.control.replication.link_attempts);
         match self.is_failing_over() {
             true => link.handing_over(),
             false => link,

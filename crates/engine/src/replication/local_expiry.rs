@@ -19,7 +19,7 @@ impl Engine {
     /// Remembers the keys of a command that a client has run on a replica, where they have an expiry now.
     #[cold]
     pub(crate) fn note_local_expiries(&mut self, session: &Session, spec: &Spec, args: Args<'_>, db: usize) {
-        if self.control.replication.replica.is_none()
+        if self.core.control.replication.replica.is_none()
             || session.caller.is_primary()
             || !spec.flags.has(Flags::WRITE)
         {
@@ -32,11 +32,11 @@ impl Engine {
         }
         // These two may write into a database that is not the client's.
         let leaves_db = [generic::MOVE.id, generic::COPY.id].contains(&spec.id);
-        let dbs = if leaves_db { 0..self.keyspace.databases() } else { db..db + 1 };
+        let dbs = if leaves_db { 0..self.core.keyspace.databases() } else { db..db + 1 };
         for (index, _) in found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::RO)) {
             for db in dbs.clone() {
-                if expiry_of(&self.keyspace, db, args.at(index)).is_some() {
-                    self.control.replication.local_expiries.add(db, args.at(index));
+                if expiry_of(&self.core.keyspace, db, args.at(index)).is_some() {
+                    self.core.control.replication.local_expiries.add(db, args.at(index));
                 }
             }
         }
@@ -52,21 +52,21 @@ impl Engine {
             is_decided: false,
         };
         let mut deleted = false;
-        for met in 0..self.control.replication.local_expiries.count() {
+        for met in 0..self.core.control.replication.local_expiries.count() {
             let is_look = met % KEYS_PER_LOOK == KEYS_PER_LOOK - 1;
             if is_look && process.now().mono_ns.saturating_sub(start.mono_ns) > BUDGET_NS {
                 break;
             }
-            let Some((db, name)) = self.control.replication.local_expiries.next_key() else { break };
-            let expiry = expiry_of(&self.keyspace, db, &name);
+            let Some((db, name)) = self.core.control.replication.local_expiries.next_key() else { break };
+            let expiry = expiry_of(&self.core.keyspace, db, &name);
             let is_over = expiry.is_some_and(|at_ms| start.unix_ms() > at_ms);
             if is_over {
-                let key = self.keyspace.key(&name);
-                self.keyspace.write(db, access, &mut self.effects).delete_if_expired(key);
+                let key = self.core.keyspace.key(&name);
+                self.core.keyspace.write(db, access, &mut self.core.effects).delete_if_expired(key);
                 deleted = true;
             }
             if is_over || expiry.is_none() {
-                self.control.replication.local_expiries.remove(db, &name);
+                self.core.control.replication.local_expiries.remove(db, &name);
             }
         }
         deleted

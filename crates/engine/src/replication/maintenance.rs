@@ -8,6 +8,7 @@
 //! cannot use: clients end or lose their connection over such an address; (3) ids grow, on another server and
 //! after a restart too as far as clocks agree: clients drop a notification whose id they know.
 
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
@@ -34,7 +35,7 @@ impl<'a> Notices<'a> {
         process: &mut dyn Process,
     ) -> Notices<'a> {
         let now = process.recent();
-        let Engine { control, sessions, units, .. } = engine;
+        let Core { control, sessions, units, .. } = &mut engine.core;
         let spare = &mut units.spare_outboxes;
         Notices { delivery: Delivery { sessions, control, spare, now, own: Protocol::Resp3 }, now, caller }
     }

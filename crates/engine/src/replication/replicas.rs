@@ -6,6 +6,7 @@
 //! with PSYNC. What waits behind a snapshot does not count: beyond the backlog it goes to disk
 //! (`repl_stream/spooled.rs`).
 
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::session::output_limit::exceeds;
 use sluice_base::LogLevel;
@@ -22,17 +23,17 @@ use sluice_session::{Closing, NOT_ACKED, ReplicaState, Session};
 impl Engine {
     /// Offers the replicas what was added to the stream: once an iteration of the event loop.
     pub(crate) fn deliver_stream(&mut self, process: &mut dyn Process) {
-        if self.control.replication.stream.has_news() {
+        if self.core.control.replication.stream.has_news() {
             self.offer_stream(process);
         }
-        if self.control.replication.count_good_replicas {
+        if self.core.control.replication.count_good_replicas {
             self.count_good_replicas(process.recent());
         }
     }
 
     fn offer_stream(&mut self, process: &mut dyn Process) {
         self.spool_stream(process);
-        let Engine { control, sessions, stats, .. } = self;
+        let Core { control, sessions, stats, .. } = &mut self.core;
         let replicas = std::mem::take(&mut control.replication.stream.replicas);
         let Some((backlog, spooled)) = control.replication.stream.sources() else {
             control.replication.stream.replicas = replicas;
@@ -66,14 +67,14 @@ impl Engine {
             .fold(needed, |needed, reserved| needed.min(reserved.offset));
         let is_held = end - needed.min(end) > control.limits.backlog_bytes;
         control.replication.stream.offered(needed, control.limits.backlog_bytes);
-        if is_held || !self.control.replication.stream.spooled.is_empty() {
+        if is_held || !self.core.control.replication.stream.spooled.is_empty() {
             self.limit_replicas(process);
         }
     }
 
     /// Has the process keep what is more than the backlog does for replicas that take a snapshot.
     fn spool_stream(&mut self, process: &mut dyn Process) {
-        let Engine { control, sessions, .. } = self;
+        let Core { control, sessions, .. } = &mut self.core;
         let kept = control.limits.backlog_bytes + SPOOLED_FROM_BYTES;
         let bound = control.replication.stream.offset.saturating_sub(kept);
         let waiting: Vec<(SessionKey, u64)> = control
@@ -114,10 +115,10 @@ impl Engine {
     /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not
     /// received. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
-        let stream = &self.control.replication.stream;
+        let stream = &self.core.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);
-        let size = usize::try_from(self.control.limits.backlog_bytes).unwrap_or(usize::MAX);
-        let sessions = stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+        let size = usize::try_from(self.core.control.limits.backlog_bytes).unwrap_or(usize::MAX);
+        let sessions = stream.replicas.iter().filter_map(|key| self.core.sessions.get(*key));
         kept.saturating_sub(size)
             + stream.spooled.memory_bytes()
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
@@ -126,16 +127,16 @@ impl Engine {
     /// Closes the replicas for which alone the backlog keeps more than their limit.
     pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        let Some(backlog) = self.control.replication.stream.backlog() else { return };
-        let (end, keys) = (backlog.end(), self.control.replication.stream.replicas.clone());
-        for line in self.control.replication.stream.spooled.warnings() {
+        let Some(backlog) = self.core.control.replication.stream.backlog() else { return };
+        let (end, keys) = (backlog.end(), self.core.control.replication.stream.replicas.clone());
+        for line in self.core.control.replication.stream.spooled.warnings() {
             process.log(LogLevel::Warning, &line);
         }
         for key in keys {
-            let Some(mut session) = self.sessions.take(key) else { continue };
-            let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.control;
+            let Some(mut session) = self.core.sessions.take(key) else { continue };
+            let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.core.control;
             let Some(replica) = session.caller.replica_state() else {
-                self.sessions.put_back(session);
+                self.core.sessions.put_back(session);
                 continue;
             };
             let alone = match replica.spool {
@@ -151,40 +152,40 @@ impl Engine {
             if is_over && session.caller.closing != Closing::Now {
                 self.disconnect_replica(&mut session, process);
             }
-            self.sessions.put_back(session);
+            self.core.sessions.put_back(session);
         }
     }
 
     fn disconnect_replica(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(session.key);
+        self.core.control.clients.to_close.push(session.key);
         self.log_output_limit(session, process);
     }
 
     /// Counts the replicas that `min-replicas-to-write` can rely on.
     pub(crate) fn count_good_replicas(&mut self, now: Now) {
-        let control = &mut self.control;
+        let control = &mut self.core.control;
         control.replication.count_good_replicas = false;
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
         let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
-        let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
-        if good != *self.control.replication.good_replicas {
-            *self.control.replication.good_replicas = good;
+        let good = online_replicas(control, &self.core.sessions).filter(is_good).count() as i64;
+        if good != *self.core.control.replication.good_replicas {
+            *self.core.control.replication.good_replicas = good;
         }
     }
 
     /// A replica has gone.
     pub(crate) fn detach_replica(&mut self, key: SessionKey, session: &Session) {
-        self.control.replication.stream.detach(key);
+        self.core.control.replication.stream.detach(key);
         if let Some(receiver) = session.caller.replica_state().and_then(|replica| replica.spool) {
-            self.control.replication.stream.spooled.leave(receiver);
+            self.core.control.replication.stream.spooled.leave(receiver);
         }
-        self.control.replication.count_good_replicas = true;
+        self.core.control.replication.count_good_replicas = true;
         let id = session.caller.id;
         if let Some(reserved) =
-            self.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
+            self.core.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
         {
-            reserved.gone_s = Some(self.upkeep.cron.last_second);
+            reserved.gone_s = Some(self.core.upkeep.cron.last_second);
         }
         self.leave_full_sync(session);
         self.restore_superseded(session);
@@ -201,7 +202,7 @@ impl Engine {
             return;
         }
         let is_there = |session: &&Session| session.caller.is_reached_at(ip, port);
-        let sessions = self.control.replicas().into_iter().filter_map(|key| self.sessions.get(key));
+        let sessions = self.core.control.replicas().into_iter().filter_map(|key| self.core.sessions.get(key));
         let others: Vec<&Session> = sessions.filter(is_there).collect();
         let is_last = |session: &&Session| {
             session.caller.supersedes()
@@ -212,7 +213,7 @@ impl Engine {
         }
         let keys: Vec<SessionKey> = others.iter().map(|session| session.key).collect();
         for key in keys {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
             if let Some(replica) = &mut session.caller.replica
                 && replica.superseded_at.take().is_some()
             {

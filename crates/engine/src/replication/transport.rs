@@ -84,7 +84,7 @@ pub trait LinkDriver: LinkTransport {
             self.commit_download();
         }
         let (engine, process) = self.engine_and_process();
-        if engine.control.replication.takes_link_tick(process.recent().mono_ns) {
+        if engine.core.control.replication.takes_link_tick(process.recent().mono_ns) {
             self.link_input(Input::Tick);
         }
     }
@@ -172,7 +172,7 @@ pub trait LinkDriver: LinkTransport {
         }
         let source = self.receive_to_memory()?;
         let (engine, process) = self.engine_and_process();
-        let source = match (how, engine.control.replication.awaited_point()) {
+        let source = match (how, engine.core.control.replication.awaited_point()) {
             (DisklessLoad::SwapDb, Some(HistoryPoint { replid, .. })) => {
                 SyncSource::Exchanged(source, replid.clone())
             }

@@ -23,7 +23,7 @@ const ASIDE_NS: u64 = 100_000_000;
 impl Engine {
     /// Whether a client's requests are for the debugger of its own run, which is stopped.
     pub fn debugs(&self, client: SessionKey) -> bool {
-        self.units.open.as_ref().is_some_and(|open| open.client == client && open.is_stopped())
+        self.open.as_ref().is_some_and(|open| open.client == client && open.is_stopped())
     }
 
     /// A script of a client that debugs does not begin: the session ends with the error.
@@ -52,9 +52,10 @@ impl Engine {
             if !self.ask_debugger(&words, &mut session, process) {
                 continue;
             }
-            self.sessions.put_back(session);
+            self.core.sessions.put_back(session);
             self.go_on(process);
-            session = self.sessions.take(client).expect("only the server ends sessions, between batches");
+            session =
+                self.core.sessions.take(client).expect("only the server ends sessions, between batches");
             // Where the run stops again, the engine asks for the next request.
             let flow = flow_of(&session);
             return (session, executed, flow);
@@ -64,7 +65,7 @@ impl Engine {
 
     /// Answers a request to the debugger. True: the run is to go on.
     fn ask_debugger(&mut self, words: &[&[u8]], session: &mut Session, process: &mut dyn Process) -> bool {
-        let Some(mut open) = self.units.open.take() else { return false };
+        let Some(mut open) = self.open.take() else { return false };
         let mut goes_on = false;
         let now = process.now();
         if let Some(run) = open.at.script.as_deref_mut()
@@ -80,14 +81,14 @@ impl Engine {
                     self.evaluate_for_debugger(&program, run, &mut open.unit, session, process);
                 }
             }
-            if let Some(running) = self.control.scripts.running.as_deref_mut() {
+            if let Some(running) = self.core.control.scripts.running.as_deref_mut() {
                 running.has_written = run.has_written;
             }
             if !goes_on && let Some(debugger) = run.debugger.as_deref_mut() {
                 debugger.tell(&mut session.outbox);
             }
         }
-        self.units.open = Some(open);
+        self.open = Some(open);
         goes_on
     }
 
@@ -150,7 +151,7 @@ impl Engine {
     }
 
     fn open_aside(&self) -> Result<Box<ScriptMachine>, Fault> {
-        let limits = machine_limits(&self.control.config);
+        let limits = machine_limits(&self.core.control.config);
         ScriptMachine::open(MachineKind::Eval, limits.bytes, limits.is_insecure).map(Box::new)
     }
 
@@ -201,8 +202,8 @@ impl Engine {
         if let Some(debugger) = run.and_then(|run| run.debugger.as_deref_mut()) {
             session.outbox.append(&mut self.scripting.debug_output);
             debugger.tell(&mut session.outbox);
-            session.note_output(&mut self.control.clients.ready);
-            self.actions.push(Action::Resume(vec![open.client]));
+            session.note_output(&mut self.core.control.clients.ready);
+            self.core.actions.push(Action::Resume(vec![open.client]));
         }
     }
 

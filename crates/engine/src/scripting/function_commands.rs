@@ -41,15 +41,15 @@ impl Engine {
         }
         self.show_script_to_monitors(unit, session, args, *now);
         let not_found = CmdError::text("ERR Function not found");
-        let Some(found) = self.control.functions.find(args.at(1)) else { return Err(not_found) };
-        let Some(function) = self.control.functions.function(found) else { return Err(not_found) };
+        let Some(found) = self.core.control.functions.find(args.at(1)) else { return Err(not_found) };
+        let Some(function) = self.core.control.functions.function(found) else { return Err(not_found) };
         let (flags, callback, name) = (function.flags, function.callback, RunName::Of(function.name.clone()));
         let keys = match args.int(2) {
             Ok(_) => key_count(args)?,
             Err(_) => return Err(CmdError::text("ERR Bad number of keys provided")),
         };
         let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
-        let library = self.control.functions.get_mut(found.library);
+        let library = self.core.control.functions.get_mut(found.library);
         let Some(mut machine) = library.and_then(|library| library.machine.take()) else {
             return Err(not_found);
         };
@@ -63,7 +63,7 @@ impl Engine {
         let mut run = self.new_run(machine, what, name, rights, session, *now);
         run.rights.slot = self.slot_of_run(flags, rights, args);
         let ended = self.begin_run(run, unit, session, now, process);
-        self.control.scripts.note_running_command(args);
+        self.core.control.scripts.note_running_command(args);
         ended
     }
 
@@ -88,9 +88,9 @@ impl Engine {
         }
         let code = args.at(args.len() - 1);
         let head = library_head(code).map_err(without_code)?;
-        self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
+        self.core.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
         let is_obeyed = session.caller.is_decided();
-        let limits = limits_of_library(&self.control.config, &session.caller);
+        let limits = limits_of_library(&self.core.control.config, &session.caller);
         let (mut load, machine) =
             LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
         load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
@@ -106,11 +106,11 @@ impl Engine {
         let replaces = load.replaces;
         let library = load.finish(&mut run.machine).map_err(without_code)?;
         // What was accepted before had no bound while it was loaded.
-        run.machine.set_limit(machine_limits(&self.control.config).bytes);
+        run.machine.set_limit(machine_limits(&self.core.control.config).bytes);
         let name = library.name.clone();
-        let old = self.control.functions.add(library, replaces).map_err(without_code)?;
+        let old = self.core.control.functions.add(library, replaces).map_err(without_code)?;
         // The end of the run gives the library its machine, as it does behind each call of a function.
-        if let Some(slot) = self.control.functions.slot(&name) {
+        if let Some(slot) = self.core.control.functions.slot(&name) {
             run.what = ScriptKind::Function(slot);
         }
         self.free_libraries(old, true);
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     fn function_delete(&mut self, session: &mut Session, args: Args<'_>) -> Run {
-        let Some(library) = self.control.functions.remove(args.at(2)) else {
+        let Some(library) = self.core.control.functions.remove(args.at(2)) else {
             return Err(CmdError::text("ERR Library not found"));
         };
         self.free_libraries(Some(library), true);
@@ -134,12 +134,12 @@ impl Engine {
             return Err(wrong_subcommand(args));
         }
         let is_async = match args.len() {
-            2 => self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
+            2 => self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             3 if args.is(2, "SYNC") => false,
             3 if args.is(2, "ASYNC") => true,
             _ => return Err(CmdError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
         };
-        let old = std::mem::take(&mut self.control.functions);
+        let old = std::mem::take(&mut self.core.control.functions);
         self.free_functions(old, is_async);
         self.note_functions_changed();
         Reply::new(&mut session.outbox, session.caller.proto).ok();
@@ -171,8 +171,8 @@ impl Engine {
             }
         };
         let is_obeyed = session.caller.is_decided();
-        let codes = self.control.codes_of_payload(args.at(2), is_obeyed)?;
-        let limits = limits_of_library(&self.control.config, &session.caller);
+        let codes = self.core.control.codes_of_payload(args.at(2), is_obeyed)?;
+        let limits = limits_of_library(&self.core.control.config, &session.caller);
         let mut restore =
             Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
         let Some((mut load, machine)) = restore.begin_next()? else {
@@ -200,7 +200,8 @@ impl Engine {
         let rights = ScriptRights {
             is_read_only: true,
             is_obeyed,
-            may_stand_still: unit.standing != Standing::Replay && !self.control.persistence.saved_for_end,
+            may_stand_still: unit.standing != Standing::Replay
+                && !self.core.control.persistence.saved_for_end,
             ..ScriptRights::default()
         };
         let name = RunName::Of(load.name.clone());
@@ -208,7 +209,7 @@ impl Engine {
         run.library = Some(Box::new(load));
         run.restore = restore;
         let ended = self.begin_run(run, unit, session, now, process);
-        self.control.scripts.note_running_command(args);
+        self.core.control.scripts.note_running_command(args);
         ended
     }
 
@@ -260,39 +261,43 @@ impl Engine {
     ) -> Result<Option<u32>, CmdError> {
         let RestoreRun { restored, policy, .. } = restore;
         // The payload may be of a version that other servers refuse.
-        let told = self.effects.propagating.then(|| {
+        let told = self.core.effects.propagating.then(|| {
             let codes = restored.codes().map(|code| &**code);
-            dump_functions(codes, self.control.config.bool(param::RDBCOMPRESSION))
+            dump_functions(codes, self.core.control.config.bool(param::RDBCOMPRESSION))
         });
         let old = match policy {
-            RestorePolicy::Flush => std::mem::replace(&mut self.control.functions, restored),
-            RestorePolicy::Append => self.control.functions.join(restored, false).map_err(without_code)?,
-            RestorePolicy::Replace => self.control.functions.join(restored, true).map_err(without_code)?,
+            RestorePolicy::Flush => std::mem::replace(&mut self.core.control.functions, restored),
+            RestorePolicy::Append => {
+                self.core.control.functions.join(restored, false).map_err(without_code)?
+            }
+            RestorePolicy::Replace => {
+                self.core.control.functions.join(restored, true).map_err(without_code)?
+            }
         };
         // What was accepted before had no bound while it was loaded.
-        self.control.functions.set_limit(machine_limits(&self.control.config).bytes);
-        let is_async = self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
+        self.core.control.functions.set_limit(machine_limits(&self.core.control.config).bytes);
+        let is_async = self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
         self.free_functions(old, is_async);
         self.note_functions_changed();
         if let Some(payload) = told {
             let words = [&b"FUNCTION"[..], b"RESTORE", &payload, policy.word()];
-            self.effects.rewrite(|| words.map(<[u8]>::to_vec).to_vec());
+            self.core.effects.rewrite(|| words.map(<[u8]>::to_vec).to_vec());
         }
         Reply::new(&mut session.outbox, session.caller.proto).ok();
-        Ok(self.control.functions.slot(name))
+        Ok(self.core.control.functions.slot(name))
     }
 
     /// The command has changed the libraries: it counts as a change, and replicas and the append-only file
     /// get it.
     fn note_functions_changed(&mut self) {
-        self.effects.force();
-        self.effects.count_more_changes(1);
+        self.core.effects.force();
+        self.core.effects.count_more_changes(1);
     }
 
     /// Frees libraries here, or has another thread free them.
     pub(crate) fn free_functions(&mut self, old: Functions, is_async: bool) {
         match is_async {
-            true => self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_functions(old)))),
+            true => self.core.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_functions(old)))),
             false => drop(old),
         }
     }
@@ -301,7 +306,7 @@ impl Engine {
         if let Some(machine) = old.and_then(|library| library.machine) {
             let garbage = ScriptGarbage::of_machine(machine);
             if is_async {
-                self.actions.push(Action::FreeScripts(Box::new(garbage)));
+                self.core.actions.push(Action::FreeScripts(Box::new(garbage)));
             }
         }
     }
@@ -320,13 +325,13 @@ impl Engine {
             ScriptCommand::Fcall => self.fcall(false, unit, session, args, clock, process),
             ScriptCommand::FcallRo => self.fcall(true, unit, session, args, clock, process),
             ScriptCommand::FunctionDelete => self.function_delete(session, args),
-            ScriptCommand::FunctionDump => self.control.function_dump(session),
+            ScriptCommand::FunctionDump => self.core.control.function_dump(session),
             ScriptCommand::FunctionFlush => self.function_flush(session, args),
-            ScriptCommand::FunctionKill => self.control.kill_script(false, session),
-            ScriptCommand::FunctionList => self.control.function_list(session, args),
+            ScriptCommand::FunctionKill => self.core.control.kill_script(false, session),
+            ScriptCommand::FunctionList => self.core.control.function_list(session, args),
             ScriptCommand::FunctionLoad => self.function_load(unit, session, args, clock, process),
             ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, clock, process),
-            ScriptCommand::FunctionStats => self.control.function_stats(session, *clock),
+            ScriptCommand::FunctionStats => self.core.control.function_stats(session, *clock),
             ScriptCommand::Eval
             | ScriptCommand::EvalRo
             | ScriptCommand::EvalSha

@@ -189,9 +189,9 @@ impl Engine {
 
     /// Leaves a run with its unit, for a later slice.
     pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
-        self.stats.iteration.script_slices += 1;
+        self.core.stats.iteration.script_slices += 1;
         self.note_running_bytes(&run);
-        let watch = &mut self.control.scripts;
+        let watch = &mut self.core.control.scripts;
         let running = watch.running.get_or_insert_with(|| {
             Box::new(RunningScript {
                 name: run.name.shared(),
@@ -218,7 +218,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> ScriptProgress {
-        let early = self.control.scripts.running.as_ref().and_then(|running| running.ending);
+        let early = self.core.control.scripts.running.as_ref().and_then(|running| running.ending);
         if let Some(early) = early {
             let command = if matches!(run.what, ScriptKind::Eval(_)) { "SCRIPT" } else { "FUNCTION" };
             let text = match early {
@@ -252,10 +252,11 @@ impl Engine {
     /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at
     /// it when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
-        let limit = self.control.limits.maxmemory;
+        let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_obeyed {
-            let beyond = process.counted_memory(&self.keyspace).saturating_sub(limit) as u64;
-            self.stats.eviction.script_overrun_max = self.stats.eviction.script_overrun_max.max(beyond);
+            let beyond = process.counted_memory(&self.core.keyspace).saturating_sub(limit) as u64;
+            self.core.stats.eviction.script_overrun_max =
+                self.core.stats.eviction.script_overrun_max.max(beyond);
         }
     }
 
@@ -264,13 +265,13 @@ impl Engine {
         let bytes = run.machine.bytes() + run.restore.as_ref().map_or(0, |restore| restore.footprint());
         match run.what {
             ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
-            ScriptKind::Function(_) | ScriptKind::Library => self.control.functions.note_lent(bytes),
+            ScriptKind::Function(_) | ScriptKind::Library => self.core.control.functions.note_lent(bytes),
         }
     }
 
     /// What scripts take.
     pub(crate) fn script_facts(&self) -> ScriptFacts {
-        let functions = &self.control.functions;
+        let functions = &self.core.control.functions;
         ScriptFacts {
             eval_machine_bytes: self.scripting.machine_bytes(),
             eval_bytes: self.scripting.cache.footprint(),
@@ -285,23 +286,23 @@ impl Engine {
     /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or
     /// others wait for theirs. What has begun, and what others have decided on, goes on.
     pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
-        let others_wait = self.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
+        let others_wait = self.core.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
         let waits = others_wait || self.script_share_is_used();
         waits && unit.standing == Standing::Client && !session.caller.is_primary()
     }
 
     fn script_share_is_used(&self) -> bool {
         let share = &self.scripting.share;
-        share.carried_ns + self.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
+        share.carried_ns + self.core.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
     }
 
     /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been
     /// served, and the share goes on.
     #[inline]
     pub(crate) fn renew_script_share(&mut self) {
-        let command_ns = self.stats.iteration.command_ns;
+        let command_ns = self.core.stats.iteration.command_ns;
         let share = &mut self.scripting.share;
-        share.carried_ns = match *self.control.clients.unit_stands_open {
+        share.carried_ns = match *self.core.control.clients.unit_stands_open {
             true => share.carried_ns + command_ns.saturating_sub(share.base_ns),
             false => 0,
         };
@@ -310,21 +311,21 @@ impl Engine {
 
     /// Whether scripts wait for their turn that will have it: behind the end of the server nothing runs.
     pub(crate) fn has_turns(&self) -> bool {
-        self.control.clients.blocking.scripts() > 0 && !self.control.persistence.has_stopped
+        self.core.control.clients.blocking.scripts() > 0 && !self.core.control.persistence.has_stopped
     }
 
     /// Runs the scripts that wait for their turn, in the order of their coming, as far as the share goes.
     #[cold]
     pub(crate) fn serve_turns(&mut self, process: &mut dyn Process) {
         self.scripting.serves_turns = true;
-        while self.control.between_units(BetweenUnits::Service)
+        while self.core.control.between_units(BetweenUnits::Service)
             && self.has_turns()
             && !self.script_share_is_used()
-            && let Some(client) = self.control.clients.blocking.next_script()
+            && let Some(client) = self.core.control.clients.blocking.next_script()
         {
             self.run_waiting(client, process);
             // It waits again.
-            if self.control.clients.blocking.next_script() == Some(client) {
+            if self.core.control.clients.blocking.next_script() == Some(client) {
                 break;
             }
         }
@@ -339,7 +340,7 @@ impl Engine {
         match self.preparing.handlers[spec.id.0 as usize] {
             Handler::Script(ScriptCommand::Eval | ScriptCommand::EvalRo) => {
                 let text = args.at(1);
-                let known = of(cache.find_text(self.keyspace.hasher().hash(text), text));
+                let known = of(cache.find_text(self.core.keyspace.hasher().hash(text), text));
                 let head = || script_head(text).map_or(ScriptFlags::COMPATIBLE, |head| head.flags);
                 Some(known.unwrap_or_else(head))
             }
@@ -347,7 +348,7 @@ impl Engine {
                 Some(of(cache.find_sha(args.at(1))).unwrap_or(ScriptFlags::COMPATIBLE))
             }
             Handler::Script(ScriptCommand::Fcall | ScriptCommand::FcallRo) => {
-                let functions = &self.control.functions;
+                let functions = &self.core.control.functions;
                 let found = functions.find(args.at(1)).and_then(|found| functions.function(found));
                 Some(found.map_or(ScriptFlags::COMPATIBLE, |function| function.flags))
             }
@@ -363,7 +364,7 @@ impl Engine {
         }
         self.scripting.random = Some(run.machine.vm.heap().host.random);
         if let Some(garbage) = run.machine.vm.end() {
-            self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
+            self.core.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
         }
         self.end_lift(&mut run.machine, run.rights);
         run.buffers.trim();
@@ -375,7 +376,7 @@ impl Engine {
                 self.scripting.machine = Some(run.machine);
             }
             ScriptKind::Function(slot) => {
-                if let Some(library) = self.control.functions.get_mut(slot) {
+                if let Some(library) = self.core.control.functions.get_mut(slot) {
                     library.machine = Some(run.machine);
                 }
             }
@@ -383,26 +384,26 @@ impl Engine {
             ScriptKind::Library => {}
         }
         self.scripting.running_bytes = 0;
-        self.control.functions.note_lent(0);
-        if self.control.scripts.running.is_some() {
-            self.control.scripts.end_watch();
+        self.core.control.functions.note_lent(0);
+        if self.core.control.scripts.running.is_some() {
+            self.core.control.scripts.end_watch();
         }
     }
 
     /// Gives a machine the limit of clients' scripts again.
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
         if rights.is_obeyed {
-            machine.set_limit(machine_limits(&self.control.config).bytes);
+            machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
     }
 
     /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
     pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
-        let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
-        let Some(running) = self.control.scripts.running.as_deref() else { return };
+        let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+        let Some(running) = self.core.control.scripts.running.as_deref() else { return };
         let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
         let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
-        if !is_due || *self.control.scripts.is_busy {
+        if !is_due || *self.core.control.scripts.is_busy {
             return;
         }
         let command = if running.is_eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
@@ -412,10 +413,11 @@ impl Engine {
             String::from_utf8_lossy(&running.name)
         );
         process.log(sluice_base::LogLevel::Warning, &text);
-        *self.control.scripts.is_busy = true;
+        *self.core.control.scripts.is_busy = true;
         // Those whose requests are held are told so too.
-        for client in self.control.clients.blocking.postponed() {
+        for client in self.core.control.clients.blocking.postponed() {
             let is_held = self
+                .core
                 .sessions
                 .get(client)
                 .and_then(|session| session.waiting.as_deref())
@@ -436,16 +438,16 @@ impl Engine {
         is_kept: bool,
         is_obeyed: bool,
     ) -> Result<u32, CmdError> {
-        let hash = self.keyspace.hasher().hash(text);
+        let hash = self.core.keyspace.hasher().hash(text);
         if let Some(slot) = self.scripting.cache.find_text(hash, text) {
             if is_kept {
                 self.scripting.cache.keep(slot);
             }
             return Ok(slot);
         }
-        let added = self.add_script(text, hash, is_kept, self.control.limits_of_load(is_obeyed));
+        let added = self.add_script(text, hash, is_kept, self.core.control.limits_of_load(is_obeyed));
         if is_obeyed && let Some(machine) = self.scripting.machine.as_mut() {
-            machine.set_limit(machine_limits(&self.control.config).bytes);
+            machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
         added
     }
@@ -471,7 +473,7 @@ impl Engine {
         let new = NewScript { body: text.into(), flags: head.flags, chunk, program_bytes, hash, is_kept };
         let (slot, displaced) = self.scripting.cache.add(new);
         if let Some(chunk) = displaced {
-            self.stats.eviction.scripts += 1;
+            self.core.stats.eviction.scripts += 1;
             if let Some(machine) = self.scripting.machine.as_mut() {
                 machine.vm.unload(chunk);
             }
@@ -484,7 +486,7 @@ impl Engine {
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
-            Some(spec) if self.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
+            Some(spec) if self.core.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
                 match route_of(spec, args) {
                     SlotRoute::Slot(slot) => RunSlot::Of(slot.number()),
                     SlotRoute::Keyless | SlotRoute::Crosses => RunSlot::OfFirstCall,
@@ -505,7 +507,7 @@ impl Engine {
         unit: &Unit,
         session: &Session,
     ) -> Result<ScriptRights, CmdError> {
-        let control = &self.control;
+        let control = &self.core.control;
         if control.cluster.is_some() && flags.has(ScriptFlags::NO_CLUSTER) {
             return Err(CmdError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
         }
@@ -525,7 +527,7 @@ impl Engine {
         }
         if !is_compatible && writes {
             if !is_obeyed {
-                self.control.may_write_by_script()?;
+                self.core.control.may_write_by_script()?;
             }
             if is_read_only {
                 return Err(CmdError::text(
@@ -560,7 +562,7 @@ impl Engine {
         now: Now,
     ) {
         let Some(spec) = args.spec() else { return };
-        if !self.control.clients.monitors.is_empty() && unit.standing.row().is_monitored {
+        if !self.core.control.clients.monitors.is_empty() && unit.standing.row().is_monitored {
             self.show_to_monitors(session, spec, args, unit.standing, now);
         }
     }
@@ -665,7 +667,7 @@ impl Engine {
     /// A debugger says where its run has gone on for long.
     fn show_time_to_debugger(&mut self, run: &mut ScriptRun, mono_ns: u64) {
         if let Some(debugger) = run.debugger.as_deref_mut() {
-            let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+            let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
             debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0));
         }
     }
@@ -682,7 +684,7 @@ impl Engine {
         let mut work = ELEMENTS;
         let progress = result.step(machine.vm.heap(), proto, &mut session.outbox, limit, &mut work);
         for error in std::mem::take(&mut result.errors) {
-            self.stats.count_custom_error(&error);
+            self.core.stats.count_custom_error(&error);
         }
         match progress {
             ReplyProgress::Done if result.has_error => Some(Ok(Outcome::DoneWithError)),
@@ -726,7 +728,7 @@ impl Engine {
         }
         if let Some(table) = table {
             if !is_counted(table, heap) {
-                self.stats.count_custom_error(&text);
+                self.core.stats.count_custom_error(&text);
             }
             Reply::new(&mut session.outbox, session.caller.proto).error_of_script(&text);
             return Ok(Outcome::DoneWithError);

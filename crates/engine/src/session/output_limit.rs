@@ -14,10 +14,10 @@ use sluice_session::{Authentication, Caller, ClientKind, Closing, Session};
 impl Engine {
     /// Marks a client whose output is beyond its limit to be closed.
     pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let Some(mut session) = self.sessions.take(key) else { return };
+        let Some(mut session) = self.core.sessions.take(key) else { return };
         self.limit_output(&mut session, process);
         let is_replica = session.caller.replica.is_some();
-        self.sessions.put_back(session);
+        self.core.sessions.put_back(session);
         if is_replica {
             self.limit_replicas(process);
         }
@@ -28,25 +28,30 @@ impl Engine {
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
         let unauthenticated = session.caller.flags.authentication == Authentication::Never
-            && !self.control.limits.default_user_is_open;
+            && !self.core.control.limits.default_user_is_open;
         // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
-        let allowed = if self.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
-        let over = is_over_limit(session, &self.control.limits, now)
+        let allowed = if self.core.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
+        let over = is_over_limit(session, &self.core.control.limits, now)
             || unauthenticated && session.output_bytes() > allowed;
         if !over || session.caller.closing == Closing::Now {
             return;
         }
         session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(session.key);
+        self.core.control.clients.to_close.push(session.key);
         self.log_output_limit(session, process);
     }
 
     /// Counts a client that ends because of its limit, and tells the log.
     #[cold]
     pub(crate) fn log_output_limit(&mut self, session: &Session, process: &mut dyn Process) {
-        self.stats.disconnections.output_buffer += 1;
+        self.core.stats.disconnections.output_buffer += 1;
         let mut text = String::from("Client ");
-        session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut text);
+        session.push_line(
+            process.recent().unix_s(),
+            self.core.control.clients.line_sources(),
+            None,
+            &mut text,
+        );
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
         process.log(LogLevel::Warning, &text);
     }
@@ -56,11 +61,11 @@ impl Engine {
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(session.key);
-        if now_s - self.upkeep.cron.http_said_s < HTTP_SAID_EVERY_S {
+        self.core.control.clients.to_close.push(session.key);
+        if now_s - self.core.upkeep.cron.http_said_s < HTTP_SAID_EVERY_S {
             return;
         }
-        self.upkeep.cron.http_said_s = now_s;
+        self.core.upkeep.cron.http_said_s = now_s;
         let line = format!(
             "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
              may be using a web browser to reach this server. The connection from {} was closed.",

@@ -33,19 +33,19 @@ impl Engine {
     /// called between units.
     #[inline]
     pub(crate) fn serve_waiting(&mut self, process: &mut dyn Process) {
-        if self.control.clients.blocking.is_due() {
+        if self.core.control.clients.blocking.is_due() {
             self.serve_due(process);
         }
     }
 
     #[cold]
     fn serve_due(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.has_stopped {
+        if self.core.control.persistence.has_stopped {
             return;
         }
         // Asked each time: the EXEC of a client that is served may stand still.
-        while self.control.between_units(BetweenUnits::Service)
-            && let Some(due) = self.control.clients.blocking.next_due()
+        while self.core.control.between_units(BetweenUnits::Service)
+            && let Some(due) = self.core.control.clients.blocking.next_due()
         {
             match due {
                 ReadyWork::NodeDecisions => self.take_cluster_outputs(process),
@@ -62,13 +62,15 @@ impl Engine {
     /// Serves the clients that wait for a key, in the order of their coming, as long as the key has what they
     /// want. Those that begin to wait meanwhile are left to the next time.
     fn serve_key(&mut self, db: usize, name: &[u8], process: &mut dyn Process) {
-        let last = self.control.clients.blocking.last_order();
+        let last = self.core.control.clients.blocking.last_order();
         let mut after = 0;
-        while let Some((order, client)) = self.control.clients.blocking.next_waiter(db, name, after, last) {
+        while let Some((order, client)) =
+            self.core.control.clients.blocking.next_waiter(db, name, after, last)
+        {
             after = order;
-            let key = self.keyspace.key(name);
+            let key = self.core.keyspace.key(name);
             let now = process.recent();
-            let Some(session) = self.sessions.get(client) else { continue };
+            let Some(session) = self.core.sessions.get(client) else { continue };
             // What a client that is being closed took would be lost.
             if session.caller.closing != Closing::No {
                 continue;
@@ -89,7 +91,7 @@ impl Engine {
 
     /// The type of the value under a key, none when there is no key or it has expired. Leaves no trace.
     fn live_type(&self, db: usize, key: Key<'_>, now: Now) -> Option<sluice_value::Type> {
-        let db = self.keyspace.db(db);
+        let db = self.core.keyspace.db(db);
         let found = db.find(key)?;
         let expired = db.expiry(found.handle).is_some_and(|at_ms| now.unix_ms() > at_ms);
         (!expired).then(|| db.entry(found.handle).type_of())
@@ -97,18 +99,20 @@ impl Engine {
 
     /// Runs a waiting client's command again.
     pub(crate) fn run_waiting(&mut self, client: SessionKey, process: &mut dyn Process) {
-        let Some(mut session) = self.sessions.take(client) else { return };
-        let Some(waiting) = self.control.unpark(&mut session) else { return self.sessions.put_back(session) };
+        let Some(mut session) = self.core.sessions.take(client) else { return };
+        let Some(waiting) = self.core.control.unpark(&mut session) else {
+            return self.core.sessions.put_back(session);
+        };
         // A client that is being closed does nothing more.
         if session.caller.closing != Closing::No {
-            return self.sessions.put_back(session);
+            return self.core.sessions.put_back(session);
         }
         let Waiting { request, prepared, on, .. } = *waiting;
         let began = process.recent();
         let mut now = began;
         let again = {
             let request = request.at(0);
-            let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+            let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
             let args = Args::new(&request, &prepared, &hashing);
             session.is_rerun = matches!(on, WaitFor::Keys(_) | WaitFor::ReplicasFirst { .. });
             session.was_postponed = matches!(on, WaitFor::Pause);
@@ -116,7 +120,7 @@ impl Engine {
             (session.is_rerun, session.was_postponed) = (false, false);
             self.note_slow_read_waited(on, &next, began);
             if next == Next::Done && session.caller.is_primary() {
-                self.control.note_applied(&mut session, &request);
+                self.core.control.note_applied(&mut session, &request);
             }
             next
         };
@@ -131,23 +135,23 @@ impl Engine {
                     (WaitFor::SlowRead { .. }, first @ WaitFor::SlowRead { .. }) => first,
                     (again, _) => again,
                 };
-                self.control.park(&mut session, request, prepared, on);
+                self.core.control.park(&mut session, request, prepared, on);
             }
         }
-        self.sessions.put_back(session);
+        self.core.sessions.put_back(session);
     }
 
     /// Lets a client's next requests go on.
     pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
-        session.note_output(&mut self.control.clients.ready);
+        session.note_output(&mut self.core.control.clients.ready);
         self.after_batch(session, process);
-        self.actions.push(Action::Resume(vec![session.key]));
+        self.core.actions.push(Action::Resume(vec![session.key]));
     }
 
     /// Answers the clients of WAIT whose replicas have acknowledged enough.
     fn serve_acknowledged(&mut self, process: &mut dyn Process) {
-        for client in self.control.clients.blocking.waiting_for_replicas() {
-            let Some(session) = self.sessions.get(client) else { continue };
+        for client in self.core.control.clients.blocking.waiting_for_replicas() {
+            let Some(session) = self.core.sessions.get(client) else { continue };
             match session.waiting.as_ref().map(|waiting| waiting.on) {
                 Some(WaitFor::Replicas { count, offset, local: None, .. }) => {
                     let acknowledged = self.replicas_at(offset);
@@ -156,12 +160,12 @@ impl Engine {
                     }
                 }
                 Some(WaitFor::Replicas { local: Some(local), .. })
-                    if local.is_awaited && !self.control.wants_aof() =>
+                    if local.is_awaited && !self.core.control.wants_aof() =>
                 {
                     self.end_wait(client, process, |reply| reply.error(&AOF_IS_OFF.wire()));
                 }
                 Some(WaitFor::Replicas { count, offset, local: Some(local), .. }) => {
-                    let is_durable = self.control.is_kept(local.position);
+                    let is_durable = self.core.control.is_kept(local.position);
                     let acknowledged = self.aof_replicas_at(offset);
                     if (is_durable || !local.is_awaited) && acknowledged >= count {
                         self.end_wait(client, process, |reply| {
@@ -196,28 +200,28 @@ impl Engine {
 
     /// How many replicas have acknowledged an offset.
     pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
-        sluice_control::replication::acks::replicas_at(&self.control, &self.sessions, offset)
+        sluice_control::replication::acks::replicas_at(&self.core.control, &self.core.sessions, offset)
     }
 
     /// How many replicas have said that what stands before an offset is on their disks.
     fn aof_replicas_at(&self, offset: u64) -> i64 {
-        sluice_control::replication::acks::aof_replicas_at(&self.control, &self.sessions, offset)
+        sluice_control::replication::acks::aof_replicas_at(&self.core.control, &self.core.sessions, offset)
     }
 
     /// Ends the waits whose time is over; returns the milliseconds until the next one.
     pub(crate) fn expire_waits(&mut self, now: Now, process: &mut dyn Process) -> Option<u64> {
         let now_ms = now.mono_ns / 1_000_000;
-        while let Some(client) = self.control.clients.blocking.next_expired(now_ms) {
+        while let Some(client) = self.core.control.clients.blocking.next_expired(now_ms) {
             self.end_as_timeout(client, process);
         }
-        Some(self.control.clients.blocking.next_deadline_ms()?.saturating_sub(now_ms))
+        Some(self.core.control.clients.blocking.next_deadline_ms()?.saturating_sub(now_ms))
     }
 
     fn end_as_timeout(&mut self, client: SessionKey, process: &mut dyn Process) {
-        let on = self.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
+        let on = self.core.sessions.get(client).and_then(|session| Some(session.waiting.as_ref()?.on));
         match on {
             Some(WaitFor::Replicas { offset, local: Some(local), .. }) => {
-                let is_durable = self.control.is_kept(local.position);
+                let is_durable = self.core.control.is_kept(local.position);
                 let acknowledged = self.aof_replicas_at(offset);
                 self.end_wait(client, process, |reply| reply_waitaof(reply, is_durable, acknowledged));
             }
@@ -228,7 +232,7 @@ impl Engine {
             Some(WaitFor::Keys(_)) => self.end_wait(client, process, |reply| reply.null_array()),
             Some(WaitFor::ReplicasFirst { .. }) => {
                 let error = CmdError::text("NOREPLICAS Not enough good replicas to write.");
-                self.stats.count_error(&error.wire());
+                self.core.stats.count_error(&error.wire());
                 self.end_wait(client, process, |reply| reply.error(&error.wire()));
             }
             // These end by themselves.
@@ -252,7 +256,7 @@ impl Engine {
 
     /// CLIENT UNBLOCK.
     fn end_by_request(&mut self, client: SessionKey, process: &mut dyn Process) {
-        let waiting = self.sessions.get(client).and_then(|session| session.waiting.as_ref());
+        let waiting = self.core.sessions.get(client).and_then(|session| session.waiting.as_ref());
         let spec = waiting.and_then(|waiting| match waiting.prepared.named {
             Named::Command(spec) => Some(spec),
             Named::UnknownSubcommand(_) | Named::Unknown => None,
@@ -261,9 +265,9 @@ impl Engine {
             Some(Unblock::Timeout) => self.end_as_timeout(client, process),
             Some(Unblock::Error) => {
                 let error = CmdError::text("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-                self.stats.count_error(&error.wire());
+                self.core.stats.count_error(&error.wire());
                 if let Some(spec) = spec {
-                    self.stats.commands[spec.id.0 as usize].rejected += 1;
+                    self.core.stats.commands[spec.id.0 as usize].rejected += 1;
                 }
                 self.end_wait(client, process, |reply| reply.error(&error.wire()));
             }
@@ -279,7 +283,7 @@ impl Engine {
         process: &mut dyn Process,
         answer: impl FnOnce(&mut Reply<'_>),
     ) {
-        let Some(mut session) = self.sessions.take(client) else { return };
+        let Some(mut session) = self.core.sessions.take(client) else { return };
         if session.waiting.is_some() {
             let mark = session.outbox.mark();
             answer(&mut Reply::new(&mut session.outbox, session.caller.proto));
@@ -292,7 +296,7 @@ impl Engine {
             );
             self.resume(&mut session, process);
         }
-        self.sessions.put_back(session);
+        self.core.sessions.put_back(session);
     }
 
     /// Ends a command whose session has waited, without running it again, and takes its request back.
@@ -316,10 +320,10 @@ impl Engine {
         session: &mut Session,
         process: &mut dyn Process,
     ) {
-        let Some(waiting) = self.control.unpark(session) else { return };
+        let Some(waiting) = self.core.control.unpark(session) else { return };
         let Named::Command(spec) = waiting.prepared.named else { return };
         let request = waiting.request.at(0);
-        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+        let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         let mut now = process.recent();
         // Nothing is committed: the command has changed nothing, or has been committed where it ran.
         let mut unit = Unit::new(now);
@@ -341,11 +345,11 @@ impl Engine {
     /// Forgets what a session waits for and watches: it ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session, process: &mut dyn Process) {
         self.end_lost_read(session, process);
-        if let Some(waiting) = self.control.unpark(session)
-            && let Some(open) = self.units.open.as_mut().filter(|_| waiting.on == WaitFor::Unit)
+        if let Some(waiting) = self.core.control.unpark(session)
+            && let Some(open) = self.open.as_mut().filter(|_| waiting.on == WaitFor::Unit)
         {
             open.request = Some(waiting);
         }
-        self.control.clients.watching.forget(session.key);
+        self.core.control.clients.watching.forget(session.key);
     }
 }

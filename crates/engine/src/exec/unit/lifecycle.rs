@@ -17,8 +17,8 @@ impl Engine {
     #[inline]
     pub(crate) fn begin_unit(&mut self, now: Now) -> Unit {
         debug_assert_eq!(
-            self.conclusions.epoch,
-            self.control.epoch.now(),
+            self.core.conclusions.epoch,
+            self.core.control.epoch.now(),
             "the effects would not record what somebody listens to"
         );
         Unit::new(now)
@@ -33,9 +33,9 @@ impl Engine {
                 false => Grouping::Transaction,
             };
             self.commit_commands(commands, grouping, unit.now);
-            session.durable_at = self.control.persistence.aof.position();
+            session.durable_at = self.core.control.persistence.aof.position();
         }
-        session.caller.write_offset = self.control.replication.stream.offset;
+        session.caller.write_offset = self.core.control.replication.stream.offset;
         // Nothing to drop any more, which the compiler does not see.
         std::mem::forget(unit);
     }
@@ -50,13 +50,13 @@ impl Engine {
     /// Commits a unit's commands, and keeps their memory for the next unit.
     fn commit_commands(&mut self, mut commands: Box<UnitCommands>, grouping: Grouping, now: Now) {
         debug_assert!(
-            !*self.control.clients.unit_stands_open,
+            !*self.core.control.clients.unit_stands_open,
             "nothing is committed while a unit stands open"
         );
         if !commands.is_empty() {
             self.commit_unit(CommitUnit { commands: &commands, grouping, now });
         }
         commands.clear();
-        self.units.spare_commands = Some(commands);
+        self.core.units.spare_commands = Some(commands);
     }
 }

@@ -21,7 +21,7 @@ impl Engine {
     /// Begins to load the snapshot file before the first client is served: [`Action::Load`]. `false`, where
     /// there is no file. Errors: the log has said why.
     pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
-        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        let name = self.core.control.config.bytes(param::DBFILENAME).to_vec();
         let mut source = process.snapshot_source(&name);
         let opened = source.open().map_err(|reason| {
             let text = format!("Opening the RDB file {} failed: {reason}", name.escape_ascii());
@@ -43,24 +43,24 @@ impl Engine {
     }
 
     pub(crate) fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
-        let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
-        self.actions.push(Action::Load(Box::new(job)));
+        let job = self.core.control.begin_load(source, self.core.keyspace.empty_twin(), plan, now);
+        self.core.actions.push(Action::Load(Box::new(job)));
     }
 
     /// The snapshot file was not loaded and holds data: nothing is saved in its place.
     pub fn keep_unloaded_snapshot(&mut self) {
-        self.control.persistence.partly_loaded.snapshot = Some(self.control.snapshot_file());
+        self.core.control.persistence.partly_loaded.snapshot = Some(self.core.control.snapshot_file());
     }
 
     /// Whether a load is under way.
     pub fn is_loading(&self) -> bool {
-        self.control.persistence.load.is_some()
+        self.core.control.persistence.load.is_some()
     }
 
     /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
     pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
-        let load = self.control.persistence.load.as_ref()?;
-        if !self.control.between_units(BetweenUnits::Load) {
+        let load = self.core.control.persistence.load.as_ref()?;
+        if !self.core.control.between_units(BetweenUnits::Load) {
             return None;
         }
         let news = load.progress.take_news();
@@ -72,7 +72,7 @@ impl Engine {
             process.log(level, &line);
         }
         let outcome = news.outcome?;
-        let load = self.control.persistence.load.take()?;
+        let load = self.core.control.persistence.load.take()?;
         let ended = self.end_load(*load, outcome, process);
         self.serve_waiting(process);
         if let LoadEnded::Sync(result) = ended {
@@ -84,7 +84,7 @@ impl Engine {
     /// The file is one that can be loaded: what was there goes before there is a second copy.
     fn free_old_data(&mut self, process: &mut dyn Process) {
         let Some(load) =
-            self.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)
+            self.core.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)
         else {
             return;
         };
@@ -93,10 +93,10 @@ impl Engine {
         }
         load.has_freed = true;
         process.log(LogLevel::Notice, "RDB signature and version check passed. Flushing old data");
-        self.notice();
+        self.core.notice();
         let now = process.now();
-        let twin = self.keyspace.empty_twin();
-        self.keyspace.dataset(access_between_units(now), &mut self.effects).replace(twin);
+        let twin = self.core.keyspace.empty_twin();
+        self.core.keyspace.dataset(access_between_units(now), &mut self.core.effects).replace(twin);
         self.commit_unasked(now);
     }
 
@@ -107,19 +107,19 @@ impl Engine {
         process: &mut dyn Process,
     ) -> LoadEnded {
         let open_slots = take_open_slots(&mut outcome, process);
-        self.notice();
+        self.core.notice();
         let now = process.now();
-        let mut data = self.keyspace.dataset(access_between_units(now), &mut self.effects);
-        let loaded = self.control.install(outcome, &load, &mut data, process);
-        self.notice();
+        let mut data = self.core.keyspace.dataset(access_between_units(now), &mut self.core.effects);
+        let loaded = self.core.control.install(outcome, &load, &mut data, process);
+        self.core.notice();
         self.commit_unasked(now);
-        self.control.persistence.rewriting.awaited_file = None;
+        self.core.control.persistence.rewriting.awaited_file = None;
         let has_all =
-            load.plan.is_of_file && loaded.is_ok() && self.control.persistence.last_load.skipped == 0;
-        self.control.persistence.loaded_file_at = has_all.then_some(self.control.persistence.dirty);
+            load.plan.is_of_file && loaded.is_ok() && self.core.control.persistence.last_load.skipped == 0;
+        self.core.control.persistence.loaded_file_at = has_all.then_some(self.core.control.persistence.dirty);
         self.announce_loaded(now);
         // The primary's commands have waited.
-        self.control.clients.blocking.release_postponed();
+        self.core.control.clients.blocking.release_postponed();
         match load.plan.purpose {
             LoadPurpose::Sync => {
                 if loaded.is_ok() || load.has_freed {
@@ -153,7 +153,7 @@ impl Engine {
                 }
                 match loaded {
                     Ok(()) => process.log(LogLevel::Notice, load.from.done()),
-                    Err(_) => self.stats.count_error(&failed.wire()),
+                    Err(_) => self.core.stats.count_error(&failed.wire()),
                 }
                 self.end_wait(client, process, |reply| match loaded {
                     Ok(()) => reply.ok(),

@@ -134,13 +134,13 @@ impl Engine {
         let item = batch.items()[0];
         let args = Args::new(&request, &item, &batch.hashing);
         // What the command before has changed holds for this one.
-        self.notice();
+        self.core.notice();
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
         }
         let result = match self.admit_call(run, unit.standing, item.named, args, session, process) {
             Ok((spec, permit)) => {
-                if self.conclusions.counts_slots {
+                if self.core.conclusions.counts_slots {
                     note_call(unit, run.rights.slot, spec, args);
                 }
                 run.has_written |= spec.flags.has(Flags::WRITE);
@@ -148,7 +148,7 @@ impl Engine {
                     proto: if run.settings.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 },
                     audience: audience(run.settings.receivers),
                     // A script that waits for a time would wait for ever.
-                    told_now: self.control.scripts.is_busy.then(|| process.recent()),
+                    told_now: self.core.control.scripts.is_busy.then(|| process.recent()),
                 };
                 let reply = std::mem::take(&mut run.buffers.reply);
                 let frame = CallFrame::enter(&settings, reply, session, unit);
@@ -162,10 +162,10 @@ impl Engine {
                 value
             }
             Err(CallRefusal { told, counted }) => {
-                self.stats.count_error(&counted);
+                self.core.stats.count_error(&counted);
                 self.show_refused_call(run, item.named, args, &told);
                 if let Named::Command(spec) = item.named {
-                    self.stats.commands[spec.id.0 as usize].rejected += 1;
+                    self.core.stats.commands[spec.id.0 as usize].rejected += 1;
                 }
                 refused(run.machine.vm.heap(), &told)
             }
@@ -176,10 +176,10 @@ impl Engine {
 
     /// Whether a call that needs memory looks at `maxmemory` itself: `script-deny-oom-calls`.
     fn asks_for_memory_again(&self, run: &ScriptRun) -> bool {
-        self.control.limits.maxmemory > 0
+        self.core.control.limits.maxmemory > 0
             && !run.rights.is_obeyed
             && !run.rights.allows_oom
-            && self.control.config.bool(sluice_config::param::SCRIPT_DENY_OOM_CALLS)
+            && self.core.control.config.bool(sluice_config::param::SCRIPT_DENY_OOM_CALLS)
     }
 
     /// Whether a script may call this command now.
@@ -206,32 +206,32 @@ impl Engine {
                 return Err(own("Unknown command called from script", "ERR unknown command"));
             }
         };
-        if spec.flags.has(Flags::NOSCRIPT) && !self.control.debug.scripts_call_all {
+        if spec.flags.has(Flags::NOSCRIPT) && !self.core.control.debug.scripts_call_all {
             return Err(own("This Valkey command is not allowed from script", "ERR not allowed"));
         }
         let call = CallRights {
             is_read_only: run.rights.is_read_only,
             is_full: match spec.flags.has(Flags::DENYOOM) && self.asks_for_memory_again(run) {
-                true => process.counted_memory(&self.keyspace) > self.control.limits.maxmemory,
+                true => process.counted_memory(&self.core.keyspace) > self.core.control.limits.maxmemory,
                 false => run.rights.is_full && !run.rights.allows_oom && !run.has_written,
             },
             has_written: run.has_written,
             is_obeyed: run.rights.is_obeyed,
             is_replayed: standing == Standing::Replay,
         };
-        if self.control.persistence.aof.is_strict() {
-            session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
+        if self.core.control.persistence.aof.is_strict() {
+            session.wait_until_durable(self.core.control.persistence.aof.needed_by(spec, args));
         }
-        if let Some(permit) = self.gate.pass_called(spec, session, call) {
+        if let Some(permit) = self.core.gate.pass_called(spec, session, call) {
             return self.hold_to_slot(run, spec, args, permit);
         }
         let now = process.recent();
-        match self.gate.ask_inside(&Asked::called(
+        match self.core.gate.ask_inside(&Asked::called(
             spec,
             args,
             session,
-            &self.control,
-            &self.keyspace,
+            &self.core.control,
+            &self.core.keyspace,
             call,
             now,
         )) {
