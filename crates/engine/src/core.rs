@@ -190,7 +190,7 @@ impl Core {
         *self.control.clients.unit_stands_open
     }
 
-    /// Looks again whether `Engine::access` has to ask the configuration and the pause.
+    /// Looks again whether `HandlerContexts::access` has to ask the configuration and the pause.
     pub(crate) fn refresh_access(&mut self) {
         let Control {
             clients: ClientRelations { pause, hot_keys, .. },

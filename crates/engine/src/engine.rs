@@ -1,13 +1,30 @@
 //! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by
 //! [`Engine::cron`], connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions
 //! by [`Engine::take_actions`].
+//!
+//! The rest of the public face is in `engine/`, a file for each room. What a room does to a [`Core`] executes
+//! nothing; the methods there serve the clients whose wait has ended with it.
+
+mod cluster;
+pub(crate) mod memory_parts;
+mod multicast;
+mod observe;
+mod persistence;
+mod replication;
+mod upkeep;
+mod users;
+mod waiting;
 
 use crate::core::Core;
 use crate::exec::declared::{DeclaredKeysCheck, RightsProbes};
 use crate::exec::open_unit::OpenUnit;
-use sluice_base::SessionKey;
-use sluice_base::heap;
-use sluice_base::{HashSeed, Now, Rng, hex};
+use crate::persistence::aof::Appending;
+use crate::pubsub::tracking::TrackingSteps;
+use crate::replication::full_sync::FullCopies;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::session::output_limit::note_query_buffer_disconnection;
+use crate::upkeep::evict::Evictions;
+use sluice_base::{HashSeed, Now, Rng, SessionKey, heap, hex};
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
 use sluice_control::Control;
@@ -257,33 +274,6 @@ impl Engine {
         self.forget_session(key, session, process);
     }
 
-    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with
-    /// the unit.
-    pub(crate) fn forget_session(
-        &mut self,
-        key: SessionKey,
-        mut session: Box<Session>,
-        process: &mut dyn Process,
-    ) {
-        if session.waiting.is_some() || self.core.control.clients.watching.concerns(key) {
-            self.forget_waits(&mut session, process);
-        }
-        if session.caller.is_primary() {
-            self.core.control.replication.forget_link_session(key);
-        }
-        if session.caller.replica.is_some() {
-            self.detach_replica(key, &session);
-        }
-        if session.caller.subscribed.is_any() {
-            self.core.control.clients.pubsub.forget(key);
-        }
-        if session.caller.flags.monitor {
-            self.core.control.clients.monitors.retain(|k| *k != key);
-        }
-        self.core.control.clients.tracking.leave(key);
-        self.keep_orphan(session);
-    }
-
     /// A session, to look at; `None` when it ended.
     pub fn session(&self, key: SessionKey) -> Option<&Session> {
         self.core.sessions.get(key)
@@ -341,7 +331,7 @@ impl Engine {
             role.can_resume = false;
         }
         session.caller.closing = Closing::AfterReply;
-        self.reply_error(&mut session, &sluice_commands::CmdError::owned(message));
+        self.core.reply_error(&mut session, &sluice_commands::CmdError::owned(message));
         session.note_output(&mut self.core.control.clients.ready);
         self.core.sessions.put_back(session);
     }
@@ -350,35 +340,33 @@ impl Engine {
     pub fn count_query_buffer_disconnection(&mut self, key: SessionKey, process: &mut dyn Process) {
         let addr =
             self.core.sessions.get(key).map(|session| session.caller.origin.addr.clone()).unwrap_or_default();
-        self.note_query_buffer_disconnection(&addr, process);
-    }
-
-    pub(crate) fn note_query_buffer_disconnection(&mut self, addr: &str, process: &mut dyn Process) {
-        self.core.stats.disconnections.query_buffer += 1;
-        let text = format!("Closing client that reached max query buffer length: {addr}");
-        process.log(sluice_base::LogLevel::Warning, &text);
+        note_query_buffer_disconnection(&mut self.core.stats, &addr, process);
     }
 
     /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot
     /// that they ask for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.core.notice();
-        self.renew_script_share();
-        self.list_durable_output();
-        self.advance_tracking(process);
+        self.scripts().renew_script_share();
+        Appending::of(&mut self.core).list_durable_output();
+        TrackingSteps::of(&mut self.core).advance_tracking(process);
         self.advance_cluster(process);
         if self.core.control.persistence.has_stopped {
-            return self.deliver_stream(process);
+            return ReplicaFeeds::of(&mut self.core).deliver_stream(process);
         }
-        self.serve_full_syncs(process);
+        FullCopies::of(&mut self.core).serve_full_syncs(process);
         self.core.control.ask_replicas();
-        self.deliver_stream(process);
+        ReplicaFeeds::of(&mut self.core).deliver_stream(process);
         self.advance_end(process);
         self.advance_failover(process);
-        self.note_history();
-        self.evict_by_clock(false, process);
+        Appending::of(&mut self.core).note_history();
+        if self.core.control.limits.maxmemory > 0 {
+            Evictions::of(&mut self.core).evict_by_clock(false, process);
+            // Who waits for a group of a stream is told that the stream is gone.
+            self.serve_waiting(process);
+        }
         if self.core.control.limits.maxmemory_clients > 0 {
-            self.evict_clients(process);
+            Evictions::of(&mut self.core).evict_clients(process);
         }
     }
 
@@ -437,7 +425,7 @@ impl Engine {
             session.in_flight = session.in_flight.saturating_sub(bytes);
             session.caller.traffic.net_out += bytes as u64;
             if session.caller.replica.is_some() {
-                self.note_taken_by_replica(key, bytes, now);
+                FullCopies::of(&mut self.core).note_taken_by_replica(key, bytes, now);
             }
         }
     }

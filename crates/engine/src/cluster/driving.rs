@@ -1,11 +1,14 @@
 //! How the machine is stepped, and its outputs are carried out.
 
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::unit::Unit;
+use crate::replication::role::RoleChanges;
+use crate::waiting::ending::WaitEnds;
+use crate::waiting::migration::MigrationEnds;
 use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
-    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HasKeys, HashSlot, LinkKey, RoleChange,
+    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HasKeys, HashSlot, RoleChange,
     SavedCluster, SlotSet, StartRefused, Synchronisation, Ticket,
 };
 use sluice_commands::WaitFor;
@@ -25,13 +28,22 @@ use std::sync::Arc;
 /// The period of the machine's cron.
 const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
 
-impl Engine {
-    /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the
-    /// machine's addresses. To be called before the first request, and before the data are loaded.
-    ///
-    /// # Errors
-    /// The line of the file that cannot be read, and why.
-    pub fn start_cluster(
+/// The driver of the node's machine: steps it, and carries out what it decides.
+pub(crate) struct ClusterDriver<'a> {
+    pub(crate) core: &'a mut Core,
+}
+
+impl<'a> ClusterDriver<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ClusterDriver<'a> {
+        ClusterDriver { core }
+    }
+}
+
+impl ClusterDriver<'_> {
+    /// As [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
+    pub(crate) fn start_cluster(
         &mut self,
         file: Option<&[u8]>,
         local: &[IpAddr],
@@ -43,14 +55,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The node of a cluster that this server is, to look at.
-    pub fn node(&self) -> Option<&Cluster> {
-        self.core.control.cluster.as_ref().map(|mode| &mode.machine)
-    }
-
-    /// As [`Engine::start_cluster`], from what a file would say: for tests.
-    #[doc(hidden)]
-    pub fn begin_cluster(
+    /// As [`Engine::begin_cluster`](crate::engine::Engine::begin_cluster).
+    pub(crate) fn begin_cluster(
         &mut self,
         saved: Option<&SavedCluster>,
         local: &[IpAddr],
@@ -73,19 +79,8 @@ impl Engine {
         self.take_cluster_outputs(process);
     }
 
-    /// Has the machine know of a connection to the bus port. `None`: it is to be closed.
-    pub fn accept_bus_link(
-        &mut self,
-        peer: IpAddr,
-        local: IpAddr,
-        process: &mut dyn Process,
-    ) -> Option<LinkKey> {
-        self.core.control.cluster.as_mut()?.machine.accept(process.recent(), peer, local)
-    }
-
-    /// Has the machine know of an event of the bus, or of its file.
-    pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
-        notice_standstill(self, process);
+    pub(crate) fn take_cluster_step(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
+        notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
         let Some(mode) = &mut self.core.control.cluster else { return };
         let now = process.recent();
@@ -95,7 +90,6 @@ impl Engine {
         }
         mode.machine.step(now, input);
         self.take_cluster_outputs(process);
-        self.serve_waiting(process);
     }
 
     /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that
@@ -106,31 +100,11 @@ impl Engine {
         if has_data { replication.stream.offset } else { 0 }
     }
 
-    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
-    /// orders; the process takes all of them once an iteration, after these.
-    pub fn next_bus_order(&mut self) -> Option<BusOrder> {
-        self.core.control.cluster.as_mut()?.orders.pop_front()
-    }
-
-    /// When [`Engine::end_iteration`] is wanted for the cluster though nothing happens, monotonic ns;
-    /// `u64::MAX` without cluster mode.
-    pub fn cluster_deadline_ns(&self) -> u64 {
-        let Some(mode) = &self.core.control.cluster else { return u64::MAX };
-        // What was stepped behind the end of an iteration does not wait for the next event.
-        if mode.machine.awaits_iteration_end() {
-            return 0;
-        }
-        let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
-        mode.pulse.next_tick_ns.min(own)
-    }
-
-    /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
-    /// has kept back: once an iteration.
-    pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
-        notice_standstill(self, process);
+    pub(crate) fn advance_node(&mut self, process: &mut dyn Process) {
+        notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
         // What has been loaded so far says nothing of what there will be.
-        let is_whole = !self.is_loading();
+        let is_whole = !self.core.is_loading();
         let Some(mode) = &mut self.core.control.cluster else { return };
         let now = process.recent();
         let is_tick = now.mono_ns >= mode.pulse.next_tick_ns;
@@ -159,20 +133,23 @@ impl Engine {
         if mode.machine.awaits_iteration_end() {
             mode.machine.step(now, &ClusterInput::IterationEnd);
         }
-        if !self.is_loading()
+        if !self.core.is_loading()
             && let Some(mode) = &mut self.core.control.cluster
             && std::mem::take(&mut mode.keys_to_check)
         {
             self.tell_slots_with_keys(now);
         }
         self.take_cluster_outputs(process);
-        self.serve_waiting(process);
+    }
+
+    /// Goes on with what a node does to its data.
+    pub(crate) fn advance_node_data(&mut self, process: &mut dyn Process) {
         if self.core.control.between_units(BetweenUnits::Cluster) {
             self.drop_unwanted_data(process);
         }
-        fail_imports(self, FAILED_OVER, process);
+        fail_imports(self.core, FAILED_OVER, process);
         self.advance_emptying(process);
-        end_failed_imports(self, process);
+        end_failed_imports(self.core, process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
@@ -234,7 +211,7 @@ impl Engine {
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process),
             ClusterOutput::Unpause => {
                 self.set_cluster_pause(None);
-                self.end_paused_migrations(process);
+                MigrationEnds::of(self.core).end_paused_migrations(process);
                 self.core.control.clients.blocking.release_postponed();
             }
             ClusterOutput::Deliver { channel, message, scope } => {
@@ -264,7 +241,7 @@ impl Engine {
         if let ClusterAnswer::Error(text) = answer {
             self.core.stats.count_error(text.as_bytes());
         }
-        self.end_wait(client, process, |reply| match answer {
+        WaitEnds::of(self.core).end_wait(client, process, |reply| match answer {
             ClusterAnswer::Ok => reply.ok(),
             ClusterAnswer::Integer(number) => reply.int(*number),
             ClusterAnswer::Status(text) => reply.simple(text.as_bytes()),
@@ -294,7 +271,7 @@ impl Engine {
         if let Some(mode) = &mut self.core.control.cluster {
             mode.drops_data = change == RoleChange::DropData;
         }
-        self.apply_role(process);
+        RoleChanges::of(self.core).apply_role(process);
         self.drop_unwanted_data(process);
     }
 
@@ -365,13 +342,13 @@ pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut 
 /// Has the node judge its own state where this server has stood still for longer than T since it was last
 /// seen to go on: another node may own its slots by now (S-24). Ahead of each batch of a client, since a
 /// process can be stopped anywhere in an iteration. Cost: a look at the clock.
-pub(crate) fn notice_standstill(engine: &mut Engine, process: &mut dyn Process) {
-    let Some(mode) = &mut engine.core.control.cluster else { return };
+pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
+    let Some(mode) = &mut core.control.cluster else { return };
     let now = process.now();
     let stood_ns = now.mono_ns.saturating_sub(std::mem::replace(&mut mode.pulse.moved_ns, now.mono_ns));
     if stood_ns / 1_000_000 > mode.machine.node_timeout_ms().max(STANDSTILL_MIN_MS) {
         mode.machine.step(now, &ClusterInput::StoodStill);
-        engine.take_cluster_outputs(process);
+        ClusterDriver::of(core).take_cluster_outputs(process);
     }
 }
 

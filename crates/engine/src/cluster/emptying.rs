@@ -4,7 +4,9 @@
 //! A slot's keys are deleted in slices between units, each key by a unit of its own (G-21): replicas and the
 //! append-only file are told, as are clients that watch or cache the key; no notification is published.
 
-use crate::engine::Engine;
+use crate::cluster::driving::ClusterDriver;
+use crate::persistence::saving::Saves;
+use crate::scripting::garbage::free_functions;
 use sluice_base::LogLevel;
 use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
@@ -23,7 +25,7 @@ fn access(process: &mut dyn Process) -> Access {
     Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
 }
 
-impl Engine {
+impl ClusterDriver<'_> {
     /// Has the keys of these slots deleted from now on. Ahead of the first deletion of keys that were loaded
     /// at the start, the files that were loaded get a second name; where they do not, the keys stay, and
     /// nobody is served them.
@@ -143,7 +145,7 @@ impl Engine {
                 {
                     self.core.effects.rewrite_as(|| vec![vec![verb.to_vec(), name]]);
                 }
-                self.commit_unasked_in(number, access.now);
+                self.core.commit_unasked_in(number, access.now);
             }
             return true;
         }
@@ -160,9 +162,9 @@ impl Engine {
         self.core
             .effects
             .rewrite_as(|| vec![vec![b"FLUSHALL".to_vec()], vec![b"FUNCTION".to_vec(), b"FLUSH".to_vec()]]);
-        self.commit_unasked_in(0, access.now);
+        self.core.commit_unasked_in(0, access.now);
         let functions = std::mem::take(&mut self.core.control.functions);
-        self.free_functions(functions, self.core.control.limits.lazy_user_flush);
-        self.save_emptiness(process);
+        free_functions(&mut self.core.actions, functions, self.core.control.limits.lazy_user_flush);
+        Saves::of(self.core).save_emptiness(process);
     }
 }

@@ -1,11 +1,12 @@
 //! Clients that wait for keys of slots that leave.
 
+use crate::cluster::driving::ClusterDriver;
 use crate::cluster::redirect::end_of_wait;
-use crate::engine::Engine;
+use crate::waiting::ending::WaitEnds;
 use sluice_control::process::Process;
 use sluice_session::Session;
 
-impl Engine {
+impl ClusterDriver<'_> {
     /// Answers the clients that wait for keys of slots which this node does not serve any more, or that the
     /// cluster does not (S-70, S-73). Cost: O(sessions) while one waits for a key.
     pub(super) fn answer_lost_waits(&mut self, process: &mut dyn Process) {
@@ -22,7 +23,7 @@ impl Engine {
             let text = error.wire();
             self.core.stats.count_error(&text);
             self.core.stats.commands[spec.id.0 as usize].rejected += 1;
-            self.end_wait(client, process, |reply| reply.error(&text));
+            WaitEnds::of(self.core).end_wait(client, process, |reply| reply.error(&text));
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
 use crate::exec::request::Next;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
@@ -128,7 +129,7 @@ impl Engine {
     #[inline]
     fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
         if self.core.control.cluster.is_some() {
-            notice_standstill(self, process);
+            notice_standstill(&mut self.core, process);
         }
         let mut session = self.core.sessions.take(key)?;
         session.caller.traffic.last_s = process.recent().unix_s();
@@ -220,23 +221,11 @@ impl Engine {
     ) -> Submitted {
         session.note_output(&mut self.core.control.clients.ready);
         if session.caller.flags.authentication == Authentication::Never || batch.flow == Flow::Closing {
-            self.after_batch(&mut session, process);
+            WaitEnds::of(&mut self.core).after_batch(&mut session, process);
         }
         let admission = session.caller.admission();
         self.core.sessions.put_back(session);
         Submitted { executed: batch.executed, flow: batch.flow, admission }
-    }
-
-    /// Closes an unauthenticated client with too much unread output, and a client that ends without unread
-    /// output.
-    #[cold]
-    pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
-        if session.caller.flags.authentication == Authentication::Never {
-            self.limit_output(session, process);
-        }
-        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
-            self.core.control.clients.to_close.push(session.key);
-        }
     }
 
     fn prepare(

@@ -5,9 +5,8 @@
 //! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
 //! and costs no indirect call.
 
-use crate::cluster::messages::tell_other_nodes;
+use crate::cluster::publishing::tell_other_nodes;
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
@@ -66,7 +65,7 @@ macro_rules! steps {
         #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
         pub(crate) const $list: &[&str] = &[$(stringify!($step)),+];
 
-        impl Engine {
+        impl Core {
             pub(crate) fn $run(&mut self, $($of: $kind),+) {
                 steps!(@take self ($($of),+) $($step)+);
             }
@@ -89,25 +88,25 @@ steps! {
 
 steps! {
     /// The steps after each unit that has commands for the replication stream. Clients that wait are served
-    /// behind these, each in a unit of its own ([`Engine::serve_waiting`]).
+    /// behind these, each in a unit of its own (`Engine::serve_waiting`).
     UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
 
-impl Engine {
+impl Core {
     /// Commits the command that just ran.
     #[inline]
     pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, session: &Session) {
-        let (hits, misses) = self.core.effects.take_lookups();
-        self.core.stats.lookups.hits += hits;
-        self.core.stats.lookups.misses += misses;
-        let changes = self.core.effects.changes();
-        if self.core.effects.take_recorded() || changes > 0 && self.core.effects.propagating {
+        let (hits, misses) = self.effects.take_lookups();
+        self.stats.lookups.hits += hits;
+        self.stats.lookups.misses += misses;
+        let changes = self.effects.changes();
+        if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
             // No client watches, waits or subscribes: so it is with most changes.
-            self.core.effects.take_changes();
-            self.core.control.count_changes(changes);
+            self.effects.take_changes();
+            self.control.count_changes(changes);
         }
     }
 
@@ -125,7 +124,7 @@ impl Engine {
     /// value or life by now stays.
     #[inline]
     fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
-        let Core { keyspace, effects, .. } = &mut self.core;
+        let Core { keyspace, effects, .. } = self;
         if !effects.has_expired_by_read() {
             return;
         }
@@ -149,24 +148,24 @@ impl Engine {
 
     #[inline]
     fn count_changes(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
-        self.core.stats.expiry.keys += self.core.effects.expired_by_write().len() as u64;
-        self.core.stats.eviction.keys += self.core.effects.take_evicted_keys();
-        self.core.stats.expiry.fields += self.core.effects.take_fields_deleted();
-        self.core.units.changes = self.core.effects.take_changes();
-        self.core.control.count_changes(self.core.units.changes);
+        self.stats.expiry.keys += self.effects.expired_by_write().len() as u64;
+        self.stats.eviction.keys += self.effects.take_evicted_keys();
+        self.stats.expiry.fields += self.effects.take_fields_deleted();
+        self.units.changes = self.effects.take_changes();
+        self.control.count_changes(self.units.changes);
     }
 
     /// Reports modified keys to the transactions that watch them and to the clients that wait for them.
     #[inline]
     fn announce_modified_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
-        if self.core.effects.is_listening() || self.core.effects.blocked_listening {
+        if self.effects.is_listening() || self.effects.blocked_listening {
             self.announce(command);
         }
     }
 
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
-        let Core { keyspace, effects, control, events, sessions, units, .. } = &mut self.core;
+        let Core { keyspace, effects, control, events, sessions, units, .. } = self;
         let spare = &mut units.spare_outboxes;
         let databases = effects.take_databases();
         if control.clients.tracking.is_active() && databases.iter().any(|change| change.changes_keys()) {
@@ -218,7 +217,7 @@ impl Engine {
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
-        let Core { keyspace, effects, control, units, .. } = &mut self.core;
+        let Core { keyspace, effects, control, units, .. } = self;
         if effects.propagating {
             let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
             let audience = unit.audience;
@@ -275,12 +274,12 @@ impl Engine {
     #[inline]
     fn send_message(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         if let Some(args) = command.args
-            && std::mem::take(&mut self.core.effects.published)
+            && std::mem::take(&mut self.effects.published)
         {
-            if let Some(mode) = self.core.control.cluster.as_deref_mut() {
+            if let Some(mode) = self.control.cluster.as_deref_mut() {
                 tell_other_nodes(mode, *args, command.now);
             }
-            if !self.core.control.clients.pubsub.outgoing.targets.is_empty() {
+            if !self.control.clients.pubsub.outgoing.targets.is_empty() {
                 self.send_published(args, command.now, command.proto);
             }
         }
@@ -289,12 +288,12 @@ impl Engine {
     /// Has what is large freed on other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
-        if self.core.effects.has_garbage() {
-            self.core.actions.extend(self.core.effects.drain_garbage().map(Action::FreeValue));
-            let dbs: Vec<Db> = self.core.effects.drain_garbage_dbs().collect();
+        if self.effects.has_garbage() {
+            self.actions.extend(self.effects.drain_garbage().map(Action::FreeValue));
+            let dbs: Vec<Db> = self.effects.drain_garbage_dbs().collect();
             for db in dbs {
                 let free = self.keep_emptied_db_for_cut(db).map(|db| Action::FreeDb(Box::new(db)));
-                self.core.actions.extend(free);
+                self.actions.extend(free);
             }
         }
     }
@@ -305,7 +304,7 @@ impl Engine {
             persistence: PersistenceState { aof, .. },
             limits,
             ..
-        } = &mut self.core.control;
+        } = &mut self.control;
         stream.add_unit(unit.commands, unit.grouping);
         aof.add_unit(unit.commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
     }
@@ -319,9 +318,9 @@ impl Engine {
     /// Commits in one database what a migration deletes, which tells replicas in its effects: the doing of a
     /// client whose command has run before.
     pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Committer) {
-        self.core.notice();
+        self.notice();
         let mut unit = self.begin_unit(now);
-        self.core.effects.take_recorded();
+        self.effects.take_recorded();
         let (proto, client) = (caller.proto, Some(caller.client));
         self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto, client });
         self.close_own_unit(unit);
@@ -329,9 +328,9 @@ impl Engine {
 
     /// Commits in one database what no client asked for and what tells replicas in its effects.
     pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
-        self.core.notice();
+        self.notice();
         let mut unit = self.begin_unit(now);
-        self.core.effects.take_recorded();
+        self.effects.take_recorded();
         let proto = Protocol::Resp2;
         self.commit_changes(&mut unit, CommitCommand { db, args: None, now, proto, client: None });
         self.close_own_unit(unit);
@@ -340,16 +339,16 @@ impl Engine {
     /// Commits what no client asked for, ahead of a command of a client whose session is not among the
     /// others.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
-        self.core.notice();
+        self.notice();
         let mut unit = self.begin_unit(now);
-        self.core.effects.take_recorded();
+        self.effects.take_recorded();
         self.commit_changes(&mut unit, CommitCommand { db: 0, args: None, now, proto, client: None });
         self.close_own_unit(unit);
     }
 
     /// Marks the watchers of all keys that are there: a load has brought them.
     pub(crate) fn announce_loaded(&mut self, now: Now) {
-        let Core { keyspace, control, .. } = &mut self.core;
+        let Core { keyspace, control, .. } = self;
         control.replication.local_expiries.clear();
         control.clients.hot_keys.forget(now.mono_ns);
         for number in 0..keyspace.databases() {

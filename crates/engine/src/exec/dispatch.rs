@@ -1,12 +1,19 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
+use crate::cluster::driving::ClusterDriver;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::persistence::loading::aof::replay::replay;
+use crate::persistence::rewriting::Rewrites;
+use crate::persistence::saving::Saves;
+use crate::replication::failover::FailoverSteps;
 use crate::replication::maintenance::Notices;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::replication::role::RoleChanges;
+use crate::users::UserUpdates;
 use sluice_base::Now;
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
@@ -22,8 +29,14 @@ use sluice_control::users::rights;
 use sluice_control::{ClientRelations, Control};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_resp::Reply;
+use sluice_scripts::state::ScriptFacts;
 use sluice_session::Session;
 use sluice_session::line::LineSources;
+
+/// The contexts of handlers, each made of what the handler's kind may touch. Only dispatch makes one.
+struct HandlerContexts<'a> {
+    core: &'a mut Core,
+}
 
 impl Engine {
     /// Runs a command in the context of its handler's kind.
@@ -42,47 +55,57 @@ impl Engine {
         // Consumed: a permit is good for one run.
         let Permit { .. } = permit;
         let handler = self.preparing.handlers[spec.id.0 as usize];
-        let access = self.access(session, spec, unit.now);
+        let access = self.contexts().access(session, spec, unit.now);
         let Core { keyspace, effects, control, .. } = &mut self.core;
         let proto = session.caller.proto;
         let limits: &Limits = &control.limits;
         match handler {
-            Handler::Data(handler) => self.run_data(handler, access, unit, session, spec, args),
+            Handler::Data(handler) => self.contexts().run_data(handler, access, unit, session, spec, args),
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
-                    self.save_emptiness(process);
+                    Saves::of(&mut self.core).save_emptiness(process);
                 }
                 result
             }
-            Handler::Session(run) => self.for_session(run, unit.standing, session, args),
-            Handler::Transaction(run) => self.for_transaction(run, session, access, args),
+            Handler::Session(run) => self.contexts().for_session(run, unit.standing, session, args),
+            Handler::Transaction(run) => self.contexts().for_transaction(run, session, access, args),
             Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
-            Handler::PubSub(run) => self.for_pubsub(run, session, args),
-            Handler::Report(run) => self.for_report(run, unit, session, args, process),
+            Handler::PubSub(run) => self.contexts().for_pubsub(run, session, args),
+            Handler::Report(run) => {
+                let scripts = self.script_facts();
+                self.contexts().for_report(run, unit, session, args, scripts, process)
+            }
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let Control { commandlog, latency, clients: ClientRelations { hot_keys, .. }, .. } = control;
                 let hot_keys = &mut hot_keys.command;
                 run(&mut LogCtx { now: unit.now, commandlog, latency, hot_keys, reply }, args)
             }
-            Handler::Server(run) => self.for_server(run, unit, session, args, process),
-            Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
+            Handler::Server(run) => self.contexts().for_server(run, unit, session, args, process),
+            Handler::Cluster(run) => self.contexts().for_cluster(run, unit, session, args),
             Handler::Imports(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let imports = keyspace.import_marks();
                 run(&mut ImportsCtx { caller: &session.caller, imports, limits, effects, reply }, args)
             }
-            Handler::ReadByMap(run) => read_by_map(self, run, access, unit, session, args),
-            Handler::Users(run) => self.for_users(run, unit, session, args, process),
-            Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
+            Handler::ReadByMap(run) => read_by_map(&mut self.core, run, access, unit, session, args),
+            Handler::Users(run) => self.contexts().for_users(run, unit, session, args, process),
+            Handler::Debug(run) => self.contexts().for_debug(run, access, unit, session, args, process),
             Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
         }
     }
 
+    #[inline(always)]
+    fn contexts(&mut self) -> HandlerContexts<'_> {
+        HandlerContexts { core: &mut self.core }
+    }
+}
+
+impl HandlerContexts<'_> {
     /// A command about data. Inlined into its only caller.
     #[inline(always)]
     fn run_data(
@@ -97,7 +120,7 @@ impl Engine {
         let (number, proto) = (session.caller.db, session.caller.proto);
         let may_wait = unit.standing.row().may_wait;
         let reads_any_key = self.reads_any_key(session, spec, args);
-        let Core { keyspace, effects, control, rng, .. } = &mut self.core;
+        let Core { keyspace, effects, control, rng, .. } = self.core;
         let limits: &Limits = &control.limits;
         let reply = Reply::new(&mut session.outbox, proto);
         let slow = SlowReadAsk {
@@ -142,7 +165,7 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let Core { control, gate, .. } = &mut self.core;
+        let Core { control, gate, .. } = self.core;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
         let (caller, limits) = (&mut session.caller, &control.limits);
         let is_called = standing == Standing::Script;
@@ -159,8 +182,8 @@ impl Engine {
         args: Args<'_>,
     ) -> Run {
         let replicas = counted_replicas(&self.core.control, &self.core.sessions).count() as i64;
-        let offset = self.offset_for_nodes();
-        let Core { control, keyspace, effects, .. } = &mut self.core;
+        let offset = ClusterDriver::of(self.core).offset_for_nodes();
+        let Core { control, keyspace, effects, .. } = self.core;
         let Control { cluster, config, replication, clients, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
             return Err(CmdError::NO_CLUSTER);
@@ -195,7 +218,7 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Core { control, stats, actions, .. } = &mut self.core;
+        let Core { control, stats, actions, .. } = self.core;
         let Control {
             clients: ClientRelations { users, watching, tracking, .. },
             config,
@@ -233,7 +256,7 @@ impl Engine {
         access: Access,
         args: Args<'_>,
     ) -> Run {
-        let Core { keyspace, effects, control, gate, .. } = &mut self.core;
+        let Core { keyspace, effects, control, gate, .. } = self.core;
         let db = keyspace.read(session.caller.db, access, effects);
         let Session { key, caller, transaction, outbox, .. } = session;
         let reply = Reply::new(outbox, caller.proto);
@@ -250,7 +273,7 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let Core { effects, control, gate, .. } = &mut self.core;
+        let Core { effects, control, gate, .. } = self.core;
         let Session { key, caller, outbox, .. } = session;
         let before = caller.subscribed;
         let reply = Reply::new(outbox, caller.proto);
@@ -269,11 +292,11 @@ impl Engine {
         unit: &Unit,
         session: &mut Session,
         args: Args<'_>,
+        scripts: ScriptFacts,
         process: &mut dyn Process,
     ) -> Run {
         let job = self.core.job_state();
-        let scripts = self.script_facts();
-        let Core { keyspace, control, sessions, stats, .. } = &mut self.core;
+        let Core { keyspace, control, sessions, stats, .. } = self.core;
         let now = unit.now;
         session.with_reply(|session, reply| {
             let process = Observed::new(process);
@@ -291,7 +314,7 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Core { keyspace, control, sessions, stats, actions, .. } = &mut self.core;
+        let Core { keyspace, control, sessions, stats, actions, .. } = self.core;
         let may_wait = unit.standing.row().may_wait;
         let result = session.with_reply(|session, reply| {
             let mut ctx = ServerCtx {
@@ -309,20 +332,20 @@ impl Engine {
             run(&mut ctx, args)
         });
         self.after_server(session);
-        self.follow_appendonly(process);
-        self.carry_out_asks(process);
+        Rewrites::of(self.core).follow_appendonly(process);
+        Saves::of(self.core).carry_out_asks(process);
         // A role that waited for a load is taken up behind the link's step: the link's session, which ends
         // with its role, executes here.
         if !session.caller.is_primary() {
-            self.apply_role(process);
+            RoleChanges::of(self.core).apply_role(process);
         }
-        self.apply_failover(Some(session), process);
+        FailoverSteps::of(self.core).apply_failover(Some(session), process);
         if std::mem::take(&mut self.core.control.replication.maintenance.has_newcomer) {
-            Notices::of(self, Some(session), process).tell_newcomer();
+            Notices::of(self.core, Some(session), process).tell_newcomer();
         }
         // The caller is not among the sessions while it runs.
         if self.core.control.replication.count_good_replicas && session.caller.replica.is_none() {
-            self.count_good_replicas(unit.now);
+            ReplicaFeeds::of(self.core).count_good_replicas(unit.now);
         }
         result
     }
@@ -336,7 +359,7 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Core { keyspace, effects, control, actions, .. } = &mut self.core;
+        let Core { keyspace, effects, control, actions, .. } = self.core;
         let data = keyspace.dataset(access, effects);
         let now = access.now;
         let may_wait = unit.standing.row().may_wait;
@@ -346,31 +369,14 @@ impl Engine {
         });
         self.after_server(session);
         // A load breaks a save off.
-        self.carry_out_asks(process);
+        Saves::of(self.core).carry_out_asks(process);
         result
-    }
-
-    /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
-    #[cold]
-    pub(crate) fn save_emptiness(&mut self, process: &mut dyn Process) {
-        self.core.control.replication.local_expiries.clear();
-        let changes = self.core.effects.take_changes();
-        self.core.control.count_changes(changes);
-        self.break_off_save(process);
-        if !self.core.control.config.save_points().is_empty() {
-            // That it failed is in the log; the changes are counted on.
-            let _ = sluice_control::persistence::saving::in_place::save(
-                &self.core.keyspace,
-                &mut self.core.control,
-                process,
-            );
-        }
     }
 
     /// A server command may have changed what its session may do.
     #[cold]
     fn after_server(&mut self, session: &mut Session) {
-        self.apply_users(Some(session));
+        UserUpdates::of(self.core).apply_users(Some(session));
         session.mask = self.core.gate.session_mask(session);
     }
 
@@ -437,14 +443,14 @@ fn lru_clock(now: Now) -> u32 {
 #[cold]
 #[inline(never)]
 fn read_by_map(
-    engine: &mut Engine,
+    core: &mut Core,
     run: fn(&mut ReadCtx<'_>, &SlotMap, Args<'_>) -> Run,
     access: Access,
     unit: &Unit,
     session: &mut Session,
     args: Args<'_>,
 ) -> Run {
-    let Core { keyspace, effects, control, rng, .. } = &mut engine.core;
+    let Core { keyspace, effects, control, rng, .. } = core;
     let map = control.cluster.as_ref().map(|mode| mode.map.clone()).ok_or(CmdError::NO_CLUSTER)?;
     let limits: &Limits = &control.limits;
     let may_wait = unit.standing.row().may_wait;

@@ -7,8 +7,9 @@
 //! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps
 //! of a way that is known when the program is compiled cost what they do, and no question about the others.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::unit::Unit;
+use crate::observe::hot_keys::forget_flushed_hot_keys;
 use crate::observe::logging::Loggable;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -112,11 +113,11 @@ macro_rules! endings {
         pub(crate) const ENDING_STEPS: &[(&str, &[CommandEnding])] =
             &[$((stringify!($step), &[$(CommandEnding::$ending),+])),+];
 
-        impl Engine {
+        impl Core {
             /// Takes the steps of an ending. Inlined: where the ending is a constant, nothing is left of the
             /// others.
             #[inline(always)]
-            pub(super) fn take_ending_steps(
+            pub(crate) fn take_ending_steps(
                 &mut self,
                 ending: CommandEnding,
                 mut ended: Ended<'_>,
@@ -146,7 +147,7 @@ endings! {
     bound_output:        Done Failed Produced Yields;
 }
 
-impl Engine {
+impl Core {
     /// Ends a command in any way but the usual one. Returns the ns of `take_time`.
     #[cold]
     #[inline(never)]
@@ -185,10 +186,10 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.core.conclusions.has_unusual_access {
+        if self.conclusions.has_unusual_access {
             if ending != CommandEnding::Failed {
                 self.note_local_expiries(session, ended.spec, ended.args, ended.db);
-                self.forget_flushed_hot_keys(ended.spec, ended.db, now.mono_ns);
+                forget_flushed_hot_keys(&mut self.control, ended.spec, ended.db, now.mono_ns);
             }
             self.count_hot_keys(session, ended.spec, ended.args, ended.db, now.mono_ns);
         }
@@ -223,7 +224,7 @@ impl Engine {
         let end = process.now();
         let spent_ns = end.mono_ns.saturating_sub(now.mono_ns);
         *now = end;
-        self.core.stats.iteration.command_ns += spent_ns;
+        self.stats.iteration.command_ns += spent_ns;
         ended.duration_ns = spent_ns + ended.earlier_ns;
         ended.executing_ns = ended.duration_ns;
     }
@@ -239,9 +240,9 @@ impl Engine {
         _: &mut dyn Process,
     ) {
         session.caller.traffic.commands += 1;
-        let latency_tracking = self.core.control.limits.latency_tracking;
-        self.core.stats.total_commands += 1;
-        let stats = &mut self.core.stats.commands[ended.spec.id.0 as usize];
+        let latency_tracking = self.control.limits.latency_tracking;
+        self.stats.total_commands += 1;
+        let stats = &mut self.stats.commands[ended.spec.id.0 as usize];
         stats.calls += 1;
         stats.spent_ns += ended.duration_ns;
         stats.failed += u64::from(ending == CommandEnding::Failed);
@@ -260,7 +261,7 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        let limits: &Limits = &self.core.control.limits;
+        let limits: &Limits = &self.control.limits;
         let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
         let is_loggable = ended.duration_ns as i64 >= limits.note_ns
             || ended.request_bytes as i64 >= limits.large_request
@@ -283,7 +284,7 @@ impl Engine {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if !self.core.control.clients.monitors.is_empty()
+        if !self.control.clients.monitors.is_empty()
             && !session.is_rerun
             && ended.unit.standing.row().is_monitored
         {
@@ -302,7 +303,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         if session.caller.reply != ReplyMode::On && ended.unit.standing.row().ends_reply {
-            self.core.control.apply_reply_mode(session, ended.mark, process);
+            self.control.apply_reply_mode(session, ended.mark, process);
         }
     }
 
@@ -316,7 +317,7 @@ impl Engine {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.core.conclusions.counts_slots && ended.unit.standing.row().counts_request {
+        if self.conclusions.counts_slots && ended.unit.standing.row().counts_request {
             // By value, as for the log.
             let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
             let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
@@ -335,7 +336,7 @@ impl Engine {
         _: &mut Now,
         process: &mut dyn Process,
     ) {
-        if session.output_bytes() >= self.core.control.limits.output_floor {
+        if session.output_bytes() >= self.control.limits.output_floor {
             self.limit_output(session, process);
         }
     }

@@ -309,14 +309,14 @@ impl Engine {
         let session = &mut replay.session;
         let mut now = process.recent();
         self.core.notice();
-        let mut unit = self.begin_unit(now);
+        let mut unit = self.core.begin_unit(now);
         unit.standing = Standing::Replay;
         let Some(permit) = self.core.gate.pass(spec, session, unit.standing) else { return Ok(()) };
         let (db, mark) = (session.caller.db, session.outbox.mark());
         let result = self.dispatch(&mut unit, permit, session, spec, args, &mut now, process);
         let ended = Ended::new(&mut unit, spec, args, db, 0, mark);
-        self.end_command(CommandEnding::Replayed, ended, session, &mut now, process);
-        self.close_unit(unit, session, spec);
+        self.core.end_command(CommandEnding::Replayed, ended, session, &mut now, process);
+        self.core.close_unit(unit, session, spec);
         session.outbox.clear();
         match result {
             Ok(_) => {}

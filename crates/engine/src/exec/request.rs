@@ -1,16 +1,22 @@
 //! The way of one request: existence and arity, gate, unit, context, handler, commit.
 
+use crate::cluster::slot_costs::count_refused;
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::{Asked, Permit, Verdict};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
+use crate::upkeep::evict::Evictions;
+use crate::users::UserUpdates;
+use crate::waiting::migration::MigrationEnds;
+use crate::waiting::slow_reads::SlowReadSteps;
 use sluice_acl::{Denial, RefusalContext};
-use sluice_base::LogLevel;
-use sluice_base::Now;
+use sluice_base::{LogLevel, Now};
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Named, Spec};
-use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
+use sluice_commands::{Args, CmdError, Migration, Outcome, Prepared, ReplyMode, WaitFor};
+use sluice_control::action::Action;
 use sluice_control::process::Process;
 use sluice_control::replication::applied;
 use sluice_control::unknown::{unknown_command, unknown_subcommand};
@@ -116,7 +122,7 @@ impl Engine {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
                 match request.is_http() {
-                    true => self.end_http(session, now.unix_s(), process),
+                    true => self.core.end_http(session, now.unix_s(), process),
                     false => self.reject_unknown(session, item.named, args, request, process),
                 }
                 return Next::Done;
@@ -144,11 +150,11 @@ impl Engine {
                 }
             },
         };
-        let mut unit = self.begin_unit(*now);
+        let mut unit = self.core.begin_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
-        self.close_unit(unit, session, spec);
+        self.core.close_unit(unit, session, spec);
         if self.core.control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+            self.core.finish_delivery(session, process);
         }
         next
     }
@@ -188,7 +194,7 @@ impl Engine {
             // Nothing to drop, which the compiler does not see: it would call a function to find out.
             std::mem::forget(result);
             let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
-            self.take_ending_steps(CommandEnding::Done, ended, session, now, process);
+            self.core.take_ending_steps(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
         }
         let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
@@ -213,8 +219,8 @@ impl Engine {
             process.log(LogLevel::Warning, line);
         }
         self.core.control.note_divergence(session, ended.spec, error, process);
-        self.reply_error(session, error);
-        self.end_command(CommandEnding::Failed, ended, session, now, process);
+        self.core.reply_error(session, error);
+        self.core.end_command(CommandEnding::Failed, ended, session, now, process);
         Next::Done
     }
 
@@ -231,11 +237,11 @@ impl Engine {
     ) -> Next {
         match outcome {
             Outcome::Done => {
-                self.end_command(CommandEnding::Done, ended, session, now, process);
+                self.core.end_command(CommandEnding::Done, ended, session, now, process);
                 Next::Done
             }
             Outcome::DoneWithError => {
-                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                self.core.end_command(CommandEnding::Failed, ended, session, now, process);
                 Next::Done
             }
             Outcome::Wait(on) => self.begin_wait(on, ended, session, request, now, process),
@@ -243,11 +249,20 @@ impl Engine {
                 self.core.control.clients.blocking.replaced_args = replaced;
                 self.begin_wait(on, ended, session, request, now, process)
             }
-            Outcome::Produce(read) => self.begin_slow_read(read, ended, session, now, process),
+            Outcome::Produce(read) => {
+                let on =
+                    SlowReadSteps::of(&mut self.core).begin_slow_read(read, ended, session, now, process);
+                Next::Wait(Box::new(on))
+            }
             Outcome::Migrate(migration) if !ended.unit.standing.row().may_wait => {
-                match self.migrate_in_place(session, *migration, ended.unit.now, process) {
+                match MigrationEnds::of(&mut self.core).migrate_in_place(
+                    session,
+                    *migration,
+                    ended.unit.now,
+                    process,
+                ) {
                     Ok(()) => {
-                        self.end_command(CommandEnding::Done, ended, session, now, process);
+                        self.core.end_command(CommandEnding::Done, ended, session, now, process);
                         Next::Done
                     }
                     Err(error) => self.fail_command(&error, ended, session, now, process),
@@ -275,7 +290,7 @@ impl Engine {
         let ending = match &mut *on {
             WaitFor::SlowRead { since_ns } => {
                 *since_ns = ended.unit.now.mono_ns;
-                self.put_off_slow_read(session, request);
+                SlowReadSteps::of(&mut self.core).put_off_slow_read(session, request);
                 CommandEnding::PutOff
             }
             WaitFor::Keys(_)
@@ -293,7 +308,7 @@ impl Engine {
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => CommandEnding::Parked,
         };
-        self.end_command(ending, ended, session, now, process);
+        self.core.end_command(ending, ended, session, now, process);
         Next::Wait(on)
     }
 
@@ -364,10 +379,10 @@ impl Engine {
 
     /// Makes room ahead of a session's command, whose own time begins behind that.
     fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Headroom {
-        let room = self.make_room(session.caller.proto, process);
+        let room = Evictions::of(&mut self.core).make_room(session.caller.proto, process);
         *now = process.recent();
         if self.core.control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+            self.core.finish_delivery(session, process);
         }
         self.core.notice();
         room
@@ -434,7 +449,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         if self.core.conclusions.counts_slots {
-            self.count_refused(session, spec, args, request.wire_len());
+            count_refused(&mut self.core.control, session, spec, args, request.wire_len());
         }
         self.core.stats.commands[spec.id.0 as usize].rejected += 1;
         session.caller.last_command = Some(spec);
@@ -463,7 +478,7 @@ impl Engine {
             if session.transaction.is_some() { RefusalContext::Multi } else { RefusalContext::Toplevel };
         // The log shows what the client has asked for, not what it ran before.
         session.caller.last_command = Some(spec);
-        self.note_denial(session, denial, context, spec, args, now);
+        UserUpdates::of(&mut self.core).note_denial(session, denial, context, spec, args, now);
         let error = rights::error(denial, &session.caller, spec);
         self.reject(session, spec, &error, args, request, process);
     }
@@ -484,18 +499,37 @@ impl Engine {
         }
         self.core.control.end_caching(session);
         let mark = session.outbox.mark();
-        self.reply_error(session, error);
+        self.core.reply_error(session, error);
         self.core.control.apply_reply_mode(session, mark, process);
     }
 
+    /// Begins a migration: the client waits for its end.
+    #[cold]
+    pub(crate) fn begin_migration(
+        &mut self,
+        mut migration: Box<Migration>,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        self.core.end_command(CommandEnding::Parked, ended, session, now, process);
+        self.core.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
+        let id = migration.id;
+        self.core.actions.push(Action::Migrate(migration));
+        Next::Wait(Box::new(WaitFor::Migration(id)))
+    }
+}
+
+impl Core {
     /// Writes an error reply and counts it.
     #[cold]
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
-        self.core.stats.count_error(&text);
+        self.stats.count_error(&text);
         // An error sent to a replica, or to the primary, means that one of the two is wrong.
         let is_unexpected = session.caller.replica.is_some() || session.caller.is_primary();
-        self.core.stats.failures.unexpected += u64::from(is_unexpected);
+        self.stats.failures.unexpected += u64::from(is_unexpected);
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {
             Reply::new(&mut session.outbox, session.caller.proto).error(&text);
         }

@@ -13,6 +13,8 @@ use crate::exec::gate::NotPermitted;
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{CountedSlot, StoodStill, TransactionPosition, Unit};
+use crate::session::output_limit::note_query_buffer_disconnection;
+use crate::users::UserUpdates;
 use sluice_acl::RefusalContext;
 use sluice_base::Now;
 use sluice_cluster::HashSlot;
@@ -87,7 +89,7 @@ impl Engine {
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
         self.core.control.clients.to_close.push(session.key);
-        self.note_query_buffer_disconnection(&session.caller.origin.addr, process);
+        note_query_buffer_disconnection(&mut self.core.stats, &session.caller.origin.addr, process);
     }
 
     /// EXEC: runs what is queued, as commands of `unit`, where the conditions among the arguments hold.
@@ -228,7 +230,7 @@ impl Engine {
     ) -> Next {
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
-        let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
+        let spent_ns = self.core.end_command(CommandEnding::Yields, yielded, session, now, process);
         if let Some(run) = unit.stood_still.as_mut().and_then(|at| at.script.as_mut()) {
             run.spent_ns += spent_ns;
         }
@@ -254,13 +256,13 @@ impl Engine {
         let mut ended = Ended::new(unit, spec, args, db, request.wire_len(), mark);
         match progress {
             ScriptProgress::StandsStill => {
-                let spent_ns = self.end_command(CommandEnding::Yields, ended, session, now, process);
+                let spent_ns = self.core.end_command(CommandEnding::Yields, ended, session, now, process);
                 run.spent_ns += spent_ns;
-                self.leave_run(Box::new(run), unit, now.mono_ns);
+                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
             }
             ScriptProgress::Ended(result) => {
                 ended.earlier_ns = run.spent_ns;
-                self.end_run(run, session);
+                self.scripts().end_run(run, session);
                 self.end_script_command(result, ended, session, now, process);
             }
         }
@@ -277,16 +279,16 @@ impl Engine {
     ) {
         match result {
             Ok(Outcome::DoneWithError) => {
-                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                self.core.end_command(CommandEnding::Failed, ended, session, now, process);
             }
             Ok(_) => {
-                self.end_command(CommandEnding::Done, ended, session, now, process);
+                self.core.end_command(CommandEnding::Done, ended, session, now, process);
             }
             Err(error) => {
                 session.outbox.rewind(ended.mark);
                 self.core.control.note_divergence(session, ended.spec, &error, process);
-                self.reply_error(session, &error);
-                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                self.core.reply_error(session, &error);
+                self.core.end_command(CommandEnding::Failed, ended, session, now, process);
             }
         }
     }
@@ -302,10 +304,17 @@ impl Engine {
         now: Now,
     ) {
         match refused {
-            NotPermitted::Rejected(rejection) => self.reply_error(session, &rejection.error),
+            NotPermitted::Rejected(rejection) => self.core.reply_error(session, &rejection.error),
             NotPermitted::Denied(denial) => {
-                self.note_denial(session, denial, RefusalContext::Multi, spec, args, now);
-                self.reply_error(session, &rights::queued_error(denial));
+                UserUpdates::of(&mut self.core).note_denial(
+                    session,
+                    denial,
+                    RefusalContext::Multi,
+                    spec,
+                    args,
+                    now,
+                );
+                self.core.reply_error(session, &rights::queued_error(denial));
             }
         }
     }

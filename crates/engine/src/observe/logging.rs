@@ -1,6 +1,6 @@
 //! What is recorded of commands: the command log and the feed of MONITOR.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::standing::Standing;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
@@ -28,24 +28,24 @@ pub(crate) struct Loggable<'a> {
     pub executing_ns: u64,
 }
 
-impl Engine {
+impl Core {
     /// Adds a command to the logs whose thresholds it reached. Latency is what everybody waited for.
     #[cold]
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
         let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;
         let event = if spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-        self.core.control.note_latency(event, now, executing_ns);
+        self.control.note_latency(event, now, executing_ns);
         if spec.flags.has(Flags::SKIP_COMMANDLOG) {
             return;
         }
-        let limits = self.core.control.limits.clone();
+        let limits = self.control.limits.clone();
         let wanted = [
             (LogKind::Slow, limits.slow_ns, duration_ns as i64, (duration_ns / 1000) as i64),
             (LogKind::LargeRequest, limits.large_request, request_bytes as i64, request_bytes as i64),
             (LogKind::LargeReply, limits.large_reply, reply_bytes as i64, reply_bytes as i64),
         ];
         for (kind, threshold, measured, value) in wanted {
-            let max_len = self.core.control.log_entries_max(kind);
+            let max_len = self.control.log_entries_max(kind);
             if threshold < 0 || measured < threshold || max_len == 0 {
                 continue;
             }
@@ -53,11 +53,11 @@ impl Engine {
                 id: 0,
                 time_s: now.unix_s(),
                 value,
-                argv: commandlog::shorten(redact::shown(spec, args, &self.core.control.renames).into_iter()),
+                argv: commandlog::shorten(redact::shown(spec, args, &self.control.renames).into_iter()),
                 peer: session.caller.origin.addr.clone(),
                 name: commandlog::shorten_one(session.caller.name()).into(),
             };
-            self.core.control.commandlog.push(kind, entry, max_len);
+            self.control.commandlog.push(kind, entry, max_len);
         }
     }
 
@@ -86,20 +86,20 @@ impl Engine {
         standing: Standing,
         now: Now,
     ) {
-        let line = monitor_line(session, spec, args, &self.core.control.renames, standing, now);
-        let monitors = std::mem::take(&mut self.core.control.clients.monitors);
+        let line = monitor_line(session, spec, args, &self.control.renames, standing, now);
+        let monitors = std::mem::take(&mut self.control.clients.monitors);
         for key in &monitors {
             let own = *key == session.key;
-            let target = if own { Some(&mut *session) } else { self.core.sessions.get_mut(*key) };
+            let target = if own { Some(&mut *session) } else { self.sessions.get_mut(*key) };
             let Some(target) = target else { continue };
             // What the caller is shown of its own command is dropped with the command's reply.
             if !own && matches!(target.caller.reply, ReplyMode::Off | ReplyMode::Skipping) {
                 continue;
             }
             Reply::new(&mut target.outbox, target.caller.proto).simple(&line);
-            target.note_output(&mut self.core.control.clients.ready);
+            target.note_output(&mut self.control.clients.ready);
         }
-        self.core.control.clients.monitors = monitors;
+        self.control.clients.monitors = monitors;
     }
 }
 

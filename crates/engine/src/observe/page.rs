@@ -1,6 +1,6 @@
 //! The engine's part of the page.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_acl::{Refusal, RefusalContext, User};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
@@ -45,10 +45,22 @@ fn slow_command(entry: &LogEntry) -> SlowCommandRow {
     }
 }
 
-impl Engine {
-    /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
-    /// hash of each password, of [`JUDGED_MAX`] at most.
-    pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
+/// What the page is shown, gathered from the core.
+pub(crate) struct PageRows<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> PageRows<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> PageRows<'a> {
+        PageRows { core }
+    }
+}
+
+impl PageRows<'_> {
+    /// As [`Engine::page_details`](crate::engine::Engine::page_details).
+    pub(crate) fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         let now = process.recent();
         let watch = &mut self.core.upkeep.cron.page;
         watch.note_look(now);

@@ -1,11 +1,12 @@
 //! The cursor of a job in the background, driven by iterations.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_config::param;
+use sluice_config::{Config, param};
 use sluice_control::action::Action;
-use sluice_control::persistence::background::{Job, JobStage, Slice};
+use sluice_control::persistence::background::{Job, JobNumbers, JobStage, Slice};
+use sluice_control::persistence::saving::UnderWay;
 use sluice_control::process::{Background, BackgroundFile, Process, SaveError};
 use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
@@ -27,9 +28,22 @@ const HELD_SHARE: usize = 10;
 /// One unit may capture any amount; the thread has to be through with it in this time.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
-impl Engine {
+/// The job that writes in the background, and what its end means.
+pub(crate) struct Jobs<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Jobs<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Jobs<'a> {
+        Jobs { core }
+    }
+}
+
+impl Jobs<'_> {
     /// Makes a cut of everything, which is written to the file `target` from now on. To be called as
-    /// [`Engine::begin_job`].
+    /// [`Jobs::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -76,8 +90,8 @@ impl Engine {
         filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
     }
 
-    /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
-    pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
+    /// As [`Engine::save_slice`](crate::engine::Engine::save_slice).
+    pub(crate) fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
         let delay = self.core.control.config.int(param::RDB_KEY_SAVE_DELAY);
         let Some(under_way) = &mut self.core.job else { return Slice::None };
         under_way.writing.set_key_delay(delay);
@@ -124,12 +138,6 @@ impl Engine {
         true
     }
 
-    /// Whether a job is under way.
-    #[inline]
-    pub fn has_job(&self) -> bool {
-        self.core.job.is_some()
-    }
-
     /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
     pub(crate) fn drop_job(&mut self) -> Option<Now> {
         let mut job = self.core.job.take()?;
@@ -164,17 +172,6 @@ impl Engine {
         self.job_ended(began, state, Err(SaveError(text)), process);
     }
 
-    /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
-    pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
-        match &mut self.core.job {
-            Some(job) if db.cut_state().is_some() => {
-                job.keep(db);
-                None
-            }
-            Some(_) | None => Some(db),
-        }
-    }
-
     /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot
     /// that replicas have not taken.
     pub(crate) fn held_by_job(&self) -> usize {
@@ -184,15 +181,110 @@ impl Engine {
             + self.core.control.replication.full_syncs.held_bytes()
     }
 
-    /// The name of the snapshot file, as the configuration has it.
-    pub(crate) fn snapshot_target(&self) -> BackgroundFile {
-        let config = &self.core.control.config;
-        BackgroundFile {
-            name: config.bytes(param::DBFILENAME).to_vec(),
-            sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
-            key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
-            is_aof_base: false,
-            as_commands: false,
+    /// Ends a save that is under way, if there is one; the file before stays.
+    pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
+        if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
+            self.note_save_end(began_s, process.recent().unix_s());
+            self.drop_job();
+            process.log(LogLevel::Notice, "Background saving was broken off; the file before stays");
         }
+    }
+
+    fn note_save_end(&mut self, began_s: i64, now_s: i64) {
+        let copied = self.core.job_state().map(|state| state.changed.1);
+        let saving = &mut self.core.control.persistence.saving;
+        saving.last_s = Some(now_s - began_s);
+        saving.last_copied_bytes = copied.unwrap_or(saving.last_copied_bytes);
+    }
+
+    /// A job has ended, well or not.
+    #[cold]
+    pub(crate) fn job_ended(
+        &mut self,
+        began: Now,
+        state: JobNumbers,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        if self.core.control.persistence.rewriting.began_s.is_some() {
+            return self.core.control.rewrite_written(state, outcome, process);
+        }
+        if self.core.control.replication.full_syncs.began_s.take().is_some() {
+            return full_sync_written(state, outcome, process);
+        }
+        let Some(save) = self.core.control.persistence.saving.under_way.take() else { return };
+        let now = process.now();
+        self.note_save_end(save.began_s, now.unix_s());
+        self.core.control.persistence.saving.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                let ms = now.mono_ns.saturating_sub(began.mono_ns) / 1_000_000;
+                let (entries, bytes) = state.changed;
+                let text = format!(
+                    "DB saved on disk: {} keys in {ms} ms; {entries} of them were changed meanwhile, for which \
+                     {bytes} bytes were copied",
+                    state.total
+                );
+                process.log(LogLevel::Notice, &text);
+                process.log(LogLevel::Notice, "Background saving terminated with success");
+                self.core.control.persistence.dirty =
+                    self.core.control.persistence.dirty.saturating_sub(save.dirty);
+                self.core.control.persistence.last_save_s = now.unix_s();
+                self.core.control.persistence.saving.failed = false;
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background saving error");
+                self.core.control.persistence.saving.failed = true;
+            }
+        }
+    }
+}
+
+impl Core {
+    /// As [`Engine::has_job`](crate::engine::Engine::has_job).
+    pub(crate) fn has_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
+    pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
+        match &mut self.job {
+            Some(job) if db.cut_state().is_some() => {
+                job.keep(db);
+                None
+            }
+            Some(_) | None => Some(db),
+        }
+    }
+}
+
+/// The job of a snapshot for replicas has ended; they may still have to take some of it.
+fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process: &mut dyn Process) {
+    match outcome {
+        Ok(()) => {
+            let (entries, bytes) = state.changed;
+            let text = format!(
+                "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
+                 meanwhile, for which {bytes} bytes were copied",
+                state.total
+            );
+            process.log(LogLevel::Notice, &text);
+        }
+        Err(SaveError(line)) => {
+            process.log(LogLevel::Warning, &line);
+            process.log(LogLevel::Warning, "Background full synchronization error");
+        }
+    }
+}
+
+/// The name of the snapshot file, as the configuration has it.
+pub(crate) fn snapshot_target(config: &Config) -> BackgroundFile {
+    BackgroundFile {
+        name: config.bytes(param::DBFILENAME).to_vec(),
+        sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
+        key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+        is_aof_base: false,
+        as_commands: false,
     }
 }

@@ -10,7 +10,11 @@
 //! A step that takes too long is skipped: the server ends as if the order had been a plain one. So it does
 //! where SHUTDOWN NOSAVE breaks a unit off that stands open.
 
-use crate::engine::Engine;
+use crate::cluster::driving::ClusterDriver;
+use crate::core::Core;
+use crate::persistence::saving::Saves;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::LogLevel;
 use sluice_control::Control;
 use sluice_control::action::Action;
@@ -20,7 +24,6 @@ use sluice_control::persistence::ending::readiness::{
     EndStep, has_legacy_replicas, log_replicas, next_step, successors,
 };
 use sluice_control::persistence::ending::{EndOrder, EndStage, NOT_ENDED, PendingEnd};
-use sluice_control::persistence::saving::Ending;
 use sluice_control::process::Process;
 
 /// Milliseconds for which a node that has handed over sends its clients away, at most.
@@ -39,9 +42,22 @@ pub enum EndBegun {
     Refused,
 }
 
-impl Engine {
-    /// Ends the server for a signal, or begins to.
-    pub fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
+/// The end of the server, while it is waited for.
+pub(crate) struct ServerEnd<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> ServerEnd<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ServerEnd<'a> {
+        ServerEnd { core }
+    }
+}
+
+impl ServerEnd<'_> {
+    /// As [`Engine::begin_end`](crate::engine::Engine::begin_end).
+    pub(crate) fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
         if self.core.control.persistence.pending_end.is_some() {
             return EndBegun::Waits;
         }
@@ -53,36 +69,14 @@ impl Engine {
             begin(pending, &mut self.core.control, &self.core.sessions, process);
             return EndBegun::Waits;
         }
-        match self.prepare_end(order, process) {
+        match Saves::of(self.core).prepare_end(order, process) {
             true => EndBegun::Ends,
             false => EndBegun::Refused,
         }
     }
 
-    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done
-    /// behind that would be lost. Replicas still get what the stream has.
-    pub fn stop(&mut self) {
-        self.core.control.persistence.has_stopped = true;
-    }
-
-    /// Ends the server when what it waits for has come about, or has had the time for it.
-    #[inline]
-    pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
-        let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return };
-        // SHUTDOWN NOSAVE ends a server whose script has no end, and saves nothing of it.
-        let breaks_off = pending.order.ending == Ending::NoSave && *self.core.control.scripts.is_busy;
-        if breaks_off || self.core.control.between_units(BetweenUnits::End) {
-            self.advance_pending_end(breaks_off, process);
-        } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
-            && let Some(line) = self.core.control.scripts.end_for_server()
-        {
-            // A script that reads alone may have begun while clients were being sent away.
-            process.log(LogLevel::Warning, &line);
-        }
-    }
-
     #[cold]
-    fn advance_pending_end(&mut self, breaks_off: bool, process: &mut dyn Process) {
+    pub(crate) fn advance_pending_end(&mut self, breaks_off: bool, process: &mut dyn Process) {
         let now_ms = process.recent().mono_ns / 1_000_000;
         loop {
             match next_step(&self.core.control, &self.core.sessions, breaks_off, now_ms) {
@@ -91,7 +85,7 @@ impl Engine {
                     if let Some(mode) = &mut self.core.control.cluster {
                         mode.machine.stay(process.recent());
                     }
-                    self.take_cluster_outputs(process);
+                    ClusterDriver::of(self.core).take_cluster_outputs(process);
                     let offset = self.core.control.replication.stream.offset;
                     self.core.control.replication.ask_replicas = true;
                     change(&mut self.core.control, |pending| {
@@ -109,7 +103,7 @@ impl Engine {
                     if let Some(mode) = &mut self.core.control.cluster {
                         mode.machine.leave(process.recent());
                     }
-                    self.take_cluster_outputs(process);
+                    ClusterDriver::of(self.core).take_cluster_outputs(process);
                     self.core.control.clients.blocking.release_postponed();
                     process.log(LogLevel::Notice, "Clients are sent to other nodes before this one ends.");
                     let (earliest_ms, until_ms) = (now_ms + LEAVING_MS_MIN, now_ms + LEAVING_MS_MAX);
@@ -123,7 +117,7 @@ impl Engine {
                         process.log(LogLevel::Warning, NOT_TAKEN_OVER);
                     }
                     let order = pending.order;
-                    let ends = self.prepare_end(&order, process);
+                    let ends = Saves::of(self.core).prepare_end(&order, process);
                     // Nothing is executed any more: who waits gets no answer. Or the end is given up.
                     change(&mut self.core.control, |pending| {
                         (pending.is_over, pending.is_aborted) = (ends, !ends)
@@ -135,14 +129,15 @@ impl Engine {
                     if let Some(mode) = &mut self.core.control.cluster {
                         mode.machine.stay(process.recent());
                     }
-                    self.take_cluster_outputs(process);
+                    ClusterDriver::of(self.core).take_cluster_outputs(process);
                     // The next signal is the first one again.
                     self.core.actions.push(Action::KeepRunning);
                     self.core.control.clients.blocking.release_postponed();
                     for client in pending.clients {
-                        self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
+                        WaitEnds::of(self.core)
+                            .end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
                     }
-                    return self.serve_waiting(process);
+                    return;
                 }
             }
         }
@@ -167,11 +162,11 @@ impl Engine {
             return false;
         };
         // Writes are held back from here on, whatever becomes of this end.
-        self.take_cluster_outputs(process);
+        ClusterDriver::of(self.core).take_cluster_outputs(process);
         let id = id.to_string();
         let order = [&b"CLUSTER"[..], b"FAILOVER", b"FORCE", b"REPLICAID", id.as_bytes()];
         self.core.control.replication.stream.command_of_its_own(order.into_iter());
-        self.deliver_stream(process);
+        ReplicaFeeds::of(self.core).deliver_stream(process);
         process.log(LogLevel::Notice, &format!("Perform auto failover to replica {id} on shutdown."));
         true
     }

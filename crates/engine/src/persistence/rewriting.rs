@@ -1,6 +1,8 @@
 //! How a rewrite of the append-only file begins, goes on and ends.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::aof::Appending;
+use crate::persistence::background::Jobs;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
@@ -48,7 +50,20 @@ fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     }
 }
 
-impl Engine {
+/// The rewrites of the append-only file.
+pub(crate) struct Rewrites<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Rewrites<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Rewrites<'a> {
+        Rewrites { core }
+    }
+}
+
+impl Rewrites<'_> {
     /// Turns the append-only file off where the configuration wants none any more: between two units.
     pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
@@ -74,7 +89,7 @@ impl Engine {
     /// says why not.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
-            !self.is_loading(),
+            !self.core.is_loading(),
             "a base of data that are not there yet would take the place of the files"
         );
         if let Some(line) = self.core.control.rewrite_refusal() {
@@ -100,7 +115,9 @@ impl Engine {
                 is_aof_base: true,
                 as_commands: !config.bool(param::AOF_USE_RDB_PREAMBLE),
             };
-            self.begin_file_job(target, process).inspect_err(|_| process.end_aof_rewrite(false))
+            Jobs::of(self.core)
+                .begin_file_job(target, process)
+                .inspect_err(|_| process.end_aof_rewrite(false))
         });
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);
@@ -122,7 +139,7 @@ impl Engine {
         let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
         let is_rdb = is_rdb && process.has_links();
         let is_free = control.persistence.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
-        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() {
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.core.has_job() {
             return false;
         }
         if process.is_aof_closing() {
@@ -157,9 +174,8 @@ impl Engine {
         self.begin_aof_with_snapshot(process)
     }
 
-    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its
-    /// name, because that one would become the base of commands that its data have already.
-    pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
+    /// As [`Engine::is_snapshot_wanted`](crate::engine::Engine::is_snapshot_wanted).
+    pub(crate) fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.persistence.rewriting.is_snapshot_wanted(process)
     }
 
@@ -171,31 +187,31 @@ impl Engine {
             (true, false) => AofIncrement::First,
             (false, _) => AofIncrement::None,
         };
-        self.note_history();
+        Appending::of(self.core).note_history();
         let mut pending = Vec::new();
-        self.take_aof(&mut pending);
-        let position = self.aof_position();
+        Appending::of(self.core).take_aof(&mut pending);
+        let position = self.core.control.persistence.aof.position();
         let backlog = process.switch_increment(increment, &self.core.control.config, pending, position)?;
         match increment {
-            AofIncrement::Next => self.begin_aof_file(),
+            AofIncrement::Next => Appending::of(self.core).begin_aof_file(),
             AofIncrement::First => {
-                self.begin_aof();
+                Appending::of(self.core).begin_aof();
                 self.core.control.persistence.rewriting.is_first = true;
             }
             AofIncrement::None => {}
         }
         // The file says first where it begins: a crash may take the end of the one before.
-        self.note_history();
+        Appending::of(self.core).note_history();
         let offset = self.core.control.replication.stream.offset;
         if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.await_rewrite(position, offset);
         }
-        self.report_aof_backlog(backlog, process);
+        Appending::of(self.core).note_backlog(backlog, process);
         Ok(())
     }
 
-    /// The process has put the new base in force, or could not.
-    pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
+    /// Notes whether the process has put the new base in force. Clients that have waited are to be served.
+    pub(crate) fn note_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
         if self.core.control.persistence.rewriting.began_s.is_none() {
             return;
         }
@@ -212,18 +228,16 @@ impl Engine {
                 rewriting.failures = 0;
                 rewriting.is_first = false;
                 self.core.control.clients.blocking.replica_acknowledged();
-                self.serve_waiting(process);
             }
             false => self.core.control.rewrite_failed(now, process),
         }
         self.core.control.leave_aof_if_off(process);
     }
 
-    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written
-    /// already, the process refuses it, and [`Engine::report_aof_rewrite`] tells so.
-    pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
-        if self.core.control.persistence.rewriting.began_s.is_some() && self.has_job() {
-            self.drop_job();
+    /// As [`Engine::report_aof_cut_failed`](crate::engine::Engine::report_aof_cut_failed).
+    pub(crate) fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
+        if self.core.control.persistence.rewriting.began_s.is_some() && self.core.has_job() {
+            Jobs::of(self.core).drop_job();
             process.end_aof_rewrite(false);
             self.core.control.rewrite_failed(process.recent(), process);
         }
@@ -250,20 +264,19 @@ impl Engine {
     fn end_appending(&mut self, process: &mut dyn Process) -> (Vec<u8>, u64) {
         self.break_off_rewrite(process);
         let mut pending = Vec::new();
-        self.take_aof(&mut pending);
-        let position = self.aof_position();
-        self.end_aof();
+        Appending::of(self.core).take_aof(&mut pending);
+        let position = self.core.control.persistence.aof.position();
+        Appending::of(self.core).end_aof();
         (pending, position)
     }
 
     fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
         self.core.control.persistence.rewriting.is_first = false;
         // Nothing that was appended has to be waited for any more.
-        self.report_aof_durable(position, process);
+        Appending::of(self.core).note_durable(position);
         self.core.control.clients.blocking.replica_acknowledged();
-        self.serve_waiting(process);
-        self.report_aof_fault(None);
-        self.report_aof_backlog(AofBacklog::Fine, process);
+        Appending::of(self.core).report_aof_fault(None);
+        Appending::of(self.core).note_backlog(AofBacklog::Fine, process);
     }
 
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
@@ -273,7 +286,7 @@ impl Engine {
         rewriting.leaves_snapshot |= std::mem::take(&mut rewriting.has_snapshot);
         if let Some(began_s) = self.core.control.persistence.rewriting.began_s.take() {
             self.core.control.persistence.rewriting.last_s = Some(process.recent().unix_s() - began_s);
-            self.drop_job();
+            Jobs::of(self.core).drop_job();
             process.end_aof_rewrite(false);
             process.log(LogLevel::Notice, "Background AOF rewrite was broken off; the files before stay");
         }
@@ -285,7 +298,10 @@ impl Engine {
             return;
         }
         // While data are loaded there are none to write.
-        if self.has_job() || self.core.control.persistence.rewriting.began_s.is_some() || self.is_loading() {
+        if self.core.has_job()
+            || self.core.control.persistence.rewriting.began_s.is_some()
+            || self.core.is_loading()
+        {
             return;
         }
         if self.core.control.persistence.rewriting.scheduled {
@@ -333,6 +349,12 @@ impl Engine {
             }
             RewriteReason::TooSmall(free) => self.core.control.log_disk_too_small(free, now, process),
         }
+    }
+
+    /// The data are what they are now: an append-only file that ended with those of before begins again.
+    pub(crate) fn begin_aof_again(&mut self) {
+        self.core.control.persistence.rewriting.scheduled |=
+            self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
     }
 }
 

@@ -8,7 +8,6 @@
 
 use crate::cluster::slot_costs::count_message;
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::session::output_limit::is_over_limit;
 use sluice_base::SessionKey;
 use sluice_base::{Bytes, Now, num};
@@ -32,28 +31,24 @@ pub(crate) struct Delivery<'a> {
     pub own: Protocol,
 }
 
-impl Engine {
+impl Core {
     /// Sends the message of a PUBLISH or SPUBLISH, whose targets are in `Outgoing`.
     pub(crate) fn send_published(&mut self, args: &Args<'_>, now: Now, own: Protocol) {
-        let Core { sessions, control, units, .. } = &mut self.core;
+        let Core { sessions, control, units, .. } = self;
         let spare = &mut units.spare_outboxes;
-        let targets = std::mem::take(&mut control.clients.pubsub.outgoing.targets);
+        let mut targets = std::mem::take(&mut control.clients.pubsub.outgoing.targets);
         let mut delivery = Delivery { sessions, control, spare, now, own };
         delivery.send(&targets, args.at(1), args.at(2));
-        self.give_back(targets);
-    }
-
-    fn give_back(&mut self, mut targets: Vec<TopicRef>) {
         targets.clear();
-        self.core.control.clients.pubsub.outgoing.targets = targets;
+        self.control.clients.pubsub.outgoing.targets = targets;
     }
 
     /// Lets a client have what it has published to itself, and the log know whom a message has ended: to be
     /// called behind a command's reply where `Outgoing::is_unfinished` says so.
     #[cold]
     pub(crate) fn finish_delivery(&mut self, session: &mut Session, process: &mut dyn Process) {
-        session.outbox.append(&mut self.core.control.clients.pubsub.outgoing.own);
-        if session.output_bytes() >= self.core.control.limits.output_floor {
+        session.outbox.append(&mut self.control.clients.pubsub.outgoing.own);
+        if session.output_bytes() >= self.control.limits.output_floor {
             self.limit_output(session, process);
         }
         self.log_disconnected(process);
@@ -61,10 +56,10 @@ impl Engine {
 
     /// Tells the log of clients that a message has brought over their limit.
     pub(crate) fn log_disconnected(&mut self, process: &mut dyn Process) {
-        for key in std::mem::take(&mut self.core.control.clients.pubsub.outgoing.cut) {
-            if let Some(session) = self.core.sessions.take(key) {
+        for key in std::mem::take(&mut self.control.clients.pubsub.outgoing.cut) {
+            if let Some(session) = self.sessions.take(key) {
                 self.log_output_limit(&session, process);
-                self.core.sessions.put_back(session);
+                self.sessions.put_back(session);
             }
         }
     }

@@ -8,7 +8,6 @@
 mod broadcasts;
 
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
@@ -26,7 +25,20 @@ use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::tracking::table::Row;
 use sluice_subscriptions::tracking::{HeldBack, Redirect, TrackingMode};
 
-impl Engine {
+/// What is done for clients that track, once an iteration.
+pub(crate) struct TrackingSteps<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> TrackingSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> TrackingSteps<'a> {
+        TrackingSteps { core }
+    }
+}
+
+impl Core {
     /// Remembers what a command of a client that tracks has read. Out of line: few clients track.
     #[cold]
     #[inline(never)]
@@ -38,7 +50,7 @@ impl Engine {
         ending: CommandEnding,
         unit: &Unit,
     ) {
-        let Core { keyspace, control, effects, .. } = &mut self.core;
+        let Core { keyspace, control, effects, .. } = self;
         let tracking = &mut control.clients.tracking;
         let Some(client) = tracking.client(session.key) else { return };
         // Channels are no keys, and a script reads by the commands that it calls.
@@ -58,7 +70,7 @@ impl Engine {
         }
         let is_over = unit.standing == Standing::Client && ending != CommandEnding::Parked;
         if is_over && spec.container() != Some("client") {
-            self.core.control.end_caching(session);
+            self.control.end_caching(session);
         }
     }
 
@@ -67,7 +79,7 @@ impl Engine {
     /// lowered that.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
-            let Core { keyspace, control, sessions, units, .. } = &mut self.core;
+            let Core { keyspace, control, sessions, units, .. } = self;
             let tracking = &mut control.clients.tracking;
             if !tracking.is_over(control.limits.tracked_keys_max) {
                 return;
@@ -80,7 +92,9 @@ impl Engine {
             Delivery { sessions, control, spare, now, own }.send_row(&row, name, None);
         }
     }
+}
 
+impl TrackingSteps<'_> {
     /// Does what is done once an iteration: prefixes are told what has changed below them, and slices of work
     /// that is left.
     #[inline]
@@ -96,12 +110,12 @@ impl Engine {
     fn advance_tracking_under_way(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         if self.has_gathered() && self.core.control.between_units(BetweenUnits::Invalidations) {
-            let Core { control, sessions, units, .. } = &mut self.core;
+            let Core { control, sessions, units, .. } = self.core;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast(process);
             let mut until = None;
             while self.core.control.clients.tracking.is_over(self.core.control.limits.tracked_keys_max) {
-                self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
+                self.core.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
                 let now_ns = process.now().mono_ns;
                 if now_ns >= *until.get_or_insert(now.mono_ns.saturating_add(EVICTION_SLICE_NS)) {
                     break;
@@ -109,7 +123,7 @@ impl Engine {
             }
             self.send_held(now);
             self.tell_orphaned_targets(now);
-            self.log_disconnected(process);
+            self.core.log_disconnected(process);
         }
         let tracking = &mut self.core.control.clients.tracking;
         if !tracking.has_remains() && tracking.is_sweep_due(now.mono_ns) {
@@ -135,7 +149,8 @@ impl Engine {
             || tracking.has_orphaned()
     }
 
-    /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
+    /// Milliseconds until [`TrackingSteps::advance_tracking`] wants to go on. The end of a unit wakes by
+    /// itself.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.core.control.clients.tracking;
         let is_over = tracking.is_over(self.core.control.limits.tracked_keys_max);
@@ -148,7 +163,7 @@ impl Engine {
     /// Has the clients drop all copies that were told in place of clients that have ended: nobody is told any
     /// more of what those have read.
     fn tell_orphaned_targets(&mut self, now: Now) {
-        let Core { control, sessions, units, .. } = &mut self.core;
+        let Core { control, sessions, units, .. } = self.core;
         let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
         targets.sort_unstable();
         targets.dedup();
@@ -161,7 +176,7 @@ impl Engine {
     /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
     /// waiting.
     fn send_held(&mut self, now: Now) {
-        let Core { control, sessions, units, .. } = &mut self.core;
+        let Core { control, sessions, units, .. } = self.core;
         for client in std::mem::take(&mut control.clients.tracking.releasing) {
             if is_producing(sessions, client) {
                 continue;

@@ -18,7 +18,7 @@
 //! closed at once, as neither would ever go on.
 
 use crate::core::Core;
-use crate::engine::Engine;
+use crate::persistence::background::Jobs;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::StreamPosition;
@@ -26,7 +26,6 @@ use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::persistence::background::JobNumbers;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::{ClientRelations, Control, ReplicationState};
 use sluice_persist::rdb::{Version, WriteOptions};
@@ -64,10 +63,23 @@ fn line_at_the_end(session: &Session) -> Option<String> {
     }
 }
 
-impl Engine {
+/// The snapshots that replicas are sent.
+pub(crate) struct FullCopies<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> FullCopies<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> FullCopies<'a> {
+        FullCopies { core }
+    }
+}
+
+impl FullCopies<'_> {
     /// A replica has taken so many bytes of its output: it is queued more.
     pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
-        let Core { sessions, control, stats, .. } = &mut self.core;
+        let Core { sessions, control, stats, .. } = self.core;
         let Some(session) = sessions.get_mut(client) else { return };
         let of_snapshot =
             session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
@@ -110,7 +122,7 @@ impl Engine {
         }
         // What is being loaded is in no snapshot.
         if self.core.control.replication.full_syncs.wanted.is_empty()
-            || self.is_loading()
+            || self.core.is_loading()
             || !self.core.control.between_units(BetweenUnits::FullSync)
         {
             return;
@@ -167,22 +179,13 @@ impl Engine {
             || !full_syncs.wanted.iter().all(is_delayed)
     }
 
-    /// Whether a snapshot for replicas is being made.
-    pub fn makes_full_sync(&self) -> bool {
-        self.core.control.replication.full_syncs.began_s.is_some()
-    }
-
     /// Makes the cut, and attaches the replicas to the stream behind it.
     fn begin_full_sync(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
-        let announced = |engine: &Engine, client| {
-            engine
-                .core
-                .sessions
-                .get(client)
-                .and_then(|session| session.caller.origin.announced.as_deref().cloned())
+        let announced = |wanted: &SyncRequest| {
+            let session = self.core.sessions.get(wanted.client);
+            session.and_then(|session| session.caller.origin.announced.as_deref().cloned())
         };
-        let all: Vec<Announced> =
-            wanted.iter().map(|one| announced(self, one.client).unwrap_or_default()).collect();
+        let all: Vec<Announced> = wanted.iter().map(|one| announced(one).unwrap_or_default()).collect();
         // What the oldest can read, all can.
         let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
         let version = if is_old { Version::Common } else { Version::Valkey };
@@ -222,7 +225,7 @@ impl Engine {
         if options.version == Version::Common && !self.core.keyspace.imports().is_empty() {
             return Err(SaveError("Can't store slot migrations in RDB version 11".to_owned()));
         }
-        let sizes = self.database_sizes();
+        let sizes = Jobs::of(self.core).database_sizes();
         let about = self.about_stream(process);
         let file = SnapshotFile::new(
             &self.core.control.config,
@@ -233,7 +236,7 @@ impl Engine {
         );
         let delay = self.core.control.config.int(param::RDB_KEY_SAVE_DELAY);
         let (writing, pieces) = process.snapshot_for_replicas(replicas, delay, file)?;
-        self.begin_job(writing, process);
+        Jobs::of(self.core).begin_job(writing, process);
         Ok(pieces)
     }
 
@@ -258,7 +261,7 @@ impl Engine {
     fn refuse_replicas(&mut self, wanted: Vec<SyncRequest>, line: &str, process: &mut dyn Process) {
         process.log(LogLevel::Warning, line);
         process.log(LogLevel::Warning, "BGSAVE for replication failed");
-        let Core { sessions, control, .. } = &mut self.core;
+        let Core { sessions, control, .. } = self.core;
         for SyncRequest { client, .. } in wanted {
             let Some(session) = sessions.get_mut(client) else { continue };
             session.outbox.push(b"-BGSAVE failed, replication can't continue\r\n");
@@ -300,7 +303,7 @@ impl Engine {
         let mark = (announced.eof && is_diskless || greeting == SyncGreeting::EndOffset)
             .then(|| hex(&process.entropy()));
         let now = process.recent();
-        let Core { sessions, control, .. } = &mut self.core;
+        let Core { sessions, control, .. } = self.core;
         let Some(session) = sessions.get_mut(client) else {
             return control.replication.full_syncs.leave(&source);
         };
@@ -345,7 +348,7 @@ impl Engine {
     /// Queues what there is for each replica that has taken what it was queued.
     fn feed_readers(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        let Core { sessions, control, .. } = &mut self.core;
+        let Core { sessions, control, .. } = self.core;
         let Control {
             replication: ReplicationState { full_syncs, .. },
             clients: ClientRelations { to_close, ready, .. },
@@ -377,30 +380,6 @@ impl Engine {
         full_syncs.readers = readers;
     }
 
-    /// The job of a snapshot for replicas has ended; they may still have to take some of it.
-    pub(crate) fn full_sync_written(
-        &mut self,
-        state: JobNumbers,
-        outcome: Result<(), SaveError>,
-        process: &mut dyn Process,
-    ) {
-        match outcome {
-            Ok(()) => {
-                let (entries, bytes) = state.changed;
-                let text = format!(
-                    "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
-                     meanwhile, for which {bytes} bytes were copied",
-                    state.total
-                );
-                process.log(LogLevel::Notice, &text);
-            }
-            Err(SaveError(line)) => {
-                process.log(LogLevel::Warning, &line);
-                process.log(LogLevel::Warning, "Background full synchronization error");
-            }
-        }
-    }
-
     /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made
     /// either.
     pub(crate) fn leave_full_sync(&mut self, session: &Session) {
@@ -410,14 +389,14 @@ impl Engine {
         if self.core.control.replication.full_syncs.shared.is_none()
             && self.core.control.replication.full_syncs.began_s.take().is_some()
         {
-            self.drop_job();
+            Jobs::of(self.core).drop_job();
         }
     }
 
     /// Ends the snapshot for replicas that is under way, if there is one: they have to ask again.
     pub(crate) fn break_off_full_sync(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.began_s.take().is_some() {
-            self.drop_job();
+            Jobs::of(self.core).drop_job();
             process.log(LogLevel::Notice, "Background full synchronization was broken off");
         }
     }
@@ -426,7 +405,7 @@ impl Engine {
     /// second.
     pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
         let timeout_s = u64::try_from(self.core.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
-        let Core { sessions, control, .. } = &mut self.core;
+        let Core { sessions, control, .. } = self.core;
         let waits_for_length =
             |session: &Session| session.feed.as_ref().is_some_and(|feed| feed.needs_length);
         let readers = control.replication.full_syncs.readers.iter().copied();

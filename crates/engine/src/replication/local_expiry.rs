@@ -1,6 +1,7 @@
 //! Expiry of keys that clients of a replica gave an expiry.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::upkeep::expire::ExpirySlices;
 use sluice_command::derive::keys::keys;
 use sluice_command::specs::generic;
 use sluice_command::{Flags, KeyFlags, Spec};
@@ -15,11 +16,11 @@ const KEYS_PER_LOOK: usize = 64;
 /// Processor time of one call of the cron, nanoseconds.
 const BUDGET_NS: u64 = 1_000_000;
 
-impl Engine {
+impl Core {
     /// Remembers the keys of a command that a client has run on a replica, where they have an expiry now.
     #[cold]
     pub(crate) fn note_local_expiries(&mut self, session: &Session, spec: &Spec, args: Args<'_>, db: usize) {
-        if self.core.control.replication.replica.is_none()
+        if self.control.replication.replica.is_none()
             || session.caller.is_primary()
             || !spec.flags.has(Flags::WRITE)
         {
@@ -32,16 +33,18 @@ impl Engine {
         }
         // These two may write into a database that is not the client's.
         let leaves_db = [generic::MOVE.id, generic::COPY.id].contains(&spec.id);
-        let dbs = if leaves_db { 0..self.core.keyspace.databases() } else { db..db + 1 };
+        let dbs = if leaves_db { 0..self.keyspace.databases() } else { db..db + 1 };
         for (index, _) in found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::RO)) {
             for db in dbs.clone() {
-                if expiry_of(&self.core.keyspace, db, args.at(index)).is_some() {
-                    self.core.control.replication.local_expiries.add(db, args.at(index));
+                if expiry_of(&self.keyspace, db, args.at(index)).is_some() {
+                    self.control.replication.local_expiries.add(db, args.at(index));
                 }
             }
         }
     }
+}
 
+impl ExpirySlices<'_> {
     /// Deletes what has expired of the keys that clients of this replica have written; whether any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();

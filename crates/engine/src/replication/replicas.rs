@@ -7,11 +7,12 @@
 //! (`repl_stream/spooled.rs`).
 
 use crate::core::Core;
-use crate::engine::Engine;
+use crate::replication::full_sync::FullCopies;
 use crate::session::output_limit::exceeds;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
+use sluice_base::hex;
 use sluice_config::param;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::replication::acks::online_replicas;
@@ -20,7 +21,20 @@ use sluice_replication::Backlog;
 use sluice_session::replica_feed::StreamTaken;
 use sluice_session::{Closing, NOT_ACKED, ReplicaState, Session};
 
-impl Engine {
+/// What replicas are fed, and what becomes of replicas that are too slow.
+pub(crate) struct ReplicaFeeds<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> ReplicaFeeds<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ReplicaFeeds<'a> {
+        ReplicaFeeds { core }
+    }
+}
+
+impl ReplicaFeeds<'_> {
     /// Offers the replicas what was added to the stream: once an iteration of the event loop.
     pub(crate) fn deliver_stream(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.stream.has_news() {
@@ -33,7 +47,7 @@ impl Engine {
 
     fn offer_stream(&mut self, process: &mut dyn Process) {
         self.spool_stream(process);
-        let Core { control, sessions, stats, .. } = &mut self.core;
+        let Core { control, sessions, stats, .. } = self.core;
         let replicas = std::mem::take(&mut control.replication.stream.replicas);
         let Some((backlog, spooled)) = control.replication.stream.sources() else {
             control.replication.stream.replicas = replicas;
@@ -74,7 +88,7 @@ impl Engine {
 
     /// Has the process keep what is more than the backlog does for replicas that take a snapshot.
     fn spool_stream(&mut self, process: &mut dyn Process) {
-        let Core { control, sessions, .. } = &mut self.core;
+        let Core { control, sessions, .. } = self.core;
         let kept = control.limits.backlog_bytes + SPOOLED_FROM_BYTES;
         let bound = control.replication.stream.offset.saturating_sub(kept);
         let waiting: Vec<(SessionKey, u64)> = control
@@ -159,7 +173,7 @@ impl Engine {
     fn disconnect_replica(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
         self.core.control.clients.to_close.push(session.key);
-        self.log_output_limit(session, process);
+        self.core.log_output_limit(session, process);
     }
 
     /// Counts the replicas that `min-replicas-to-write` can rely on.
@@ -187,7 +201,7 @@ impl Engine {
         {
             reserved.gone_s = Some(self.core.upkeep.cron.last_second);
         }
-        self.leave_full_sync(session);
+        FullCopies::of(self.core).leave_full_sync(session);
         self.restore_superseded(session);
     }
 
@@ -219,6 +233,52 @@ impl Engine {
             {
                 (replica.acked, replica.acked_aof) = (NOT_ACKED, 0);
             }
+        }
+    }
+
+    /// Closes the replicas of this server: they have to ask where they stand.
+    pub(crate) fn close_replicas(&mut self) {
+        let waiting: Vec<SessionKey> = self.core.control.replication.full_syncs.waiting().collect();
+        for key in self.core.control.replication.stream.replicas.iter().copied().chain(waiting) {
+            if let Some(session) = self.core.sessions.get_mut(key)
+                && session.caller.closing != Closing::Now
+            {
+                session.caller.closing = Closing::Now;
+                self.core.control.clients.to_close.push(key);
+            }
+        }
+    }
+
+    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they
+    /// belong to `Engine::adopt_history` says next, unless the link has ended meanwhile; then nobody can
+    /// go on from here.
+    pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
+        if let Some(role) = self.core.control.replication.replica.as_mut() {
+            role.can_resume = false;
+        }
+        if self.core.control.replication.stream.has_begun() {
+            self.close_replicas();
+            self.core.control.replication.stream.begin(hex(&process.entropy()));
+        }
+    }
+
+    /// The primary goes on where the data stand, under another id if one is given. What replicas of this
+    /// server know of ids is past then: they ask anew.
+    pub(crate) fn continue_history(&mut self, replid: Option<String>) {
+        if let Some(replid) = replid {
+            self.core.control.replication.stream.continue_history(replid);
+            self.close_replicas();
+        }
+    }
+
+    /// As [`Engine::check_output_limit`](crate::engine::Engine::check_output_limit).
+    pub(crate) fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let Some(mut session) = self.core.sessions.take(key) else { return };
+        self.core.limit_output(&mut session, process);
+        let is_replica = session.caller.replica.is_some();
+        self.core.sessions.put_back(session);
+        if is_replica {
+            self.limit_replicas(process);
         }
     }
 }

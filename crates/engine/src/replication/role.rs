@@ -1,7 +1,13 @@
 //! How this server changes its role and follows a primary.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
+use crate::persistence::loading::under_way::Loads;
+use crate::persistence::rewriting::Rewrites;
+use crate::replication::full_sync::FullCopies;
 use crate::replication::maintenance::Notices;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -13,27 +19,25 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use sluice_control::process::Process;
 use sluice_control::replication::role::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
-use sluice_replication::{HistoryPoint, Primary};
+use sluice_replication::{HistoryPoint, Primary, ReplicaLink};
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_snapshot::Duplicates;
 
-impl Engine {
-    /// Whom this server follows.
-    pub fn primary(&self) -> Option<&Primary> {
-        self.core.control.replication.replica.as_deref().map(ReplicaRole::primary)
-    }
+/// How this server changes its role.
+pub(crate) struct RoleChanges<'a> {
+    core: &'a mut Core,
+}
 
-    /// As [`ReplicationState::resume_point`](sluice_control::ReplicationState::resume_point).
-    pub fn resume_point(&self) -> Option<HistoryPoint> {
-        self.core.control.replication.resume_point()
+impl<'a> RoleChanges<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> RoleChanges<'a> {
+        RoleChanges { core }
     }
+}
 
-    /// Bytes at which the output of a replica is too much, if there is a limit.
-    pub fn replica_output_limit(&self) -> Option<usize> {
-        Some(self.core.control.limits.output[1].hard).filter(|hard| *hard > 0)
-    }
-
+impl RoleChanges<'_> {
     /// Takes up the role that a client has asked for: between two units.
     #[inline]
     pub(crate) fn apply_role(&mut self, process: &mut dyn Process) {
@@ -46,7 +50,7 @@ impl Engine {
 
     #[cold]
     pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
-        if self.is_loading() || self.core.control.awaits_sync_file() {
+        if self.core.is_loading() || self.core.control.awaits_sync_file() {
             return;
         }
         let Some(RoleWanted { primary, by, keeps_data }) = self.core.control.replication.role_wanted.take()
@@ -60,7 +64,7 @@ impl Engine {
         }
         // Who waits waits on until the new primary has taken over: the failover may come to nothing.
         if was_primary && self.core.control.replication.failover.is_none() {
-            Notices::of(self, None, process).tell_moving(None);
+            Notices::of(self.core, None, process).tell_moving(None);
             self.unblock_for_role(process);
         }
     }
@@ -93,7 +97,7 @@ impl Engine {
             }
         }
         role.can_resume &= keeps_data;
-        self.close_replicas();
+        ReplicaFeeds::of(self.core).close_replicas();
         self.core.control.clients.migrations.keep_all();
         self.core.control.replication.stream.set_has_primary(true);
         *self.core.control.replication.replica = Some(Box::new(role));
@@ -123,7 +127,7 @@ impl Engine {
             );
             process.log(LogLevel::Notice, &text);
         }
-        self.close_replicas();
+        ReplicaFeeds::of(self.core).close_replicas();
         if !by.is_empty() {
             process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled ({by})"));
         }
@@ -164,22 +168,9 @@ impl Engine {
             let error = redirection.unwrap_or(ROLE_CHANGED);
             self.core.stats.count_error(&error.wire());
             self.core.stats.commands[spec.id.0 as usize].rejected += 1;
-            self.end_wait(client, process, |reply| reply.error(&error.wire()));
+            WaitEnds::of(self.core).end_wait(client, process, |reply| reply.error(&error.wire()));
             if let Some(session) = self.core.sessions.get_mut(client).filter(|_| !is_redirected) {
                 session.caller.closing = Closing::AfterReply;
-            }
-        }
-    }
-
-    /// Closes the replicas of this server: they have to ask where they stand.
-    fn close_replicas(&mut self) {
-        let waiting: Vec<SessionKey> = self.core.control.replication.full_syncs.waiting().collect();
-        for key in self.core.control.replication.stream.replicas.iter().copied().chain(waiting) {
-            if let Some(session) = self.core.sessions.get_mut(key)
-                && session.caller.closing != Closing::Now
-            {
-                session.caller.closing = Closing::Now;
-                self.core.control.clients.to_close.push(key);
             }
         }
     }
@@ -192,18 +183,15 @@ impl Engine {
         }
     }
 
-    /// Begins to load the snapshot of the primary:
-    /// [`Action::Load`](sluice_control::action::Action::Load). Replicas of this server are closed,
-    /// because their data are others; the append-only file ends, because what follows belongs behind other
-    /// data. Data are freed when the snapshot's header was found good, or kept until it is loaded.
-    pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
-        self.break_off_save(process);
-        self.break_off_full_sync(process);
-        self.break_off_rewrite(process);
+    /// As [`Engine::begin_sync_load`](crate::engine::Engine::begin_sync_load), but for the service of clients whose wait ends.
+    pub(crate) fn replace_data(&mut self, from: SyncSource, process: &mut dyn Process) {
+        Jobs::of(self.core).break_off_save(process);
+        FullCopies::of(self.core).break_off_full_sync(process);
+        Rewrites::of(self.core).break_off_rewrite(process);
         if self.core.control.persistence.aof.is_on() {
-            self.leave_aof(process);
+            Rewrites::of(self.core).leave_aof(process);
         }
-        self.close_replicas();
+        ReplicaFeeds::of(self.core).close_replicas();
         let is_of_file = matches!(from, SyncSource::File);
         let (source, old, serves_old) = match from {
             SyncSource::File => {
@@ -226,30 +214,11 @@ impl Engine {
         }
         let plan =
             LoadPlan { serves_old, is_of_file, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
-        self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+        Loads::of(self.core).begin_load_of(LoadSource::Snapshot(source), plan, process.now());
     }
 
-    /// The data are what they are now: an append-only file that ended with those of before begins again.
-    pub(crate) fn begin_aof_again(&mut self) {
-        self.core.control.persistence.rewriting.scheduled |=
-            self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
-    }
-
-    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they
-    /// belong to [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go
-    /// on from here.
-    pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
-        if let Some(role) = self.core.control.replication.replica.as_mut() {
-            role.can_resume = false;
-        }
-        if self.core.control.replication.stream.has_begun() {
-            self.close_replicas();
-            self.core.control.replication.stream.begin(hex(&process.entropy()));
-        }
-    }
-
-    /// The data are those of the primary at this point of its history.
-    pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
+    /// As [`Engine::adopt_history`](crate::engine::Engine::adopt_history).
+    pub(crate) fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
         let HistoryPoint { replid, offset } = point;
         let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
         self.core.control.replication.stream.adopt_history(replid, offset);
@@ -259,24 +228,18 @@ impl Engine {
             role.db = db;
             role.durable = DurablePoint::default();
         }
-        if !self.begin_aof_with_snapshot(process) {
-            self.begin_aof_again();
+        if !Rewrites::of(self.core).begin_aof_with_snapshot(process) {
+            Rewrites::of(self.core).begin_aof_again();
         }
         self.core.control.persistence.dirty = 0;
     }
 
-    /// The primary goes on where the data stand, under another id if one is given. What replicas of this
-    /// server know of ids is past then: they ask anew.
-    pub(crate) fn continue_history(&mut self, replid: Option<String>) {
-        if let Some(replid) = replid {
-            self.core.control.replication.stream.continue_history(replid);
-            self.close_replicas();
-        }
-    }
-
-    /// Adds the session of the link to the primary: what comes on this connection is executed as the
-    /// primary's.
-    pub fn connect_primary(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
+    /// As [`Engine::connect_primary`](crate::engine::Engine::connect_primary).
+    pub(crate) fn connect_primary(
+        &mut self,
+        connection: ClientAddress,
+        process: &mut dyn Process,
+    ) -> SessionKey {
         let now_s = process.now().unix_s();
         let (gate, databases) = (&self.core.gate, self.core.control.limits.databases);
         let mut db = self.core.control.replication.replica.as_ref().map_or(0, |role| role.db);
@@ -308,8 +271,8 @@ impl Engine {
         key
     }
 
-    /// Tells the primary how far the data are.
-    pub fn acknowledge(&mut self) {
+    /// As [`Engine::acknowledge`](crate::engine::Engine::acknowledge).
+    pub(crate) fn acknowledge(&mut self) {
         let Some(key) = self.core.control.replication.replica.as_ref().and_then(|role| role.session) else {
             return;
         };
@@ -319,6 +282,17 @@ impl Engine {
             session.note_output(&mut self.core.control.clients.ready);
         }
         self.core.sessions.put_back(session);
+    }
+
+    /// A link to this primary, which the next tick makes.
+    fn new_link(&mut self, primary: Primary) -> ReplicaLink {
+        let link =
+            ReplicaLink::new(primary, self.core.rng.next_u64(), self.core.control.replication.link_attempts);
+        let failover = self.core.control.replication.failover.as_ref();
+        match failover.is_some_and(|failover| failover.is_in_progress) {
+            true => link.handing_over(),
+            false => link,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
+use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
@@ -80,8 +81,8 @@ impl Engine {
         let result = self.eval_script(kind, is_read_only, unit, session, args, now, process);
         if let (Err(error), Standing::Client) = (&result, unit.standing) {
             // The session ends, and says so ahead of the error.
-            self.end_debugging(session);
-            self.reply_error(session, error);
+            self.scripts().end_debugging(session);
+            self.core.reply_error(session, error);
             return Ok(Outcome::DoneWithError);
         }
         result
@@ -98,10 +99,10 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if self.script_waits_for_turn(unit, session) {
+        if self.scripts().script_waits_for_turn(unit, session) {
             return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
-        self.show_script_to_monitors(unit, session, args, *now);
+        self.scripts().show_script_to_monitors(unit, session, args, *now);
         if kind == EvalKind::Sha && args.at(1).len() != SHA_LEN {
             return Err(NO_SCRIPT);
         }
@@ -110,59 +111,34 @@ impl Engine {
             EvalKind::Sha => self.scripting.cache.find_sha(args.at(1)).ok_or(NO_SCRIPT)?,
             EvalKind::Text => {
                 let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
-                self.script_of_text(args.at(1), false, is_obeyed)?
+                self.scripts().script_of_text(args.at(1), false, is_obeyed)?
             }
         };
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
         let (flags, chunk, name) = (script.flags, script.chunk, script.sha);
-        let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
+        let rights = self.scripts().rights_of_script(flags, is_read_only, unit, session)?;
         let Some(mut machine) = self.scripting.machine.take() else { return Err(NO_SCRIPT) };
         rights.lift_limit(&mut machine);
         if let Err(fault) = start_eval(&mut machine, chunk, args, keys, process.recent()) {
             drop(fault);
             let _ = machine.vm.end();
-            self.end_lift(&mut machine, rights);
+            self.scripts().end_lift(&mut machine, rights);
             self.scripting.machine = Some(machine);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
-        let mut run =
-            self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
-        run.rights.slot = self.slot_of_run(flags, rights, args);
+        let mut run = self.scripts().new_run(
+            machine,
+            ScriptKind::Eval(slot),
+            RunName::Sha(name),
+            rights,
+            session,
+            *now,
+        );
+        run.rights.slot = self.scripts().slot_of_run(flags, rights, args);
         if session.caller.flags.script_debugging == ScriptDebugging::Sync && rights.may_stand_still {
             run.debugger = Some(Box::new(Debugger::new(args, keys)));
         }
         self.begin_run(run, unit, session, now, process)
-    }
-
-    /// A run of what the machine has just started.
-    pub(crate) fn new_run(
-        &mut self,
-        mut machine: Box<ScriptMachine>,
-        what: ScriptKind,
-        name: RunName,
-        rights: ScriptRights,
-        session: &Session,
-        now: Now,
-    ) -> ScriptRun {
-        machine.vm.heap().host.random = self.scripting.random.unwrap_or(RANDOM_START);
-        ScriptRun {
-            machine,
-            what,
-            name,
-            rights,
-            has_written: false,
-            settings: CallSettings { is_resp3: false, receivers: Receivers(Receivers::ALL) },
-            began_ns: now.mono_ns,
-            spent_ns: 0,
-            db: session.caller.db,
-            command: Vec::new(),
-            buffers: self.scripting.spare.take().unwrap_or_default(),
-            result: None,
-            reply: Outbox::new(),
-            library: None,
-            restore: None,
-            debugger: None,
-        }
     }
 
     /// Runs the first slice. Where the run stands still, the unit says so.
@@ -176,37 +152,15 @@ impl Engine {
     ) -> Run {
         match self.run_slice(&mut run, unit, session, now, process) {
             ScriptProgress::Ended(result) => {
-                self.note_overrun(&run, process);
-                self.end_run(run, session);
+                self.scripts().note_overrun(&run, process);
+                self.scripts().end_run(run, session);
                 result
             }
             ScriptProgress::StandsStill => {
-                self.leave_run(Box::new(run), unit, now.mono_ns);
+                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
                 Ok(Outcome::StandStill)
             }
         }
-    }
-
-    /// Leaves a run with its unit, for a later slice.
-    pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
-        self.core.stats.iteration.script_slices += 1;
-        self.note_running_bytes(&run);
-        let watch = &mut self.core.control.scripts;
-        let running = watch.running.get_or_insert_with(|| {
-            Box::new(RunningScript {
-                name: run.name.shared(),
-                command: std::mem::take(&mut run.command),
-                is_eval: matches!(run.what, ScriptKind::Eval(_)),
-                is_obeyed: run.rights.is_obeyed,
-                has_written: run.has_written,
-                ending: None,
-                began_ns: run.began_ns,
-                delays_end: false,
-            })
-        });
-        running.has_written = run.has_written;
-        let until_ns = if run.is_stopped() { at_ns.saturating_add(LOOK_NS) } else { at_ns };
-        unit.stood_still = Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns }));
     }
 
     /// Goes on with a run that stood still: a slice, or the end where somebody has killed it.
@@ -233,7 +187,7 @@ impl Engine {
             process.log(sluice_base::LogLevel::Notice, &text);
             let error = error_table(run.machine.vm.heap(), text.as_bytes()).map_or(Value::NIL, Into::into);
             run.reply = Outbox::new();
-            return ScriptProgress::Ended(self.failed(run, error, session));
+            return ScriptProgress::Ended(self.scripts().failed(run, error, session));
         }
         if let Some(error) = run.abortion() {
             return ScriptProgress::Ended(Err(error));
@@ -242,31 +196,11 @@ impl Engine {
         let mut written = std::mem::take(&mut run.reply);
         session.outbox.append(&mut written);
         let progress = self.run_slice_from(run, mark, unit, session, now, process);
-        self.note_running_bytes(run);
+        self.scripts().note_running_bytes(run);
         if matches!(progress, ScriptProgress::Ended(_)) {
-            self.note_overrun(run, process);
+            self.scripts().note_overrun(run, process);
         }
         progress
-    }
-
-    /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at
-    /// it when they begin.
-    fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
-        let limit = self.core.control.limits.maxmemory;
-        if limit > 0 && run.has_written && !run.rights.is_obeyed {
-            let beyond = process.counted_memory(&self.core.keyspace).saturating_sub(limit) as u64;
-            self.core.stats.eviction.script_overrun_max =
-                self.core.stats.eviction.script_overrun_max.max(beyond);
-        }
-    }
-
-    /// INFO shows what the run takes that stands still.
-    fn note_running_bytes(&mut self, run: &ScriptRun) {
-        let bytes = run.machine.bytes() + run.restore.as_ref().map_or(0, |restore| restore.footprint());
-        match run.what {
-            ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
-            ScriptKind::Function(_) | ScriptKind::Library => self.core.control.functions.note_lent(bytes),
-        }
     }
 
     /// What scripts take.
@@ -283,32 +217,6 @@ impl Engine {
         }
     }
 
-    /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or
-    /// others wait for theirs. What has begun, and what others have decided on, goes on.
-    pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
-        let others_wait = self.core.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
-        let waits = others_wait || self.script_share_is_used();
-        waits && unit.standing == Standing::Client && !session.caller.is_primary()
-    }
-
-    fn script_share_is_used(&self) -> bool {
-        let share = &self.scripting.share;
-        share.carried_ns + self.core.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
-    }
-
-    /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been
-    /// served, and the share goes on.
-    #[inline]
-    pub(crate) fn renew_script_share(&mut self) {
-        let command_ns = self.core.stats.iteration.command_ns;
-        let share = &mut self.scripting.share;
-        share.carried_ns = match *self.core.control.clients.unit_stands_open {
-            true => share.carried_ns + command_ns.saturating_sub(share.base_ns),
-            false => 0,
-        };
-        share.base_ns = command_ns;
-    }
-
     /// Whether scripts wait for their turn that will have it: behind the end of the server nothing runs.
     pub(crate) fn has_turns(&self) -> bool {
         self.core.control.clients.blocking.scripts() > 0 && !self.core.control.persistence.has_stopped
@@ -320,7 +228,7 @@ impl Engine {
         self.scripting.serves_turns = true;
         while self.core.control.between_units(BetweenUnits::Service)
             && self.has_turns()
-            && !self.script_share_is_used()
+            && !self.scripts().script_share_is_used()
             && let Some(client) = self.core.control.clients.blocking.next_script()
         {
             self.run_waiting(client, process);
@@ -354,6 +262,221 @@ impl Engine {
             }
             _ => None,
         }
+    }
+
+    /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
+    pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
+        let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+        let Some(running) = self.core.control.scripts.running.as_deref() else { return };
+        let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
+        let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
+        if !is_due || *self.core.control.scripts.is_busy {
+            return;
+        }
+        let command = if running.is_eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+        let text = format!(
+            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script using \
+             the {command} command. Script name is: {}.",
+            String::from_utf8_lossy(&running.name)
+        );
+        process.log(sluice_base::LogLevel::Warning, &text);
+        *self.core.control.scripts.is_busy = true;
+        // Those whose requests are held are told so too.
+        for client in self.core.control.clients.blocking.postponed() {
+            let is_held = self
+                .core
+                .sessions
+                .get(client)
+                .and_then(|session| session.waiting.as_deref())
+                .is_some_and(|waiting| matches!(waiting.on, WaitFor::Held | WaitFor::Turn));
+            if is_held {
+                self.run_waiting(client, process);
+            }
+        }
+    }
+
+    fn run_slice(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let mark = session.outbox.mark();
+        self.run_slice_from(run, mark, unit, session, now, process)
+    }
+
+    /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
+    fn run_slice_from(
+        &mut self,
+        run: &mut ScriptRun,
+        mark: sluice_resp::Mark,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let began_ns = now.mono_ns;
+        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SLICE_NS));
+        loop {
+            if let Some(result) = run.result.as_mut() {
+                if let Some(ended) = self.scripts().write_result(result, &mut run.machine, mark, session) {
+                    return ScriptProgress::Ended(ended);
+                }
+                limit.note_time(process.now().mono_ns);
+            } else {
+                let clock = &mut || process.now().mono_ns;
+                let outcome = match run.machine.vm.run() {
+                    Some(_) if run.debugger.is_some() => run.resume_by_lines(&mut limit, clock),
+                    Some(mut running) => running.resume(&mut limit, clock),
+                    None => RunOutcome::Done,
+                };
+                self.scripts().show_time_to_debugger(run, limit.seen_ns());
+                match outcome {
+                    _ if run.is_stopped() => {
+                        run.reply = session.outbox.split_off(mark);
+                        return ScriptProgress::StandsStill;
+                    }
+                    RunOutcome::Call(code) => {
+                        self.serve_script(run, code, unit, session, now, process);
+                        // The end of the command that was called, if one was.
+                        limit.note_time(now.mono_ns);
+                        let copied = std::mem::take(&mut run.buffers.copied_bytes);
+                        limit.charge((copied / COPIED_PER_UNIT) as u64);
+                    }
+                    RunOutcome::Done => {
+                        let is_restoring = run.restore.is_some();
+                        if let Some(ended) = self.scripts().finish_program(run, session) {
+                            return ScriptProgress::Ended(ended);
+                        }
+                        if is_restoring {
+                            limit.note_time(process.now().mono_ns);
+                        }
+                    }
+                    RunOutcome::Failed(error) => {
+                        return ScriptProgress::Ended(self.scripts().failed(run, error, session));
+                    }
+                    RunOutcome::OutOfBudget => {}
+                }
+            }
+            if !limit.is_over() {
+                continue;
+            }
+            if let Err(error) = run.count_load_time(limit.seen_ns().saturating_sub(began_ns)) {
+                return ScriptProgress::Ended(Err(error));
+            }
+            if run.rights.may_stand_still {
+                run.reply = session.outbox.split_off(mark);
+                return ScriptProgress::StandsStill;
+            }
+            if process.is_broken_off() || unit.standing != Standing::Replay && !run.has_written {
+                session.outbox.rewind(mark);
+                return ScriptProgress::Ended(Err(CmdError::text(ENDS_WITH_SERVER)));
+            }
+            limit = RunLimit::until(limit.seen_ns(), limit.seen_ns().saturating_add(SLICE_NS));
+        }
+    }
+}
+
+impl Scripts<'_> {
+    /// A run of what the machine has just started.
+    pub(crate) fn new_run(
+        &mut self,
+        mut machine: Box<ScriptMachine>,
+        what: ScriptKind,
+        name: RunName,
+        rights: ScriptRights,
+        session: &Session,
+        now: Now,
+    ) -> ScriptRun {
+        machine.vm.heap().host.random = self.scripting.random.unwrap_or(RANDOM_START);
+        ScriptRun {
+            machine,
+            what,
+            name,
+            rights,
+            has_written: false,
+            settings: CallSettings { is_resp3: false, receivers: Receivers(Receivers::ALL) },
+            began_ns: now.mono_ns,
+            spent_ns: 0,
+            db: session.caller.db,
+            command: Vec::new(),
+            buffers: self.scripting.spare.take().unwrap_or_default(),
+            result: None,
+            reply: Outbox::new(),
+            library: None,
+            restore: None,
+            debugger: None,
+        }
+    }
+
+    /// Leaves a run with its unit, for a later slice.
+    pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
+        self.core.stats.iteration.script_slices += 1;
+        self.note_running_bytes(&run);
+        let watch = &mut self.core.control.scripts;
+        let running = watch.running.get_or_insert_with(|| {
+            Box::new(RunningScript {
+                name: run.name.shared(),
+                command: std::mem::take(&mut run.command),
+                is_eval: matches!(run.what, ScriptKind::Eval(_)),
+                is_obeyed: run.rights.is_obeyed,
+                has_written: run.has_written,
+                ending: None,
+                began_ns: run.began_ns,
+                delays_end: false,
+            })
+        });
+        running.has_written = run.has_written;
+        let until_ns = if run.is_stopped() { at_ns.saturating_add(LOOK_NS) } else { at_ns };
+        unit.stood_still = Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns }));
+    }
+
+    /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at
+    /// it when they begin.
+    fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
+        let limit = self.core.control.limits.maxmemory;
+        if limit > 0 && run.has_written && !run.rights.is_obeyed {
+            let beyond = process.counted_memory(&self.core.keyspace).saturating_sub(limit) as u64;
+            self.core.stats.eviction.script_overrun_max =
+                self.core.stats.eviction.script_overrun_max.max(beyond);
+        }
+    }
+
+    /// INFO shows what the run takes that stands still.
+    fn note_running_bytes(&mut self, run: &ScriptRun) {
+        let bytes = run.machine.bytes() + run.restore.as_ref().map_or(0, |restore| restore.footprint());
+        match run.what {
+            ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
+            ScriptKind::Function(_) | ScriptKind::Library => self.core.control.functions.note_lent(bytes),
+        }
+    }
+
+    /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or
+    /// others wait for theirs. What has begun, and what others have decided on, goes on.
+    pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
+        let others_wait = self.core.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
+        let waits = others_wait || self.script_share_is_used();
+        waits && unit.standing == Standing::Client && !session.caller.is_primary()
+    }
+
+    fn script_share_is_used(&self) -> bool {
+        let share = &self.scripting.share;
+        share.carried_ns + self.core.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
+    }
+
+    /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been
+    /// served, and the share goes on.
+    #[inline]
+    pub(crate) fn renew_script_share(&mut self) {
+        let command_ns = self.core.stats.iteration.command_ns;
+        let share = &mut self.scripting.share;
+        share.carried_ns = match *self.core.control.clients.unit_stands_open {
+            true => share.carried_ns + command_ns.saturating_sub(share.base_ns),
+            false => 0,
+        };
+        share.base_ns = command_ns;
     }
 
     /// The run has ended: everything goes back to where the next finds it.
@@ -394,37 +517,6 @@ impl Engine {
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
         if rights.is_obeyed {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
-        }
-    }
-
-    /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
-    pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
-        let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
-        let Some(running) = self.core.control.scripts.running.as_deref() else { return };
-        let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
-        let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
-        if !is_due || *self.core.control.scripts.is_busy {
-            return;
-        }
-        let command = if running.is_eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
-        let text = format!(
-            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script using \
-             the {command} command. Script name is: {}.",
-            String::from_utf8_lossy(&running.name)
-        );
-        process.log(sluice_base::LogLevel::Warning, &text);
-        *self.core.control.scripts.is_busy = true;
-        // Those whose requests are held are told so too.
-        for client in self.core.control.clients.blocking.postponed() {
-            let is_held = self
-                .core
-                .sessions
-                .get(client)
-                .and_then(|session| session.waiting.as_deref())
-                .is_some_and(|waiting| matches!(waiting.on, WaitFor::Held | WaitFor::Turn));
-            if is_held {
-                self.run_waiting(client, process);
-            }
         }
     }
 
@@ -563,90 +655,7 @@ impl Engine {
     ) {
         let Some(spec) = args.spec() else { return };
         if !self.core.control.clients.monitors.is_empty() && unit.standing.row().is_monitored {
-            self.show_to_monitors(session, spec, args, unit.standing, now);
-        }
-    }
-
-    fn run_slice(
-        &mut self,
-        run: &mut ScriptRun,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> ScriptProgress {
-        let mark = session.outbox.mark();
-        self.run_slice_from(run, mark, unit, session, now, process)
-    }
-
-    /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
-    fn run_slice_from(
-        &mut self,
-        run: &mut ScriptRun,
-        mark: sluice_resp::Mark,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> ScriptProgress {
-        let began_ns = now.mono_ns;
-        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SLICE_NS));
-        loop {
-            if let Some(result) = run.result.as_mut() {
-                if let Some(ended) = self.write_result(result, &mut run.machine, mark, session) {
-                    return ScriptProgress::Ended(ended);
-                }
-                limit.note_time(process.now().mono_ns);
-            } else {
-                let clock = &mut || process.now().mono_ns;
-                let outcome = match run.machine.vm.run() {
-                    Some(_) if run.debugger.is_some() => run.resume_by_lines(&mut limit, clock),
-                    Some(mut running) => running.resume(&mut limit, clock),
-                    None => RunOutcome::Done,
-                };
-                self.show_time_to_debugger(run, limit.seen_ns());
-                match outcome {
-                    _ if run.is_stopped() => {
-                        run.reply = session.outbox.split_off(mark);
-                        return ScriptProgress::StandsStill;
-                    }
-                    RunOutcome::Call(code) => {
-                        self.serve_script(run, code, unit, session, now, process);
-                        // The end of the command that was called, if one was.
-                        limit.note_time(now.mono_ns);
-                        let copied = std::mem::take(&mut run.buffers.copied_bytes);
-                        limit.charge((copied / COPIED_PER_UNIT) as u64);
-                    }
-                    RunOutcome::Done => {
-                        let is_restoring = run.restore.is_some();
-                        if let Some(ended) = self.finish_program(run, session) {
-                            return ScriptProgress::Ended(ended);
-                        }
-                        if is_restoring {
-                            limit.note_time(process.now().mono_ns);
-                        }
-                    }
-                    RunOutcome::Failed(error) => {
-                        return ScriptProgress::Ended(self.failed(run, error, session));
-                    }
-                    RunOutcome::OutOfBudget => {}
-                }
-            }
-            if !limit.is_over() {
-                continue;
-            }
-            if let Err(error) = run.count_load_time(limit.seen_ns().saturating_sub(began_ns)) {
-                return ScriptProgress::Ended(Err(error));
-            }
-            if run.rights.may_stand_still {
-                run.reply = session.outbox.split_off(mark);
-                return ScriptProgress::StandsStill;
-            }
-            if process.is_broken_off() || unit.standing != Standing::Replay && !run.has_written {
-                session.outbox.rewind(mark);
-                return ScriptProgress::Ended(Err(CmdError::text(ENDS_WITH_SERVER)));
-            }
-            limit = RunLimit::until(limit.seen_ns(), limit.seen_ns().saturating_add(SLICE_NS));
+            self.core.show_to_monitors(session, spec, args, unit.standing, now);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
+use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
@@ -82,7 +83,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Run {
         if self.core.control.scripts.settings_changed {
-            self.follow_script_settings();
+            self.scripts().follow_script_settings();
         }
         if session.caller.flags.script_debugging == ScriptDebugging::Refused && runs_a_script(command) {
             // Once: the data must not be changed by whoever believes that they are a copy.
@@ -94,11 +95,11 @@ impl Engine {
             ScriptCommand::EvalRo => self.eval(EvalKind::Text, true, unit, session, args, clock, process),
             ScriptCommand::EvalSha => self.eval(EvalKind::Sha, false, unit, session, args, clock, process),
             ScriptCommand::EvalShaRo => self.eval(EvalKind::Sha, true, unit, session, args, clock, process),
-            ScriptCommand::ScriptExists => self.script_exists(session, args),
-            ScriptCommand::ScriptFlush => self.script_flush(session, args),
+            ScriptCommand::ScriptExists => self.scripts().script_exists(session, args),
+            ScriptCommand::ScriptFlush => self.scripts().script_flush(session, args),
             ScriptCommand::ScriptKill => self.core.control.kill_script(true, session),
-            ScriptCommand::ScriptLoad => self.script_load(session, args),
-            ScriptCommand::ScriptShow => self.script_show(session, args),
+            ScriptCommand::ScriptLoad => self.scripts().script_load(session, args),
+            ScriptCommand::ScriptShow => self.scripts().script_show(session, args),
             ScriptCommand::ScriptDebug => script_debug(session, args),
             ScriptCommand::Fcall
             | ScriptCommand::FcallRo
@@ -114,7 +115,9 @@ impl Engine {
             }
         }
     }
+}
 
+impl Scripts<'_> {
     /// Brings the machines in line with the configuration. Libraries that were loaded keep the functions of
     /// the insecure interface that they have seen, as in the reference.
     #[cold]

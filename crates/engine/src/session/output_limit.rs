@@ -3,55 +3,39 @@
 //!
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_base::SessionKey;
 use sluice_commands::{Limits, OutputLimit};
 use sluice_control::process::Process;
+use sluice_numbers::stats::Stats;
 use sluice_session::{Authentication, Caller, ClientKind, Closing, Session};
 
-impl Engine {
-    /// Marks a client whose output is beyond its limit to be closed.
-    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let Some(mut session) = self.core.sessions.take(key) else { return };
-        self.limit_output(&mut session, process);
-        let is_replica = session.caller.replica.is_some();
-        self.core.sessions.put_back(session);
-        if is_replica {
-            self.limit_replicas(process);
-        }
-    }
-
+impl Core {
     /// Holds a session that executes to its limit.
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
         let unauthenticated = session.caller.flags.authentication == Authentication::Never
-            && !self.core.control.limits.default_user_is_open;
+            && !self.control.limits.default_user_is_open;
         // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
-        let allowed = if self.core.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
-        let over = is_over_limit(session, &self.core.control.limits, now)
+        let allowed = if self.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
+        let over = is_over_limit(session, &self.control.limits, now)
             || unauthenticated && session.output_bytes() > allowed;
         if !over || session.caller.closing == Closing::Now {
             return;
         }
         session.caller.closing = Closing::Now;
-        self.core.control.clients.to_close.push(session.key);
+        self.control.clients.to_close.push(session.key);
         self.log_output_limit(session, process);
     }
 
     /// Counts a client that ends because of its limit, and tells the log.
     #[cold]
     pub(crate) fn log_output_limit(&mut self, session: &Session, process: &mut dyn Process) {
-        self.core.stats.disconnections.output_buffer += 1;
+        self.stats.disconnections.output_buffer += 1;
         let mut text = String::from("Client ");
-        session.push_line(
-            process.recent().unix_s(),
-            self.core.control.clients.line_sources(),
-            None,
-            &mut text,
-        );
+        session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut text);
         text.push_str(" scheduled to be closed ASAP for overcoming of output buffer limits.");
         process.log(LogLevel::Warning, &text);
     }
@@ -61,11 +45,11 @@ impl Engine {
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.core.control.clients.to_close.push(session.key);
-        if now_s - self.core.upkeep.cron.http_said_s < HTTP_SAID_EVERY_S {
+        self.control.clients.to_close.push(session.key);
+        if now_s - self.upkeep.cron.http_said_s < HTTP_SAID_EVERY_S {
             return;
         }
-        self.core.upkeep.cron.http_said_s = now_s;
+        self.upkeep.cron.http_said_s = now_s;
         let line = format!(
             "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
              may be using a web browser to reach this server. The connection from {} was closed.",
@@ -76,7 +60,7 @@ impl Engine {
 }
 
 /// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That
-/// of a replica is looked at by [`Engine::limit_replicas`].
+/// of a replica is looked at by `ReplicaFeeds::limit_replicas`.
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
@@ -100,6 +84,13 @@ pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now
     }
     limit.hard > 0 && bytes >= limit.hard
         || above_soft && u64::from(second.saturating_sub(*since)) > limit.soft_seconds
+}
+
+/// Counts a client that is closed because its unfinished request is too large, and tells the log.
+pub(crate) fn note_query_buffer_disconnection(stats: &mut Stats, addr: &str, process: &mut dyn Process) {
+    stats.disconnections.query_buffer += 1;
+    let text = format!("Closing client that reached max query buffer length: {addr}");
+    process.log(sluice_base::LogLevel::Warning, &text);
 }
 
 /// Seconds between two lines about HTTP.

@@ -5,12 +5,25 @@
 //! thresholds. Below `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values
 //! lie in the allocator's memory and are not moved.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_config::{Config, param};
 use sluice_control::action::Action;
 use sluice_control::process::Process;
 
-impl Engine {
+/// The steps of compaction.
+pub(crate) struct CompactionSteps<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> CompactionSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> CompactionSteps<'a> {
+        CompactionSteps { core }
+    }
+}
+
+impl CompactionSteps<'_> {
     /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do,
     /// `looks_again` says whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
@@ -39,7 +52,7 @@ impl Engine {
 
     /// Moves entries until the time is up or nothing is left to do, in which case it returns `false`.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
-        if self.has_job() {
+        if self.core.has_job() {
             // The cut knows entries by their blocks.
             return false;
         }

@@ -1,66 +1,32 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
-use crate::cluster::driving::notice_standstill;
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
+use crate::replication::full_sync::FullCopies;
+use crate::replication::replicas::ReplicaFeeds;
 use sluice_base::LogLevel;
 use sluice_config::param;
 use sluice_control::action::Action;
 use sluice_control::process::Process;
 use sluice_session::{ClientKind, Closing};
 
-impl Engine {
-    /// Does what is due; returns the milliseconds until it wants to be called again.
-    pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
-        self.core.notice();
-        // Ahead of requests that were held and go on here.
-        notice_standstill(self, process);
-        let now = process.now();
-        let hz = self.core.control.config.int(param::HZ).clamp(1, 500);
-        let period = 1000 / hz;
-        let next_deadline_ms = self.expire_waits(now, process).unwrap_or(u64::MAX);
-        let is_early = now.unix_ms() < self.core.upkeep.cron.next_ms
-            && self.core.upkeep.cron.next_ms - now.unix_ms() <= period;
-        let eviction_ms = self.evict_by_clock(!is_early, process);
-        let compaction_ms = self.compact(!is_early, process).min(eviction_ms).min(self.tracking_wait_ms());
-        if is_early {
-            let left_ms = (self.core.upkeep.cron.next_ms - now.unix_ms()) as u64;
-            return left_ms.min(next_deadline_ms).min(compaction_ms);
-        }
-        self.core.upkeep.cron.next_ms = now.unix_ms() + period;
-        self.end_pause(now, process);
-        self.end_paused_migrations(process);
-        self.check_entry_space(process);
-        self.save_if_due(now, process);
-        self.rewrite_if_due(now, process);
-        if !self.core.control.debug.cron_paused {
-            self.begin_expiry(process);
-            self.walk_clients(now, hz, process);
-            if self.core.control.debug.resizing && self.core.control.config.bool(param::ACTIVEREHASHING) {
-                self.core.keyspace.shrink_step(64);
-            }
-        }
-        if now.unix_s() != self.core.upkeep.cron.last_second {
-            self.core.upkeep.cron.last_second = now.unix_s();
-            self.each_second(now, process);
-        }
-        self.core.control.clients.hot_keys.command.end_window(now.mono_ns);
-        self.sample_rates(now, process);
-        self.tell_progress(now, process);
-        self.look_at_keys(now, hz as u64, process);
-        self.core.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
-        compaction_ms.min(next_deadline_ms).min(period as u64)
-    }
+/// What the cron does to clients, and once a second.
+pub(crate) struct CronSteps<'a> {
+    core: &'a mut Core,
+}
 
-    fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
-        if self.core.control.clients.pause.until_ms != 0 && !self.core.control.clients.pause.active(now) {
-            self.core.control.end_pause();
-            self.serve_waiting(process);
-        }
+impl<'a> CronSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> CronSteps<'a> {
+        CronSteps { core }
     }
+}
 
+impl CronSteps<'_> {
     /// Looks at a share of the clients so that each is seen once a second: idle ones, slow readers, and those
     /// with more room for input than they need.
-    fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
+    pub(crate) fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.core.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));
         let timeout = self.core.control.config.int(param::TIMEOUT);
@@ -99,17 +65,17 @@ impl Engine {
             if session.caller.traffic.input_bytes > 0 || session.caller.traffic.input_free > 0 {
                 self.core.actions.push(Action::TrimInput { key, idle_s: idle });
             }
-            self.check_output_limit(key, process);
+            ReplicaFeeds::of(self.core).check_output_limit(key, process);
         }
     }
 
-    fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
-        self.watch_full_syncs(now, process);
-        self.limit_replicas(process);
+    pub(crate) fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        FullCopies::of(self.core).watch_full_syncs(now, process);
+        ReplicaFeeds::of(self.core).limit_replicas(process);
         self.core.control.end_idle_history(now, process);
         self.core.control.forget_reserved(now);
         self.core.control.replication.count_good_replicas = true;
-        self.watch_job(now, process);
+        Jobs::of(self.core).watch_job(now, process);
         self.core.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
@@ -130,7 +96,7 @@ impl Engine {
         }
     }
 
-    fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+    pub(crate) fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         let now_us = now.mono_ns / 1000;
         if now_us.saturating_sub(self.core.upkeep.cron.rate_at_us) < 100_000 {
             return;

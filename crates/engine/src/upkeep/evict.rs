@@ -1,7 +1,8 @@
 //! How room is made above `maxmemory`, and clients are evicted.
 
 use crate::core::Core;
-use crate::engine::Engine;
+use crate::persistence::background::Jobs;
+use crate::replication::replicas::ReplicaFeeds;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
@@ -34,7 +35,20 @@ const FEW_CLIENTS: usize = 256;
 
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
-impl Engine {
+/// How room is made, and how the largest clients are closed.
+pub(crate) struct Evictions<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Evictions<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Evictions<'a> {
+        Evictions { core }
+    }
+}
+
+impl Evictions<'_> {
     fn note_room(&mut self, room: Headroom, now: Now) -> Headroom {
         self.core.upkeep.eviction.is_running = room == Headroom::Later;
         self.core.stats.eviction.memory_exceeded.note(room != Headroom::Enough, now);
@@ -50,9 +64,9 @@ impl Engine {
         let fresh_ns = if is_far { GAUGE_FAR_NS } else { GAUGE_FRESH_NS };
         let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < fresh_ns);
         if !is_fresh {
-            let uncounted = self.held_by_job()
+            let uncounted = Jobs::of(self.core).held_by_job()
                 + self.core.control.clients.slow_reads.retained_bytes
-                + self.held_for_replicas()
+                + ReplicaFeeds::of(self.core).held_for_replicas()
                 + self.left_garbage_bytes()
                 + if self.core.control.persistence.aof.is_on() {
                     process.aof().buffer_bytes as usize
@@ -111,7 +125,7 @@ impl Engine {
         let rule = EvictionRule { order, among, samples: eviction.samples, lfu_decay, now };
         let mut evicted = 0;
         let room = loop {
-            let Core { keyspace, upkeep, rng, effects, .. } = &mut self.core;
+            let Core { keyspace, upkeep, rng, effects, .. } = &mut *self.core;
             let state = &mut upkeep.eviction;
             if !keyspace.evict(&rule, &mut state.pool, rng, effects) {
                 break Headroom::None;
@@ -121,7 +135,7 @@ impl Engine {
                 break Headroom::Enough;
             }
             if evicted % KEYS_PER_COMMIT == 0 {
-                self.commit_unasked_before(now, proto);
+                self.core.commit_unasked_before(now, proto);
             }
             if evicted % KEYS_PER_LOOK == 0
                 && process.now().mono_ns.saturating_sub(now.mono_ns) >= eviction.budget_ns
@@ -129,7 +143,7 @@ impl Engine {
                 break Headroom::Later;
             }
         };
-        self.commit_unasked_before(now, proto);
+        self.core.commit_unasked_before(now, proto);
         let end = process.now();
         self.core.control.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
         self.note_room(room, end)
@@ -138,7 +152,7 @@ impl Engine {
     /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for
     /// it: `None` where that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
-        if self.has_job() {
+        if self.core.has_job() {
             // As compaction, which does it otherwise.
             return None;
         }
@@ -170,9 +184,7 @@ impl Engine {
             self.core.upkeep.eviction.gauge.read_at_ns = None;
         }
         let room = self.make_room(Protocol::Resp2, process);
-        self.log_disconnected(process);
-        // Who waits for a group of a stream is told that the stream is gone.
-        self.serve_waiting(process);
+        self.core.log_disconnected(process);
         if room == Headroom::Later { 0 } else { u64::MAX }
     }
 

@@ -1,6 +1,6 @@
 //! When a slice of expiry runs, and for how long.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
@@ -19,17 +19,20 @@ const SPENT_NS_MAX: u64 = 5_000_000;
 /// Clients work when a command was executed in so much time.
 const WORKING_NS: u64 = 5_000_000;
 
-impl Engine {
-    /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where
-    /// nothing is to do.
-    #[inline]
-    pub fn next_expiry_ns(&self) -> u64 {
-        match self.core.upkeep.expiry.is_running && self.core.control.between_units(BetweenUnits::Expiry) {
-            true => self.core.upkeep.expiry.next_ns,
-            false => u64::MAX,
-        }
-    }
+/// The cycle of expiry, slice by slice.
+pub(crate) struct ExpirySlices<'a> {
+    pub(crate) core: &'a mut Core,
+}
 
+impl<'a> ExpirySlices<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ExpirySlices<'a> {
+        ExpirySlices { core }
+    }
+}
+
+impl ExpirySlices<'_> {
     /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a
     /// primary expires what its own clients have written instead.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
@@ -44,9 +47,8 @@ impl Engine {
         if self.has_primary() {
             self.core.upkeep.expiry.is_running = false;
             if self.expire_local(process) {
-                self.commit_unasked(process.recent());
-                self.log_disconnected(process);
-                self.serve_waiting(process);
+                self.core.commit_unasked(process.recent());
+                self.core.log_disconnected(process);
             }
             return;
         }
@@ -62,9 +64,7 @@ impl Engine {
         self.core.upkeep.expiry.commands = self.core.stats.total_commands;
     }
 
-    /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between
-    /// units, once an iteration: the more often iterations execute commands, the more seldom a slice is due.
-    pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
+    pub(crate) fn take_expiry_slice(&mut self, process: &mut dyn Process) -> bool {
         if !self.core.upkeep.expiry.is_running || !self.core.control.between_units(BetweenUnits::Expiry) {
             return false;
         }
@@ -81,8 +81,7 @@ impl Engine {
         let effort = self.core.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) as u64 - 1;
         let has_deleted = self.expire_until(start.mono_ns + SLICE_NS, start, effort, process);
         if has_deleted {
-            self.log_disconnected(process);
-            self.serve_waiting(process);
+            self.core.log_disconnected(process);
         }
         let end_ns = process.now().mono_ns;
         let spent_ns = end_ns.saturating_sub(start.mono_ns);
@@ -120,7 +119,7 @@ impl Engine {
             self.core.upkeep.expiry.expired += done.expired;
             if done.expired > 0 || done.fields > 0 {
                 has_deleted = true;
-                self.commit_unasked(now);
+                self.core.commit_unasked(now);
             }
             if process.now().mono_ns >= until_ns {
                 break;

@@ -1,13 +1,11 @@
 //! How a MIGRATE begins and ends.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::commit::Committer;
-use crate::exec::finish::{CommandEnding, Ended};
-use crate::exec::request::Next;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
 use sluice_commands::{Migration, MigrationOutcome};
-use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
@@ -15,24 +13,20 @@ use sluice_resp::{Protocol, Reply};
 use sluice_session::Session;
 use sluice_session::migration::InFlight;
 
-impl Engine {
-    /// Begins a migration: the client waits for its end.
-    #[cold]
-    pub(crate) fn begin_migration(
-        &mut self,
-        mut migration: Box<Migration>,
-        ended: Ended<'_>,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> Next {
-        self.end_command(CommandEnding::Parked, ended, session, now, process);
-        self.core.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
-        let id = migration.id;
-        self.core.actions.push(Action::Migrate(migration));
-        Next::Wait(Box::new(WaitFor::Migration(id)))
-    }
+/// How a MIGRATE ends, but for the service of clients that have waited.
+pub(crate) struct MigrationEnds<'a> {
+    core: &'a mut Core,
+}
 
+impl<'a> MigrationEnds<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> MigrationEnds<'a> {
+        MigrationEnds { core }
+    }
+}
+
+impl MigrationEnds<'_> {
     /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where nobody can
     /// wait. The caller commits the command.
     #[cold]
@@ -57,9 +51,8 @@ impl Engine {
         }
     }
 
-    /// A migration has ended. To be called between units. While CLIENT PAUSE or a failover of the cluster
-    /// keeps writes back, the migration keeps its keys: the cron ends the migration behind the pause.
-    pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
+    /// Ends a migration, but for the service of clients that the keys have kept back.
+    pub(crate) fn settle_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
         let is_paused =
             self.core.control.clients.pause.active(now) || self.core.control.is_paused_by_cluster();
@@ -78,7 +71,7 @@ impl Engine {
             // Away meanwhile: what it is sent of its own doing comes behind the reply.
             let own = self.core.sessions.take(client);
             let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
-            self.commit_migrated(db, now, Committer { proto, client });
+            self.core.commit_migrated(db, now, Committer { proto, client });
             own.into_iter().for_each(|session| self.core.sessions.put_back(session));
         }
         let (written_at, durable_at) =
@@ -92,7 +85,7 @@ impl Engine {
             if let Some(error) = &outcome.error {
                 self.core.stats.count_error(error);
             }
-            self.end_wait(client, process, |reply| match &outcome.error {
+            WaitEnds::of(self.core).end_wait(client, process, |reply| match &outcome.error {
                 Some(error) => reply.error(error),
                 None => reply.ok(),
             });
@@ -100,13 +93,12 @@ impl Engine {
         if self.core.control.clients.pubsub.outgoing.is_unfinished()
             && let Some(mut session) = self.core.sessions.take(client)
         {
-            self.finish_delivery(&mut session, process);
+            self.core.finish_delivery(&mut session, process);
             session.note_output(&mut self.core.control.clients.ready);
             self.core.sessions.put_back(session);
         }
         // What these keys have kept back.
         self.core.control.clients.blocking.release_postponed();
-        self.serve_waiting(process);
     }
 
     /// Ends the migrations that a pause has kept from deleting, if no pause is in force.
@@ -119,7 +111,7 @@ impl Engine {
             return;
         }
         for (id, outcome) in std::mem::take(&mut self.core.control.clients.migrations.paused) {
-            self.end_migration(id, outcome, process);
+            self.settle_migration(id, outcome, process);
         }
     }
 

@@ -1,14 +1,20 @@
 //! How a unit comes to stand open, goes on and ends.
 
 use super::OpenUnit;
-use crate::cluster::driving::log_writes_too_late;
+use crate::cluster::driving::{ClusterDriver, log_writes_too_late};
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
-use crate::exec::unit::StoodStill;
-use crate::exec::unit::Unit;
-use sluice_base::mistake::{self, Mistake};
-use sluice_base::{Now, SessionKey};
+use crate::exec::unit::{StoodStill, Unit};
+use crate::persistence::rewriting::Rewrites;
+use crate::persistence::saving::Saves;
+use crate::replication::failover::FailoverSteps;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::replication::role::RoleChanges;
+use crate::waiting::ending::WaitEnds;
+use crate::waiting::migration::MigrationEnds;
+use sluice_base::mistake::Mistake;
+use sluice_base::{Now, SessionKey, mistake};
 use sluice_command::Named;
 use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
 use sluice_control::process::Process;
@@ -106,13 +112,13 @@ impl Engine {
     ) -> Next {
         let Some(at) = ended.unit.stood_still.take() else {
             debug_assert!(false, "whoever stands still says where");
-            self.end_command(CommandEnding::Done, ended, session, now, process);
+            self.core.end_command(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
         };
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
         let mut at = *at;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
-        let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
+        let spent_ns = self.core.end_command(CommandEnding::Yields, yielded, session, now, process);
         let unit = std::mem::replace(unit, Unit::new(*now));
         let client = session.key;
         let own_messages = std::mem::take(&mut self.core.control.clients.pubsub.outgoing.own);
@@ -129,7 +135,7 @@ impl Engine {
         if open.at.script.is_some() && mistake::is_made(Mistake::RunByParts) {
             *self.core.control.clients.unit_stands_open = false;
             let rest = Unit::new(open.unit.now);
-            self.close_own_unit(std::mem::replace(&mut open.unit, rest));
+            self.core.close_own_unit(std::mem::replace(&mut open.unit, rest));
         }
         debug_assert_eq!(
             self.core.effects.changes(),
@@ -137,7 +143,7 @@ impl Engine {
             "a command's effects are committed with the command"
         );
         if open.is_stopped() {
-            self.await_debugger(&mut open, session);
+            self.scripts().await_debugger(&mut open, session);
         }
         // What is written of the reply counts as memory of the client.
         let queued = open.at.transaction.as_ref().map_or(0, |position| position.transaction.heap_bytes());
@@ -155,7 +161,7 @@ impl Engine {
         let Some(mut session) = found.or(orphan) else {
             debug_assert!(false, "a unit keeps the session of a client that has gone");
             *self.core.control.clients.unit_stands_open = false;
-            self.close_own_unit(unit);
+            self.core.close_own_unit(unit);
             return self.end_open_unit(process);
         };
         // What others have sent the client meanwhile stands before the reply.
@@ -201,7 +207,7 @@ impl Engine {
             Some(waiting) => self.end_open_command(unit, &waiting, ended, &mut session, &mut now, process),
             None => {
                 debug_assert!(false, "a unit keeps the request of a client that has gone");
-                self.close_own_unit(unit);
+                self.core.close_own_unit(unit);
             }
         }
         let mut before = pushed;
@@ -209,7 +215,7 @@ impl Engine {
         session.outbox.prepend(before);
         match is_connected {
             true => {
-                self.resume(&mut session, process);
+                WaitEnds::of(&mut self.core).resume(&mut session, process);
                 self.core.sessions.put_back(session);
             }
             false => self.forget_session(client, session, process),
@@ -241,12 +247,12 @@ impl Engine {
             ScriptProgress::StandsStill => {
                 self.core.stats.iteration.command_ns += spent_ns;
                 run.spent_ns += spent_ns;
-                self.leave_run(Box::new(run), unit, now.mono_ns);
+                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
                 OpenEnd { spent_ns: 0, result: Ok(Outcome::Done) }
             }
             ScriptProgress::Ended(result) => {
                 let spent_ns = spent_ns + run.spent_ns;
-                self.end_run(run, session);
+                self.scripts().end_run(run, session);
                 OpenEnd { spent_ns, result }
             }
         }
@@ -262,7 +268,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) {
-        let Named::Command(spec) = waiting.prepared.named else { return self.close_own_unit(unit) };
+        let Named::Command(spec) = waiting.prepared.named else { return self.core.close_own_unit(unit) };
         let request = waiting.request.at(0);
         let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &waiting.prepared, &hashing);
@@ -271,9 +277,9 @@ impl Engine {
         let mut ended = Ended::new(&mut unit, spec, args, db, request.wire_len(), Mark::default());
         ended.earlier_ns = end.spent_ns;
         self.end_script_command(end.result, ended, session, now, process);
-        self.close_unit(unit, session, spec);
+        self.core.close_unit(unit, session, spec);
         if self.core.control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+            self.core.finish_delivery(session, process);
         }
         if session.caller.is_primary() {
             self.core.control.note_applied(session, &request);
@@ -284,12 +290,12 @@ impl Engine {
     fn end_open_unit(&mut self, process: &mut dyn Process) {
         self.apply_user_load(process);
         // Ahead of the requests that were held: another node may own their slots by now.
-        self.take_cluster_outputs(process);
-        self.apply_role(process);
-        self.apply_failover(None, process);
-        self.follow_appendonly(process);
-        self.carry_out_asks(process);
-        self.end_paused_migrations(process);
+        ClusterDriver::of(&mut self.core).take_cluster_outputs(process);
+        RoleChanges::of(&mut self.core).apply_role(process);
+        FailoverSteps::of(&mut self.core).apply_failover(None, process);
+        Rewrites::of(&mut self.core).follow_appendonly(process);
+        Saves::of(&mut self.core).carry_out_asks(process);
+        MigrationEnds::of(&mut self.core).end_paused_migrations(process);
         // The requests that were held, in their order.
         self.core.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
@@ -300,5 +306,32 @@ impl Engine {
     #[doc(hidden)]
     pub fn take_refused_between_units(&mut self) -> Vec<String> {
         self.core.control.take_refused_between_units()
+    }
+
+    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with
+    /// the unit.
+    pub(crate) fn forget_session(
+        &mut self,
+        key: SessionKey,
+        mut session: Box<Session>,
+        process: &mut dyn Process,
+    ) {
+        if session.waiting.is_some() || self.core.control.clients.watching.concerns(key) {
+            self.forget_waits(&mut session, process);
+        }
+        if session.caller.is_primary() {
+            self.core.control.replication.forget_link_session(key);
+        }
+        if session.caller.replica.is_some() {
+            ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);
+        }
+        if session.caller.subscribed.is_any() {
+            self.core.control.clients.pubsub.forget(key);
+        }
+        if session.caller.flags.monitor {
+            self.core.control.clients.monitors.retain(|k| *k != key);
+        }
+        self.core.control.clients.tracking.leave(key);
+        self.keep_orphan(session);
     }
 }

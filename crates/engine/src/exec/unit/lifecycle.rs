@@ -1,24 +1,24 @@
 //! How units are opened and closed.
 //!
-//! [`Engine::begin_unit`] and [`Engine::close_unit`] are the only way to run handlers:
-//! [`Engine::run_command`] wants a [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each
+//! [`Core::begin_unit`] and [`Core::close_unit`] are the only way to run handlers:
+//! `Engine::run_command` wants a [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each
 //! command, and after the unit.
 
 use super::Unit;
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::commit::CommitUnit;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_replication::{Grouping, UnitCommands};
 use sluice_session::Session;
 
-impl Engine {
+impl Core {
     /// Opens a unit that happens at `now`, for the command of a client.
     #[inline]
     pub(crate) fn begin_unit(&mut self, now: Now) -> Unit {
         debug_assert_eq!(
-            self.core.conclusions.epoch,
-            self.core.control.epoch.now(),
+            self.conclusions.epoch,
+            self.control.epoch.now(),
             "the effects would not record what somebody listens to"
         );
         Unit::new(now)
@@ -33,9 +33,9 @@ impl Engine {
                 false => Grouping::Transaction,
             };
             self.commit_commands(commands, grouping, unit.now);
-            session.durable_at = self.core.control.persistence.aof.position();
+            session.durable_at = self.control.persistence.aof.position();
         }
-        session.caller.write_offset = self.core.control.replication.stream.offset;
+        session.caller.write_offset = self.control.replication.stream.offset;
         // Nothing to drop any more, which the compiler does not see.
         std::mem::forget(unit);
     }
@@ -50,13 +50,13 @@ impl Engine {
     /// Commits a unit's commands, and keeps their memory for the next unit.
     fn commit_commands(&mut self, mut commands: Box<UnitCommands>, grouping: Grouping, now: Now) {
         debug_assert!(
-            !*self.core.control.clients.unit_stands_open,
+            !*self.control.clients.unit_stands_open,
             "nothing is committed while a unit stands open"
         );
         if !commands.is_empty() {
             self.commit_unit(CommitUnit { commands: &commands, grouping, now });
         }
         commands.clear();
-        self.core.units.spare_commands = Some(commands);
+        self.units.spare_commands = Some(commands);
     }
 }

@@ -1,11 +1,19 @@
-//! The engine's part of a sample for the metrics endpoint.
+//! What the process shows of the engine: the page and the samples of the metrics endpoint.
 
 use crate::engine::Engine;
+use crate::observe::page::PageRows;
 use sluice_control::observe::info::{LOOKED_AT_MAX, View, sample};
 use sluice_control::process::Process;
 use sluice_numbers::info::sample::MetricsSample;
+use sluice_numbers::page::details::{PageAsk, PageDetails};
 
 impl Engine {
+    /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
+    /// hash of each password, of [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX) at most.
+    pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
+        PageRows::of(&mut self.core).page_details(ask, process)
+    }
+
     /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open
     /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
     /// there are; of clients only `LOOKED_AT_MAX`.
