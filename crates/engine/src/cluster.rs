@@ -16,6 +16,7 @@ pub(crate) mod driving;
 mod emptying;
 pub(crate) mod imports;
 mod lost_waits;
-pub(crate) mod messages;
+mod messages;
+pub(crate) mod publishing;
 pub(crate) mod redirect;
 pub(crate) mod slot_costs;

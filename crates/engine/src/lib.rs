@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod core;
 mod engine;
 mod exec;
 mod observe;
@@ -25,10 +26,10 @@ mod upkeep;
 mod users;
 mod waiting;
 
+pub use engine::memory_parts::MemoryPart;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use exec::batch::{Flow, Submitted};
 pub use exec::declared::DeclaredKeysCheck;
-pub use observe::memory_parts::MemoryPart;
 pub use persistence::ending::EndBegun;
 pub use pubsub::delivery::SHARED_BYTES_MIN;
 pub use replication::transport::{LinkDriver, LinkTransport};

@@ -1,8 +1,6 @@
 //! What operators see: INFO, counters, latencies, logs.
 
 pub(crate) mod hot_keys;
-pub(crate) mod info;
 pub(crate) mod logging;
-pub(crate) mod memory_parts;
 pub(crate) mod page;
 pub(crate) mod progress;

@@ -7,7 +7,7 @@ pub(crate) mod loading {
     pub(crate) mod aof {
         pub(crate) mod replay;
     }
-    mod under_way;
+    pub(crate) mod under_way;
 }
 pub(crate) mod rewriting;
 pub(crate) mod saving;

@@ -2,5 +2,7 @@
 
 pub(crate) mod debugger;
 mod function_commands;
+pub(crate) mod garbage;
 pub(crate) mod run;
 mod script_commands;
+pub(crate) mod scripts;

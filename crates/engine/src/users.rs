@@ -1,124 +1,89 @@
 //! What follows for clients when users change, and for the log when something is refused.
 
-use crate::engine::Engine;
-use crate::exec::gate::{self, Gate};
+use crate::core::Core;
+use crate::exec::gate;
+use crate::exec::gate::Gate;
+use crate::waiting::ending::WaitEnds;
 use sluice_acl::{Denial, Refusal, RefusalContext, RevokedChannels, User, Users};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_command::Spec;
 use sluice_commands::Args;
-use sluice_control::ClientRelations;
-use sluice_control::between_units::BetweenUnits;
 use sluice_control::families::users::put_in_force;
 use sluice_control::process::Process;
-use sluice_control::users::load::{EndedLoad, JudgedUsers};
+use sluice_control::users::load::JudgedUsers;
 use sluice_control::users::refusals::{LoggedRefusal, line_of};
 use sluice_control::users::rights;
+use sluice_control::{ClientRelations, Control};
 use sluice_session::identity::{Identity, is_open};
 use sluice_session::line::LineSources;
 use sluice_session::{Closing, Session};
-use sluice_subscriptions::registry::PubSub;
-use sluice_subscriptions::registry::Subscribed;
+use sluice_subscriptions::registry::{PubSub, Subscribed};
 use std::sync::Arc;
 
-impl Engine {
-    /// Takes over the users of the configuration: at the start, ahead of the first client.
-    pub fn install_users(&mut self, users: Users) {
-        self.control.clients.users.replace(users);
+/// What follows for clients and for the log when users change or are refused something.
+pub(crate) struct UserUpdates<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> UserUpdates<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> UserUpdates<'a> {
+        UserUpdates { core }
+    }
+}
+
+impl UserUpdates<'_> {
+    /// As [`Engine::install_users`](crate::engine::Engine::install_users).
+    pub(crate) fn install_users(&mut self, users: Users) {
+        self.core.control.clients.users.replace(users);
         self.apply_users(None);
     }
 
-    /// Puts the users of a file in force that another thread has judged, or tells the client what is wrong
-    /// with them; behind the unit that stands open, if one does. Where users were changed meanwhile, or the
-    /// file was written, the client's request is run again. Cost: the users, and a look at each session.
-    pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
-        self.control.clients.users.loading.note_judged(judged);
-        self.apply_user_load(process);
-        self.serve_waiting(process);
-    }
-
-    /// Ends the load of users whose file was judged, if there is one and no unit stands open.
-    pub(crate) fn apply_user_load(&mut self, process: &mut dyn Process) {
-        if self.control.clients.users.loading.is_judged() && self.control.between_units(BetweenUnits::Users) {
-            self.end_judged_load(process);
-        }
-    }
-
-    #[cold]
-    fn end_judged_load(&mut self, process: &mut dyn Process) {
-        let Some(ended) = self.control.clients.users.loading.take_judged() else { return };
-        let EndedLoad { client, judged, is_overtaken } = ended;
-        // What is wrong with a file changes nothing.
-        match (judged, is_overtaken) {
-            (Ok(_), true) => self.repeat_user_load(client, process),
-            (judged, _) => self.put_load_in_force(client, judged, process),
-        }
-        let loading = &mut self.control.clients.users.loading;
-        if !loading.is_under_way() {
-            loading.forget_overtaken();
-            self.control.clients.blocking.user_load_ended();
-        }
-    }
-
-    /// Runs a load again that was overtaken: ahead of the loads that wait, and only if the client may still
-    /// load users.
-    fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
-        if self.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
-            let text = "ACL LOAD: given up, because users were changed meanwhile and the client has gone";
-            process.log(LogLevel::Notice, text);
-        }
-        self.control.clients.users.loading.note_overtaken();
-        self.run_waiting(client, process);
-    }
-
-    /// Runs the loads of users that wait, until one is under way.
-    pub(crate) fn serve_user_loads(&mut self, process: &mut dyn Process) {
-        while !self.control.clients.users.loading.is_under_way()
-            && let Some(client) = self.control.clients.blocking.next_user_load()
-        {
-            self.run_waiting(client, process);
-        }
-    }
-
-    fn put_load_in_force(&mut self, client: SessionKey, judged: JudgedUsers, process: &mut dyn Process) {
-        let result = put_in_force(&mut self.control.clients.users, judged, &mut self.actions, process);
+    pub(crate) fn put_load_in_force(
+        &mut self,
+        client: SessionKey,
+        judged: JudgedUsers,
+        process: &mut dyn Process,
+    ) {
+        let result =
+            put_in_force(&mut self.core.control.clients.users, judged, &mut self.core.actions, process);
         // Where the client's own user is gone, the client ends behind its reply.
-        let mut own = self.sessions.take(client);
+        let mut own = self.core.sessions.take(client);
         self.apply_users(own.as_deref_mut());
-        own.into_iter().for_each(|own| self.sessions.put_back(own));
+        own.into_iter().for_each(|own| self.core.sessions.put_back(own));
         if let Err(error) = &result {
-            self.stats.count_error(&error.wire());
+            self.core.stats.count_error(&error.wire());
         }
-        self.end_wait(client, process, |reply| match result {
+        WaitEnds::of(self.core).end_wait(client, process, |reply| match result {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(&error.wire()),
         });
     }
 
-    /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.
-    pub fn default_user_has_no_password(&self) -> bool {
-        self.control.clients.users.users().default_user().is_nopass()
-    }
-
-    /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
-    /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and
-    /// logged, or that there is none. To be called ahead of the client's first request. Cost: the names.
-    pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        let ClientRelations { users: state, watching, tracking, .. } = &mut self.control.clients;
+    /// As [`Engine::log_in_by_certificate`](crate::engine::Engine::log_in_by_certificate).
+    pub(crate) fn log_in_by_certificate(
+        &mut self,
+        key: SessionKey,
+        names: &[Vec<u8>],
+        process: &mut dyn Process,
+    ) {
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
+        let ClientRelations { users: state, watching, tracking, .. } = &mut self.core.control.clients;
         let named = names.iter().find_map(|name| state.users().get(name).filter(|user| user.is_enabled()));
         if let Some(user) = named {
             let user = Arc::clone(user);
             let name = String::from_utf8_lossy(user.name()).into_owned();
             process.log(LogLevel::Verbose, &format!("TLS: Auto-authenticated client as {name}"));
             session.caller.act_as(Identity::authenticated(user));
-            session.mask = self.gate.session_mask(session);
+            session.mask = self.core.gate.session_mask(session);
         } else {
             let name = names.first().map_or(&b""[..], Vec::as_slice);
             let refused =
                 LoggedRefusal { refusal: Refusal::TlsCert, context: RefusalContext::Toplevel, object: b"" };
             let line = line_of(session, LineSources { watching, tracking }, process.now());
-            let counts = &mut self.stats.failures.refused;
-            state.note(refused, name, &line, counts, &self.control.config, process.now());
+            let counts = &mut self.core.stats.failures.refused;
+            state.note(refused, name, &line, counts, &self.core.control.config, process.now());
         }
     }
 
@@ -127,20 +92,20 @@ impl Engine {
     /// To be called behind whatever may have changed users, so that between two commands no session has a
     /// stale user. Cost: a look at each session, where users have changed; else one branch.
     pub(crate) fn apply_users(&mut self, own: Option<&mut Session>) {
-        if self.control.clients.users.has_changed() {
+        if self.core.control.clients.users.has_changed() {
             self.notify_sessions(own);
         }
     }
 
     #[cold]
     fn notify_sessions(&mut self, own: Option<&mut Session>) {
-        let ClientRelations { users: state, pubsub, to_close, .. } = &mut self.control.clients;
+        let ClientRelations { users: state, pubsub, to_close, .. } = &mut self.core.control.clients;
         let revoked = state.take_revoked();
-        for session in self.sessions.iter_mut() {
+        for session in self.core.sessions.iter_mut() {
             if !session.caller.user().is_stale() {
                 continue;
             }
-            if tell(session, state.users(), &revoked, pubsub, &self.gate) == Told::Ends {
+            if tell(session, state.users(), &revoked, pubsub, &self.core.gate) == Told::Ends {
                 if session.caller.closing != Closing::Now {
                     session.caller.closing = Closing::Now;
                     to_close.push(session.key);
@@ -150,37 +115,13 @@ impl Engine {
         }
         if let Some(own) = own
             && own.caller.user().is_stale()
-            && tell(own, state.users(), &revoked, pubsub, &self.gate) == Told::Ends
+            && tell(own, state.users(), &revoked, pubsub, &self.core.gate) == Told::Ends
         {
             own.caller.closing = Closing::AfterReply;
         }
-        if is_open(state.users().default_user()) != self.control.limits.default_user_is_open {
-            self.control.apply_limits();
+        if is_open(state.users().default_user()) != self.core.control.limits.default_user_is_open {
+            self.core.control.apply_limits();
         }
-    }
-
-    /// Why the session's user may not run the command in database `db`, if so. Cost: one AND where the user
-    /// may run everything.
-    #[inline(always)]
-    pub(crate) fn denied(
-        &self,
-        session: &Session,
-        spec: &'static Spec,
-        args: Args<'_>,
-        db: usize,
-    ) -> Option<Denial> {
-        if session.mask & gate::RIGHTS == 0 { None } else { self.denied_by_rules(session, spec, args, db) }
-    }
-
-    #[cold]
-    fn denied_by_rules(
-        &self,
-        session: &Session,
-        spec: &'static Spec,
-        args: Args<'_>,
-        db: usize,
-    ) -> Option<Denial> {
-        rights::check(&session.caller, spec, args, db, self.control.limits.databases).err()
     }
 
     /// Notes that a request was refused.
@@ -201,12 +142,36 @@ impl Engine {
             sluice_acl::Reason::Database if is_nested => args.at(denial.position),
             _ => denial.object(spec, &slices),
         };
-        let ClientRelations { users, watching, tracking, .. } = &mut self.control.clients;
+        let ClientRelations { users, watching, tracking, .. } = &mut self.core.control.clients;
         let sources = LineSources { watching, tracking };
         let refused = LoggedRefusal { refusal: Refusal::Request(denial.reason), context, object };
-        let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
+        let (counts, config) = (&mut self.core.stats.failures.refused, &self.core.control.config);
         users.note(refused, session.caller.user_name(), &line_of(session, sources, now), counts, config, now);
     }
+}
+
+/// Why the session's user may not run the command in database `db`, if so. Cost: one AND where the user
+/// may run everything.
+#[inline(always)]
+pub(crate) fn denied(
+    control: &Control,
+    session: &Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    db: usize,
+) -> Option<Denial> {
+    if session.mask & gate::RIGHTS == 0 { None } else { denied_by_rules(control, session, spec, args, db) }
+}
+
+#[cold]
+fn denied_by_rules(
+    control: &Control,
+    session: &Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    db: usize,
+) -> Option<Denial> {
+    rights::check(&session.caller, spec, args, db, control.limits.databases).err()
 }
 
 /// What a session does that has learnt what has become of its user.

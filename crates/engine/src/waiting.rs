@@ -1,5 +1,6 @@
 //! Requests that wait: for a key, for other servers, for a thread that produces their reply.
 
+pub(crate) mod ending;
 pub(crate) mod migration;
 pub(crate) mod serve;
 pub(crate) mod slow_reads;

@@ -55,6 +55,24 @@ const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/
 /// What is to be done instead.
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
 
+/// Files of the engine that execute commands, or are its public face. All others are given a `Core`, which
+/// cannot have a command run, and leave what has to follow to the caller. Who replays a log makes an engine,
+/// and the driver of a link has one.
+const EXECUTION: &[&str] = &[
+    "crates/engine/src/engine",
+    "crates/engine/src/exec/batch.rs",
+    "crates/engine/src/exec/declared/",
+    "crates/engine/src/exec/dispatch.rs",
+    "crates/engine/src/exec/open_unit/",
+    "crates/engine/src/exec/replay.rs",
+    "crates/engine/src/exec/request.rs",
+    "crates/engine/src/exec/transaction.rs",
+    "crates/engine/src/persistence/loading/aof/replay.rs",
+    "crates/engine/src/replication/transport.rs",
+    "crates/engine/src/scripting/",
+    "crates/engine/src/waiting/serve.rs",
+];
+
 /// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags,
 /// and for the mistakes that only a build for tests can make.
 const STATICS: &[&str] = &[
@@ -125,6 +143,11 @@ const BANS: &[Ban] = &[
         instead: "return an action; the server owns the threads",
     },
     Ban { word: "std::env", allowed: FILES, instead: "take it as an argument" },
+    Ban {
+        word: "crate::engine",
+        allowed: EXECUTION,
+        instead: "take a `Core`, and return what has to be executed",
+    },
     Ban { word: "rand::random", allowed: &[], instead: "take a seeded `Rng` as an argument" },
 ];
 
@@ -196,6 +219,20 @@ mod tests {
         }
         let stack = "fn f() { let _stack = crate::crash::SignalStack::install(); }\n";
         assert_eq!(findings("crates/server/src/bio.rs", stack), 1);
+    }
+
+    #[test]
+    fn a_room_of_the_engine_is_given_a_core_alone() {
+        for import in ["use crate::engine::Engine;\n", "use crate::engine::{Engine, Seeds};\n"] {
+            assert_eq!(findings("crates/engine/src/persistence/saving.rs", import), 1);
+            assert_eq!(findings("crates/engine/src/exec/commit.rs", import), 1);
+            assert_eq!(findings("crates/engine/src/exec/request.rs", import), 0);
+            assert_eq!(findings("crates/engine/src/engine/persistence.rs", import), 0);
+        }
+        assert_eq!(
+            findings("crates/engine/src/users.rs", "/// [`f`](crate::engine::Engine::f)\nfn f() {}\n"),
+            0
+        );
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! How the machine is stepped, and its outputs are carried out.
 
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::unit::Unit;
+use crate::replication::role::RoleChanges;
+use crate::waiting::ending::WaitEnds;
+use crate::waiting::migration::MigrationEnds;
 use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
-    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HasKeys, HashSlot, LinkKey, RoleChange,
+    BusDebug, Cluster, ClusterAnswer, ClusterInput, ClusterOutput, HasKeys, HashSlot, RoleChange,
     SavedCluster, SlotSet, StartRefused, Synchronisation, Ticket,
 };
 use sluice_commands::WaitFor;
@@ -25,39 +28,42 @@ use std::sync::Arc;
 /// The period of the machine's cron.
 const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
 
-impl Engine {
-    /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the
-    /// machine's addresses. To be called before the first request, and before the data are loaded.
-    ///
-    /// # Errors
-    /// The line of the file that cannot be read, and why.
-    pub fn start_cluster(
+/// The driver of the node's machine: steps it, and carries out what it decides.
+pub(crate) struct ClusterDriver<'a> {
+    pub(crate) core: &'a mut Core,
+}
+
+impl<'a> ClusterDriver<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ClusterDriver<'a> {
+        ClusterDriver { core }
+    }
+}
+
+impl ClusterDriver<'_> {
+    /// As [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
+    pub(crate) fn start_cluster(
         &mut self,
         file: Option<&[u8]>,
         local: &[IpAddr],
         process: &mut dyn Process,
     ) -> Result<(), StartRefused> {
-        let settings = Arc::new(settings::of(&self.control.config, BusDebug::default()));
-        let (now, seed) = (process.now(), self.rng.next_u64());
+        let settings = Arc::new(settings::of(&self.core.control.config, BusDebug::default()));
+        let (now, seed) = (process.now(), self.core.rng.next_u64());
         self.become_node(Cluster::start(now, settings, seed, file, local)?, process);
         Ok(())
     }
 
-    /// The node of a cluster that this server is, to look at.
-    pub fn node(&self) -> Option<&Cluster> {
-        self.control.cluster.as_ref().map(|mode| &mode.machine)
-    }
-
-    /// As [`Engine::start_cluster`], from what a file would say: for tests.
-    #[doc(hidden)]
-    pub fn begin_cluster(
+    /// As [`Engine::begin_cluster`](crate::engine::Engine::begin_cluster).
+    pub(crate) fn begin_cluster(
         &mut self,
         saved: Option<&SavedCluster>,
         local: &[IpAddr],
         process: &mut dyn Process,
     ) {
-        let settings = Arc::new(settings::of(&self.control.config, BusDebug::default()));
-        let (now, seed) = (process.now(), self.rng.next_u64());
+        let settings = Arc::new(settings::of(&self.core.control.config, BusDebug::default()));
+        let (now, seed) = (process.now(), self.core.rng.next_u64());
         let machine = match saved {
             Some(saved) => Cluster::load(now, settings, seed, saved, local),
             None => Cluster::new(now, settings, seed),
@@ -68,26 +74,15 @@ impl Engine {
     fn become_node(&mut self, machine: Cluster, process: &mut dyn Process) {
         let mut mode = ClusterMode::new(machine);
         mode.pulse.moved_ns = process.now().mono_ns;
-        self.control.cluster = Some(Box::new(mode));
-        self.control.epoch.advance();
+        self.core.control.cluster = Some(Box::new(mode));
+        self.core.control.epoch.advance();
         self.take_cluster_outputs(process);
     }
 
-    /// Has the machine know of a connection to the bus port. `None`: it is to be closed.
-    pub fn accept_bus_link(
-        &mut self,
-        peer: IpAddr,
-        local: IpAddr,
-        process: &mut dyn Process,
-    ) -> Option<LinkKey> {
-        self.control.cluster.as_mut()?.machine.accept(process.recent(), peer, local)
-    }
-
-    /// Has the machine know of an event of the bus, or of its file.
-    pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
-        notice_standstill(self, process);
+    pub(crate) fn take_cluster_step(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
+        notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
-        let Some(mode) = &mut self.control.cluster else { return };
+        let Some(mode) = &mut self.core.control.cluster else { return };
         let now = process.recent();
         // An answer to this input may tell it, and a replica that hears it waits for that very byte (M-4).
         if mode.machine.own_offset() != offset {
@@ -95,43 +90,22 @@ impl Engine {
         }
         mode.machine.step(now, input);
         self.take_cluster_outputs(process);
-        self.serve_waiting(process);
     }
 
     /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that
     /// of its primary; 0 where a full copy replaces, or will replace, what it has.
     pub(crate) fn offset_for_nodes(&self) -> u64 {
-        let replication = &self.control.replication;
+        let replication = &self.core.control.replication;
         let has_data = replication.replica.as_ref().is_none_or(|role| role.has_data_of_primary());
         if has_data { replication.stream.offset } else { 0 }
     }
 
-    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
-    /// orders; the process takes all of them once an iteration, after these.
-    pub fn next_bus_order(&mut self) -> Option<BusOrder> {
-        self.control.cluster.as_mut()?.orders.pop_front()
-    }
-
-    /// When [`Engine::end_iteration`] is wanted for the cluster though nothing happens, monotonic ns;
-    /// `u64::MAX` without cluster mode.
-    pub fn cluster_deadline_ns(&self) -> u64 {
-        let Some(mode) = &self.control.cluster else { return u64::MAX };
-        // What was stepped behind the end of an iteration does not wait for the next event.
-        if mode.machine.awaits_iteration_end() {
-            return 0;
-        }
-        let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
-        mode.pulse.next_tick_ns.min(own)
-    }
-
-    /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
-    /// has kept back: once an iteration.
-    pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
-        notice_standstill(self, process);
+    pub(crate) fn advance_node(&mut self, process: &mut dyn Process) {
+        notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
         // What has been loaded so far says nothing of what there will be.
-        let is_whole = !self.is_loading();
-        let Some(mode) = &mut self.control.cluster else { return };
+        let is_whole = !self.core.is_loading();
+        let Some(mode) = &mut self.core.control.cluster else { return };
         let now = process.recent();
         let is_tick = now.mono_ns >= mode.pulse.next_tick_ns;
         if is_tick || mode.machine.awaits_own_offset() {
@@ -139,11 +113,15 @@ impl Engine {
         }
         if is_tick {
             mode.pulse.next_tick_ns = now.mono_ns + TICK_NS;
-            let at =
-                contact_ms(self.control.replication.replica.quietly().as_deref_mut(), &self.sessions, now);
+            let at = contact_ms(
+                self.core.control.replication.replica.quietly().as_deref_mut(),
+                &self.core.sessions,
+                now,
+            );
             mode.machine.step(now, &ClusterInput::PrimaryContact { at });
             if is_whole {
-                let mut databases = (0..self.keyspace.databases()).map(|number| self.keyspace.db(number));
+                let mut databases =
+                    (0..self.core.keyspace.databases()).map(|number| self.core.keyspace.db(number));
                 let keys = if databases.any(|db| !db.is_empty()) { HasKeys::Yes } else { HasKeys::No };
                 mode.machine.step(now, &ClusterInput::HasKeys(keys));
             }
@@ -155,20 +133,23 @@ impl Engine {
         if mode.machine.awaits_iteration_end() {
             mode.machine.step(now, &ClusterInput::IterationEnd);
         }
-        if !self.is_loading()
-            && let Some(mode) = &mut self.control.cluster
+        if !self.core.is_loading()
+            && let Some(mode) = &mut self.core.control.cluster
             && std::mem::take(&mut mode.keys_to_check)
         {
             self.tell_slots_with_keys(now);
         }
         self.take_cluster_outputs(process);
-        self.serve_waiting(process);
-        if self.control.between_units(BetweenUnits::Cluster) {
+    }
+
+    /// Goes on with what a node does to its data.
+    pub(crate) fn advance_node_data(&mut self, process: &mut dyn Process) {
+        if self.core.control.between_units(BetweenUnits::Cluster) {
             self.drop_unwanted_data(process);
         }
-        fail_imports(self, FAILED_OVER, process);
+        fail_imports(self.core, FAILED_OVER, process);
         self.advance_emptying(process);
-        end_failed_imports(self, process);
+        end_failed_imports(self.core, process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
@@ -176,7 +157,7 @@ impl Engine {
     /// at that already.
     pub(crate) fn take_cluster_outputs(&mut self, process: &mut dyn Process) {
         loop {
-            let Some(mode) = &mut self.control.cluster else { return };
+            let Some(mode) = &mut self.core.control.cluster else { return };
             while let Some(output) = mode.machine.next_output() {
                 match output {
                     ClusterOutput::Dial { link, ip, port } => {
@@ -197,10 +178,11 @@ impl Engine {
                     other => mode.decide(other),
                 }
             }
-            if !mode.has_decisions() || !self.control.between_units(BetweenUnits::Cluster) {
+            if !mode.has_decisions() || !self.core.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
-            let Some(decision) = self.control.cluster.as_mut().and_then(|mode| mode.next_decision()) else {
+            let Some(decision) = self.core.control.cluster.as_mut().and_then(|mode| mode.next_decision())
+            else {
                 return;
             };
             self.carry_out_cluster(decision, process);
@@ -213,13 +195,13 @@ impl Engine {
             ClusterOutput::Role(change) => self.take_cluster_role(change, process),
             ClusterOutput::Slots(map) => {
                 self.keep_returning_slots(&map, process);
-                if let Some(mode) = &mut self.control.cluster {
+                if let Some(mode) = &mut self.core.control.cluster {
                     let had_postponed = !mode.map.postponed.is_empty() || mode.map.is_coming_back;
                     mode.set_map(map);
-                    self.control.epoch.advance();
+                    self.core.control.epoch.advance();
                     self.answer_lost_waits(process);
                     if had_postponed {
-                        self.control.clients.blocking.release_postponed();
+                        self.core.control.clients.blocking.release_postponed();
                     }
                 }
             }
@@ -229,8 +211,8 @@ impl Engine {
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process),
             ClusterOutput::Unpause => {
                 self.set_cluster_pause(None);
-                self.end_paused_migrations(process);
-                self.control.clients.blocking.release_postponed();
+                MigrationEnds::of(self.core).end_paused_migrations(process);
+                self.core.control.clients.blocking.release_postponed();
             }
             ClusterOutput::Deliver { channel, message, scope } => {
                 self.deliver_from_bus(&channel, &message, scope, process);
@@ -248,18 +230,18 @@ impl Engine {
 
     /// Answers the client whose command has this ticket, if the client still waits.
     fn answer_ticket(&mut self, ticket: Ticket, answer: &ClusterAnswer, process: &mut dyn Process) {
-        let client = self.control.cluster.as_mut().and_then(|mode| mode.waiting.remove(&ticket.0));
+        let client = self.core.control.cluster.as_mut().and_then(|mode| mode.waiting.remove(&ticket.0));
         let Some(client) = client else { return };
-        let waits = self.sessions.get(client).is_some_and(|session| {
+        let waits = self.core.sessions.get(client).is_some_and(|session| {
             session.waiting.as_ref().is_some_and(|waiting| waiting.on == WaitFor::Cluster(ticket.0))
         });
         if !waits {
             return;
         }
         if let ClusterAnswer::Error(text) = answer {
-            self.stats.count_error(text.as_bytes());
+            self.core.stats.count_error(text.as_bytes());
         }
-        self.end_wait(client, process, |reply| match answer {
+        WaitEnds::of(self.core).end_wait(client, process, |reply| match answer {
             ClusterAnswer::Ok => reply.ok(),
             ClusterAnswer::Integer(number) => reply.int(*number),
             ClusterAnswer::Status(text) => reply.simple(text.as_bytes()),
@@ -271,36 +253,36 @@ impl Engine {
     fn take_cluster_role(&mut self, change: RoleChange, process: &mut dyn Process) {
         match &change {
             RoleChange::Primary => {
-                self.control.replication.role_wanted =
+                self.core.control.replication.role_wanted =
                     Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
             }
             RoleChange::ReplicaOf { address, synchronisation, .. } => {
-                let port = match self.control.config.bool(param::TLS_REPLICATION) {
+                let port = match self.core.control.config.bool(param::TLS_REPLICATION) {
                     true => address.tls_port,
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
                 let keeps_data = *synchronisation == Synchronisation::Partial;
-                self.control.replication.role_wanted =
+                self.core.control.replication.role_wanted =
                     Some(RoleWanted { primary: Some(primary), by: String::new(), keeps_data });
             }
             RoleChange::DropData => {}
         }
-        if let Some(mode) = &mut self.control.cluster {
+        if let Some(mode) = &mut self.core.control.cluster {
             mode.drops_data = change == RoleChange::DropData;
         }
-        self.apply_role(process);
+        RoleChanges::of(self.core).apply_role(process);
         self.drop_unwanted_data(process);
     }
 
     /// Drops the data that a node which begins anew has from its old primary. What is still being loaded
     /// comes into force first.
     fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
-        let is_primary = self.control.replication.replica.is_none();
-        if let Some(mode) = &mut self.control.cluster
+        let is_primary = self.core.control.replication.replica.is_none();
+        if let Some(mode) = &mut self.core.control.cluster
             && mode.drops_data
             && is_primary
-            && self.control.replication.role_wanted.is_none()
+            && self.core.control.replication.role_wanted.is_none()
         {
             mode.drops_data = false;
             self.drop_all_data(process);
@@ -311,15 +293,15 @@ impl Engine {
     /// its outputs. Cost: O(slots and databases).
     fn tell_slots_with_keys(&mut self, now: Now) {
         let mut slots = SlotSet::EMPTY;
-        for number in 0..self.keyspace.databases() {
-            let db = self.keyspace.db(number);
+        for number in 0..self.core.keyspace.databases() {
+            let db = self.core.keyspace.db(number);
             let held = (0..sluice_cluster::SLOT_COUNT)
-                .filter(|slot| db.slot_len(*slot) > 0 && !self.keyspace.is_hidden(*slot));
+                .filter(|slot| db.slot_len(*slot) > 0 && !self.core.keyspace.is_hidden(*slot));
             held.filter_map(HashSlot::new).for_each(|slot| {
                 slots.insert(slot);
             });
         }
-        if let Some(mode) = &mut self.control.cluster {
+        if let Some(mode) = &mut self.core.control.cluster {
             mode.machine.step(now, &ClusterInput::KeysIn(&slots));
         }
     }
@@ -328,16 +310,16 @@ impl Engine {
     /// the stream ends.
     fn pause_for_failover(&mut self, until_ms: u64, process: &mut dyn Process) {
         self.set_cluster_pause(Some(until_ms));
-        let offset = self.control.replication.stream.offset;
-        if let Some(mode) = &mut self.control.cluster {
+        let offset = self.core.control.replication.stream.offset;
+        if let Some(mode) = &mut self.core.control.cluster {
             mode.machine.step(process.recent(), &ClusterInput::WritesPaused { offset });
         }
     }
 
     fn set_cluster_pause(&mut self, until_ms: Option<u64>) {
-        if let Some(mode) = &mut self.control.cluster {
+        if let Some(mode) = &mut self.core.control.cluster {
             mode.paused_until_ms = until_ms;
-            self.control.epoch.advance();
+            self.core.control.epoch.advance();
         }
     }
 }
@@ -360,13 +342,13 @@ pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut 
 /// Has the node judge its own state where this server has stood still for longer than T since it was last
 /// seen to go on: another node may own its slots by now (S-24). Ahead of each batch of a client, since a
 /// process can be stopped anywhere in an iteration. Cost: a look at the clock.
-pub(crate) fn notice_standstill(engine: &mut Engine, process: &mut dyn Process) {
-    let Some(mode) = &mut engine.control.cluster else { return };
+pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
+    let Some(mode) = &mut core.control.cluster else { return };
     let now = process.now();
     let stood_ns = now.mono_ns.saturating_sub(std::mem::replace(&mut mode.pulse.moved_ns, now.mono_ns));
     if stood_ns / 1_000_000 > mode.machine.node_timeout_ms().max(STANDSTILL_MIN_MS) {
         mode.machine.step(now, &ClusterInput::StoodStill);
-        engine.take_cluster_outputs(process);
+        ClusterDriver::of(core).take_cluster_outputs(process);
     }
 }
 

@@ -4,7 +4,9 @@
 //! A slot's keys are deleted in slices between units, each key by a unit of its own (G-21): replicas and the
 //! append-only file are told, as are clients that watch or cache the key; no notification is published.
 
-use crate::engine::Engine;
+use crate::cluster::driving::ClusterDriver;
+use crate::persistence::saving::Saves;
+use crate::scripting::garbage::free_functions;
 use sluice_base::LogLevel;
 use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
@@ -23,7 +25,7 @@ fn access(process: &mut dyn Process) -> Access {
     Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
 }
 
-impl Engine {
+impl ClusterDriver<'_> {
     /// Has the keys of these slots deleted from now on. Ahead of the first deletion of keys that were loaded
     /// at the start, the files that were loaded get a second name; where they do not, the keys stay, and
     /// nobody is served them.
@@ -31,7 +33,7 @@ impl Engine {
         if why == LostSlots::FoundAtStart && !self.keep_loaded_files(slots, process) {
             return;
         }
-        let Some(mode) = &mut self.control.cluster else { return };
+        let Some(mode) = &mut self.core.control.cluster else { return };
         for slot in slots.iter() {
             process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
             mode.emptying.slots.insert(slot);
@@ -43,7 +45,7 @@ impl Engine {
     /// key by key, what is left of the old keys goes at once: later they could not be told from new ones
     /// (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
-        let Some(mode) = &mut self.control.cluster else { return };
+        let Some(mode) = &mut self.core.control.cluster else { return };
         if mode.emptying.slots.is_empty() {
             return;
         }
@@ -56,7 +58,7 @@ impl Engine {
         let mut old = Vec::new();
         for slot in mode.emptying.slots.clone().iter() {
             // Keys that an import has brought are nobody's, whoever the slot belongs to.
-            let stays_without_owner = !self.keyspace.is_hidden(slot.number());
+            let stays_without_owner = !self.core.keyspace.is_hidden(slot.number());
             let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
             if is_back || comes(&slot) {
                 mode.emptying.remove(slot);
@@ -72,17 +74,17 @@ impl Engine {
 
     /// Keeps the files that were loaded at the start, once; whether they are kept.
     fn keep_loaded_files(&mut self, slots: &SlotSet, process: &mut dyn Process) -> bool {
-        let Some(mode) = &mut self.control.cluster else { return false };
+        let Some(mode) = &mut self.core.control.cluster else { return false };
         if mode.has_kept_files {
             return true;
         }
         let ending = format!("before-slots-{}", process.now().unix_s());
-        let kept = process.keep_data_files(&self.control.config, &ending);
+        let kept = process.keep_data_files(&self.core.control.config, &ending);
         mode.has_kept_files = kept.is_ok();
-        let databases = 0..self.keyspace.databases();
+        let databases = 0..self.core.keyspace.databases();
         let keys: usize = databases
             .map(|number| {
-                let db = self.keyspace.db(number);
+                let db = self.core.keyspace.db(number);
                 slots.iter().map(|slot| db.slot_len(slot.number())).sum::<usize>()
             })
             .sum();
@@ -108,13 +110,13 @@ impl Engine {
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         loop {
-            let next = self.control.cluster.as_ref().and_then(|mode| mode.emptying.next());
+            let next = self.core.control.cluster.as_ref().and_then(|mode| mode.emptying.next());
             let Some(slot) = next else { return };
-            if !self.control.between_units(BetweenUnits::Cluster) {
+            if !self.core.control.between_units(BetweenUnits::Cluster) {
                 return;
             }
             let is_done = !self.delete_some_of(slot, process);
-            let Some(mode) = &mut self.control.cluster else { return };
+            let Some(mode) = &mut self.core.control.cluster else { return };
             mode.emptying.begun = Some(slot);
             if is_done {
                 mode.emptying.remove(slot);
@@ -128,21 +130,22 @@ impl Engine {
     /// Deletes some keys of a slot; whether there were any.
     fn delete_some_of(&mut self, slot: HashSlot, process: &mut dyn Process) -> bool {
         let access = access(process);
-        let verb: &[u8] = if self.control.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
-        for number in 0..self.keyspace.databases() {
-            let db = self.keyspace.db(number);
+        let verb: &[u8] = if self.core.control.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
+        for number in 0..self.core.keyspace.databases() {
+            let db = self.core.keyspace.db(number);
             let handles = db.slot_iter(slot.number()).take(KEYS_AT_ONCE);
             let names: Vec<Vec<u8>> = handles.map(|handle| db.entry(handle).key().to_vec()).collect();
             if names.is_empty() {
                 continue;
             }
             for name in names {
-                let key = self.keyspace.key(&name);
-                self.control.persistence.aof.note_key(key.hash);
-                if self.keyspace.write(number, access, &mut self.effects).remove(key, Event::Silent) {
-                    self.effects.rewrite_as(|| vec![vec![verb.to_vec(), name]]);
+                let key = self.core.keyspace.key(&name);
+                self.core.control.persistence.aof.note_key(key.hash);
+                if self.core.keyspace.write(number, access, &mut self.core.effects).remove(key, Event::Silent)
+                {
+                    self.core.effects.rewrite_as(|| vec![vec![verb.to_vec(), name]]);
                 }
-                self.commit_unasked_in(number, access.now);
+                self.core.commit_unasked_in(number, access.now);
             }
             return true;
         }
@@ -152,15 +155,16 @@ impl Engine {
     /// Drops all keys and all functions: a replica becomes an empty primary (R3, M21).
     pub(super) fn drop_all_data(&mut self, process: &mut dyn Process) {
         let access = access(process);
-        let mut data = self.keyspace.dataset(access, &mut self.effects);
+        let mut data = self.core.keyspace.dataset(access, &mut self.core.effects);
         for number in 0..data.databases() {
             data.flush(number);
         }
-        self.effects
+        self.core
+            .effects
             .rewrite_as(|| vec![vec![b"FLUSHALL".to_vec()], vec![b"FUNCTION".to_vec(), b"FLUSH".to_vec()]]);
-        self.commit_unasked_in(0, access.now);
-        let functions = std::mem::take(&mut self.control.functions);
-        self.free_functions(functions, self.control.limits.lazy_user_flush);
-        self.save_emptiness(process);
+        self.core.commit_unasked_in(0, access.now);
+        let functions = std::mem::take(&mut self.core.control.functions);
+        free_functions(&mut self.core.actions, functions, self.core.control.limits.lazy_user_flush);
+        Saves::of(self.core).save_emptiness(process);
     }
 }

@@ -5,7 +5,7 @@
 //! On a replica nothing is done here: the primary's deletions and its FINISH tell the end. A full
 //! copy replaces the imports with those of its primary, and so does any load.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::LogLevel;
 use sluice_cluster::HashSlot;
 use sluice_control::between_units::BetweenUnits;
@@ -21,22 +21,22 @@ pub(crate) const RESTARTED: &str = "Process restarted";
 pub(crate) const LOADED: &str = "A new RDB is being loaded";
 
 /// Fails the imports that this server still knows of, where it is a primary.
-pub(crate) fn fail_imports(engine: &mut Engine, why: &'static str, process: &mut dyn Process) {
-    if engine.keyspace.imports().is_empty()
-        || engine.is_loading()
-        || !engine.control.between_units(BetweenUnits::Cluster)
+pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn Process) {
+    if core.keyspace.imports().is_empty()
+        || core.is_loading()
+        || !core.control.between_units(BetweenUnits::Cluster)
     {
         return;
     }
-    let replication = &engine.control.replication;
+    let replication = &core.control.replication;
     let is_primary = replication.replica.is_none() && replication.role_wanted.is_none();
-    let Some(mode) = &mut engine.control.cluster else { return };
+    let Some(mode) = &mut core.control.cluster else { return };
     if !is_primary || mode.map.my_primary.is_some() {
         // What has failed here is this node's affair no more.
         mode.emptying.failed_imports.clear();
         return;
     }
-    let imports = engine.keyspace.imports();
+    let imports = core.keyspace.imports();
     let known: BTreeSet<_> = mode.emptying.failed_imports.iter().map(|failed| failed.name).collect();
     for import in imports.iter().filter(|import| !known.contains(&import.name)) {
         let name = import.name.escape_ascii();
@@ -52,11 +52,11 @@ pub(crate) fn fail_imports(engine: &mut Engine, why: &'static str, process: &mut
 }
 
 /// Forgets the failed imports whose keys are gone, and tells so.
-pub(super) fn end_failed_imports(engine: &mut Engine, process: &mut dyn Process) {
-    while let Some(mode) = &mut engine.control.cluster
+pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
+    while let Some(mode) = &mut core.control.cluster
         && !mode.emptying.failed_imports.is_empty()
     {
-        let imports = engine.keyspace.imports();
+        let imports = core.keyspace.imports();
         let slots = &mode.emptying.slots;
         let is_empty = |failed: &FailedImport| {
             let import = imports.iter().find(|import| import.name == failed.name);
@@ -64,19 +64,19 @@ pub(super) fn end_failed_imports(engine: &mut Engine, process: &mut dyn Process)
             !own.any(|slot| slots.contains(slot))
         };
         let Some(at) = mode.emptying.failed_imports.iter().position(is_empty) else { return };
-        if !engine.control.between_units(BetweenUnits::Cluster) {
+        if !core.control.between_units(BetweenUnits::Cluster) {
             return;
         }
-        let Some(mode) = &mut engine.control.cluster else { return };
+        let Some(mode) = &mut core.control.cluster else { return };
         let FailedImport { name, why } = mode.emptying.failed_imports.remove(at);
         // A load may have brought other data meanwhile.
-        if engine.keyspace.import_marks().end(&name).is_some() {
+        if core.keyspace.import_marks().end(&name).is_some() {
             let words = [&b"CLUSTER"[..], b"SYNCSLOTS", b"FINISH", b"STATE", b"failed", b"NAME"];
             let rest = [&name[..], b"MESSAGE", why.as_bytes()];
-            engine.effects.rewrite_as(|| vec![words.into_iter().chain(rest).map(<[u8]>::to_vec).collect()]);
+            core.effects.rewrite_as(|| vec![words.into_iter().chain(rest).map(<[u8]>::to_vec).collect()]);
             // What changes nothing is not propagated.
-            engine.effects.count_more_changes(1);
-            engine.commit_unasked_in(0, process.recent());
+            core.effects.count_more_changes(1);
+            core.commit_unasked_in(0, process.recent());
         }
     }
 }

@@ -1,17 +1,15 @@
 //! Messages between subscribers of different nodes, and subscriptions of slots that leave.
 
-use crate::engine::Engine;
+use crate::cluster::driving::ClusterDriver;
+use crate::core::Core;
 use crate::pubsub::delivery::Delivery;
-use sluice_base::{Bytes, Now, SessionKey};
-use sluice_cluster::{ClusterInput, HashSlot, PublishScope, SlotSet};
-use sluice_command::specs::pubsub;
-use sluice_commands::Args;
-use sluice_control::cluster::mode::ClusterMode;
+use sluice_base::{Bytes, SessionKey};
+use sluice_cluster::{HashSlot, PublishScope, SlotSet};
 use sluice_control::process::Process;
 use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::TopicKind;
 
-impl Engine {
+impl ClusterDriver<'_> {
     /// Sends a message that another node has published to those who have subscribed here.
     pub(super) fn deliver_from_bus(
         &mut self,
@@ -25,17 +23,17 @@ impl Engine {
             PublishScope::Shard => TopicKind::Shard,
         };
         let mut targets = Vec::new();
-        self.control.clients.pubsub.find_targets(kind, channel, &mut targets);
-        let Engine { sessions, control, units, .. } = self;
+        self.core.control.clients.pubsub.find_targets(kind, channel, &mut targets);
+        let Core { sessions, control, units, .. } = self.core;
         let spare = &mut units.spare_outboxes;
         let (now, own) = (process.recent(), Protocol::Resp2);
         Delivery { sessions, control, spare, now, own }.send(&targets, channel, message);
-        self.log_disconnected(process);
+        self.core.log_disconnected(process);
     }
 
     /// Ends the subscriptions to sharded channels of these slots, and tells their subscribers (T32).
     pub(super) fn end_shard_channels(&mut self, slots: &SlotSet, process: &mut dyn Process) {
-        let pubsub = &self.control.clients.pubsub;
+        let pubsub = &self.core.control.clients.pubsub;
         let is_wanted = |slot| HashSlot::new(slot).is_some_and(|slot| slots.contains(slot));
         let topics = pubsub.shard_channels_of(is_wanted).into_iter();
         let ended: Vec<(Vec<u8>, Vec<SessionKey>)> =
@@ -45,16 +43,16 @@ impl Engine {
                 self.end_shard_channel(&channel, client, process);
             }
         }
-        self.log_disconnected(process);
+        self.core.log_disconnected(process);
     }
 
     fn end_shard_channel(&mut self, channel: &[u8], client: SessionKey, process: &mut dyn Process) {
-        self.control.clients.pubsub.unsubscribe(TopicKind::Shard, client, channel);
-        let subscribed = self.control.clients.pubsub.subscribed(client);
-        let Some(session) = self.sessions.get_mut(client) else { return };
+        self.core.control.clients.pubsub.unsubscribe(TopicKind::Shard, client, channel);
+        let subscribed = self.core.control.clients.pubsub.subscribed(client);
+        let Some(session) = self.core.sessions.get_mut(client) else { return };
         session.caller.subscribed = subscribed;
-        session.mask = self.gate.session_mask(session);
-        let Engine { sessions, control, units, .. } = self;
+        session.mask = self.core.gate.session_mask(session);
+        let Core { sessions, control, units, .. } = self.core;
         let spare = &mut units.spare_outboxes;
         let (now, own) = (process.recent(), Protocol::Resp2);
         Delivery { sessions, control, spare, now, own }.send_all(&[client], |proto, buffer| {
@@ -67,13 +65,4 @@ impl Engine {
             outbox.into_parts().0
         });
     }
-}
-
-/// Sends a client's message to the other nodes, which have it reach their subscribers (T30): with PUBLISH to
-/// all, with SPUBLISH to those of the shard.
-pub(crate) fn tell_other_nodes(mode: &mut ClusterMode, args: Args<'_>, now: Now) {
-    let bytes = |at| args.shared(at).cloned().unwrap_or_else(|| Bytes::copy_from(args.at(at)));
-    let is_shard = args.spec().is_some_and(|spec| spec.id == pubsub::SPUBLISH.id);
-    let scope = if is_shard { PublishScope::Shard } else { PublishScope::All };
-    mode.machine.step(now, &ClusterInput::Publish { channel: &bytes(1), message: &bytes(2), scope });
 }

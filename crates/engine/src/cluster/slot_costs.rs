@@ -4,7 +4,7 @@
 //! here is called while `cluster-slot-stats-enabled` is off, but for what messages of sharded channels ask.
 
 use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec, slot_of_name};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::finish::{CommandCost, CommandEnding};
 use crate::exec::unit::{CountedSlot, Unit};
 use sluice_cluster::HashSlot;
@@ -20,7 +20,7 @@ use sluice_session::Session;
 /// Bytes of MULTI, which counts with its EXEC: only then its slot is known.
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
 
-impl Engine {
+impl Core {
     /// Counts a client's command that has ended.
     #[inline(never)]
     pub(crate) fn count_in_slot(
@@ -57,27 +57,26 @@ impl Engine {
         };
         add(&mut self.control, slot, more);
     }
-
-    /// Counts the request of a command that is refused, for the slot of the keys that it named (L-8).
-    #[cold]
-    pub(crate) fn count_refused(
-        &mut self,
-        session: &Session,
-        spec: &'static Spec,
-        args: Args<'_>,
-        request_len: usize,
-    ) {
-        let transaction = session.transaction.as_ref().filter(|_| spec.id == transactions::EXEC.id);
-        let route = match transaction {
-            Some(transaction) => route_of_exec(spec, args, &transaction.route),
-            None => route_of(spec, args),
-        };
-        if let SlotRoute::Slot(slot) = route {
-            count_request(&mut self.control, slot, request_bytes(spec, request_len));
-        }
-    }
 }
 
+/// Counts the request of a command that is refused, for the slot of the keys that it named (L-8).
+#[cold]
+pub(crate) fn count_refused(
+    control: &mut Control,
+    session: &Session,
+    spec: &'static Spec,
+    args: Args<'_>,
+    request_len: usize,
+) {
+    let transaction = session.transaction.as_ref().filter(|_| spec.id == transactions::EXEC.id);
+    let route = match transaction {
+        Some(transaction) => route_of_exec(spec, args, &transaction.route),
+        None => route_of(spec, args),
+    };
+    if let SlotRoute::Slot(slot) = route {
+        count_request(control, slot, request_bytes(spec, request_len));
+    }
+}
 /// Bytes that count for a request.
 fn request_bytes(spec: &Spec, len: usize) -> usize {
     if spec.id == transactions::EXEC.id { len + MULTI_BYTES } else { len }

@@ -6,6 +6,7 @@
 use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
 use crate::exec::request::Next;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_commands::{Args, Prepared, PreparedBatch, Preparer, WaitFor};
@@ -63,7 +64,7 @@ impl Engine {
         if batch.flow == Flow::Waiting && self.debugs(key) {
             return self.submit_debugged(session, batch, process);
         }
-        let batch_max = self.control.limits.prefetch_batch;
+        let batch_max = self.core.control.limits.prefetch_batch;
         let mut prepared = self.preparing.batch.take().unwrap_or_default();
         while batch.flow == Flow::Continue && batch.executed < requests.len() {
             let end = (batch.executed + batch_max).min(requests.len());
@@ -93,7 +94,7 @@ impl Engine {
             return self.submit_debugged(session, batch, process);
         }
         if batch.flow == Flow::Continue {
-            let db = self.keyspace.db(session.caller.db);
+            let db = self.core.keyspace.db(session.caller.db);
             prepared.prefetch_members(db, |at| requests.at(at, input));
             session = self.execute(session, &mut batch, prepared, process);
         }
@@ -107,33 +108,33 @@ impl Engine {
 
     /// Asks the processor for the buckets of prepared requests, ahead of [`Engine::prefetch_entries`].
     pub fn prefetch_buckets(&self, key: SessionKey, prepared: &PreparedBatch) {
-        let Some(session) = self.sessions.get(key) else { return };
-        let db = self.keyspace.db(session.caller.db);
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let db = self.core.keyspace.db(session.caller.db);
         prepared.prefetch_buckets(db);
     }
 
     /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
     pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &PreparedBatch) {
-        let Some(session) = self.sessions.get(key) else { return };
-        let db = self.keyspace.db(session.caller.db);
+        let Some(session) = self.core.sessions.get(key) else { return };
+        let db = self.core.keyspace.db(session.caller.db);
         prepared.prefetch_entries(db);
-        self.stats.prefetch.entries += prepared.hashes_len();
+        self.core.stats.prefetch.entries += prepared.hashes_len();
     }
 
     /// Counts a group of requests whose keys were prefetched together.
     pub fn count_prefetch_group(&mut self) {
-        self.stats.prefetch.batches += 1;
+        self.core.stats.prefetch.batches += 1;
     }
 
     #[inline]
     fn begin(&mut self, key: SessionKey, process: &mut dyn Process) -> Option<Box<Session>> {
-        if self.control.cluster.is_some() {
-            notice_standstill(self, process);
+        if self.core.control.cluster.is_some() {
+            notice_standstill(&mut self.core, process);
         }
-        let mut session = self.sessions.take(key)?;
+        let mut session = self.core.sessions.take(key)?;
         session.caller.traffic.last_s = process.recent().unix_s();
         if session.outbox.capacity_bytes() == 0
-            && let Some(spare) = self.units.spare_outboxes.pop()
+            && let Some(spare) = self.core.units.spare_outboxes.pop()
         {
             // An outbox without memory has nothing to drop.
             std::mem::forget(std::mem::replace(&mut session.outbox, spare));
@@ -150,11 +151,11 @@ impl Engine {
         prepared: &PreparedBatch,
         process: &mut dyn Process,
     ) -> Box<Session> {
-        if self.keyspace.is_nearly_full(session.caller.db) != *self.control.nearly_full {
+        if self.core.keyspace.is_nearly_full(session.caller.db) != *self.core.control.nearly_full {
             self.check_entry_space(process);
         }
         let (first_keys, _) = prepared.hashes();
-        self.effects.prefetch_listened(first_keys);
+        self.core.effects.prefetch_listened(first_keys);
         let numbers = batch.executed..batch.executed + prepared.len();
         let (mut requests, mut now) = (batch.requests.range(numbers, batch.input), batch.now);
         for item in prepared.items() {
@@ -164,11 +165,11 @@ impl Engine {
             match next {
                 Next::Wait(on) => self.park_request(&mut session, request, *item, *on),
                 Next::Done if session.caller.is_primary() => {
-                    self.control.note_applied(&mut session, &request)
+                    self.core.control.note_applied(&mut session, &request)
                 }
                 Next::Done => {}
             }
-            if self.control.clients.blocking.is_due() {
+            if self.core.control.clients.blocking.is_due() {
                 session = self.serve_between(session, process);
             }
             if session.caller.closing != Closing::No || session.waiting.is_some() {
@@ -198,7 +199,7 @@ impl Engine {
     /// Keeps a request that must wait.
     #[cold]
     fn park_request(&mut self, session: &mut Session, request: Request<'_>, item: Prepared, on: WaitFor) {
-        self.control.park(session, OwnedRequests::of(&request), item, on);
+        self.core.control.park(session, OwnedRequests::of(&request), item, on);
     }
 
     /// Serves the clients that wait, between two requests of a session. The session is put back into its slot
@@ -206,9 +207,9 @@ impl Engine {
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;
-        self.sessions.put_back(session);
+        self.core.sessions.put_back(session);
         self.serve_waiting(process);
-        self.sessions.take(key).expect("only the server ends sessions, between batches")
+        self.core.sessions.take(key).expect("only the server ends sessions, between batches")
     }
 
     #[inline]
@@ -218,25 +219,13 @@ impl Engine {
         batch: BatchRun<'_>,
         process: &mut dyn Process,
     ) -> Submitted {
-        session.note_output(&mut self.control.clients.ready);
+        session.note_output(&mut self.core.control.clients.ready);
         if session.caller.flags.authentication == Authentication::Never || batch.flow == Flow::Closing {
-            self.after_batch(&mut session, process);
+            WaitEnds::of(&mut self.core).after_batch(&mut session, process);
         }
         let admission = session.caller.admission();
-        self.sessions.put_back(session);
+        self.core.sessions.put_back(session);
         Submitted { executed: batch.executed, flow: batch.flow, admission }
-    }
-
-    /// Closes an unauthenticated client with too much unread output, and a client that ends without unread
-    /// output.
-    #[cold]
-    pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
-        if session.caller.flags.authentication == Authentication::Never {
-            self.limit_output(session, process);
-        }
-        if session.caller.closing == Closing::AfterReply && session.output_bytes() == 0 {
-            self.control.clients.to_close.push(session.key);
-        }
     }
 
     fn prepare(
@@ -250,14 +239,14 @@ impl Engine {
         out.clear();
         self.preparing.preparer.prepare_all(requests.range(batch.clone(), input), out);
         if out.keys() > 1 {
-            let db = self.keyspace.db(db);
+            let db = self.core.keyspace.db(db);
             out.prefetch_buckets(db);
             out.prefetch_entries(db);
             out.prefetch_members(db, |at| requests.at(batch.start + at, input));
             let keys = out.hashes_len();
             if keys > 1 {
-                self.stats.prefetch.batches += 1;
-                self.stats.prefetch.entries += keys;
+                self.core.stats.prefetch.batches += 1;
+                self.core.stats.prefetch.entries += keys;
             }
         }
     }

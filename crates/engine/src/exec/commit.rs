@@ -5,8 +5,8 @@
 //! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
 //! and costs no indirect call.
 
-use crate::cluster::messages::tell_other_nodes;
-use crate::engine::Engine;
+use crate::cluster::publishing::tell_other_nodes;
+use crate::core::Core;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
@@ -65,7 +65,7 @@ macro_rules! steps {
         #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
         pub(crate) const $list: &[&str] = &[$(stringify!($step)),+];
 
-        impl Engine {
+        impl Core {
             pub(crate) fn $run(&mut self, $($of: $kind),+) {
                 steps!(@take self ($($of),+) $($step)+);
             }
@@ -88,12 +88,12 @@ steps! {
 
 steps! {
     /// The steps after each unit that has commands for the replication stream. Clients that wait are served
-    /// behind these, each in a unit of its own ([`Engine::serve_waiting`]).
+    /// behind these, each in a unit of its own (`Engine::serve_waiting`).
     UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
 
-impl Engine {
+impl Core {
     /// Commits the command that just ran.
     #[inline]
     pub(crate) fn commit_command(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, session: &Session) {
@@ -124,7 +124,7 @@ impl Engine {
     /// value or life by now stays.
     #[inline]
     fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, .. } = self;
+        let Core { keyspace, effects, .. } = self;
         if !effects.has_expired_by_read() {
             return;
         }
@@ -165,7 +165,7 @@ impl Engine {
 
     #[cold]
     fn announce(&mut self, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, probes, sessions, units, .. } = self;
+        let Core { keyspace, effects, control, events, sessions, units, .. } = self;
         let spare = &mut units.spare_outboxes;
         let databases = effects.take_databases();
         if control.clients.tracking.is_active() && databases.iter().any(|change| change.changes_keys()) {
@@ -205,7 +205,7 @@ impl Engine {
                 control.clients.watching.changed(db, key, change);
             }
             let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
-            if let Some(events) = probes.events.as_mut().filter(|_| is_told) {
+            if let Some(events) = events.as_mut().filter(|_| is_told) {
                 events.push(format!("{db}:{} {}", event.name(), key.escape_ascii()));
             }
         }
@@ -217,7 +217,7 @@ impl Engine {
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, units, .. } = self;
+        let Core { keyspace, effects, control, units, .. } = self;
         if effects.propagating {
             let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
             let audience = unit.audience;
@@ -348,7 +348,7 @@ impl Engine {
 
     /// Marks the watchers of all keys that are there: a load has brought them.
     pub(crate) fn announce_loaded(&mut self, now: Now) {
-        let Engine { keyspace, control, .. } = self;
+        let Core { keyspace, control, .. } = self;
         control.replication.local_expiries.clear();
         control.clients.hot_keys.forget(now.mono_ns);
         for number in 0..keyspace.databases() {

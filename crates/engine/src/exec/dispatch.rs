@@ -1,11 +1,19 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
+use crate::cluster::driving::ClusterDriver;
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::persistence::loading::aof::replay::replay;
+use crate::persistence::rewriting::Rewrites;
+use crate::persistence::saving::Saves;
+use crate::replication::failover::FailoverSteps;
 use crate::replication::maintenance::Notices;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::replication::role::RoleChanges;
+use crate::users::UserUpdates;
 use sluice_base::Now;
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
@@ -18,11 +26,17 @@ use sluice_control::ctx::{
 use sluice_control::process::Process;
 use sluice_control::replication::acks::counted_replicas;
 use sluice_control::users::rights;
-use sluice_control::{ClientRelations, Control, ReplicationState};
+use sluice_control::{ClientRelations, Control};
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_resp::Reply;
+use sluice_scripts::state::ScriptFacts;
 use sluice_session::Session;
 use sluice_session::line::LineSources;
+
+/// The contexts of handlers, each made of what the handler's kind may touch. Only dispatch makes one.
+struct HandlerContexts<'a> {
+    core: &'a mut Core,
+}
 
 impl Engine {
     /// Runs a command in the context of its handler's kind.
@@ -41,47 +55,57 @@ impl Engine {
         // Consumed: a permit is good for one run.
         let Permit { .. } = permit;
         let handler = self.preparing.handlers[spec.id.0 as usize];
-        let access = self.access(session, spec, unit.now);
-        let Engine { keyspace, effects, control, .. } = self;
+        let access = self.contexts().access(session, spec, unit.now);
+        let Core { keyspace, effects, control, .. } = &mut self.core;
         let proto = session.caller.proto;
         let limits: &Limits = &control.limits;
         match handler {
-            Handler::Data(handler) => self.run_data(handler, access, unit, session, spec, args),
+            Handler::Data(handler) => self.contexts().run_data(handler, access, unit, session, spec, args),
             Handler::Dataset(run) => {
                 let data = keyspace.dataset(access, effects);
                 let reply = Reply::new(&mut session.outbox, proto);
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
-                    self.save_emptiness(process);
+                    Saves::of(&mut self.core).save_emptiness(process);
                 }
                 result
             }
-            Handler::Session(run) => self.for_session(run, unit.standing, session, args),
-            Handler::Transaction(run) => self.for_transaction(run, session, access, args),
+            Handler::Session(run) => self.contexts().for_session(run, unit.standing, session, args),
+            Handler::Transaction(run) => self.contexts().for_transaction(run, session, access, args),
             Handler::Exec => self.run_transaction(unit, session, access, args, clock, process),
-            Handler::PubSub(run) => self.for_pubsub(run, session, args),
-            Handler::Report(run) => self.for_report(run, unit, session, args, process),
+            Handler::PubSub(run) => self.contexts().for_pubsub(run, session, args),
+            Handler::Report(run) => {
+                let scripts = self.script_facts();
+                self.contexts().for_report(run, unit, session, args, scripts, process)
+            }
             Handler::Log(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let Control { commandlog, latency, clients: ClientRelations { hot_keys, .. }, .. } = control;
                 let hot_keys = &mut hot_keys.command;
                 run(&mut LogCtx { now: unit.now, commandlog, latency, hot_keys, reply }, args)
             }
-            Handler::Server(run) => self.for_server(run, unit, session, args, process),
-            Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
+            Handler::Server(run) => self.contexts().for_server(run, unit, session, args, process),
+            Handler::Cluster(run) => self.contexts().for_cluster(run, unit, session, args),
             Handler::Imports(run) => {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let imports = keyspace.import_marks();
                 run(&mut ImportsCtx { caller: &session.caller, imports, limits, effects, reply }, args)
             }
-            Handler::ReadByMap(run) => read_by_map(self, run, access, unit, session, args),
-            Handler::Users(run) => self.for_users(run, unit, session, args, process),
-            Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
+            Handler::ReadByMap(run) => read_by_map(&mut self.core, run, access, unit, session, args),
+            Handler::Users(run) => self.contexts().for_users(run, unit, session, args, process),
+            Handler::Debug(run) => self.contexts().for_debug(run, access, unit, session, args, process),
             Handler::Script(command) => self.run_script(command, unit, session, args, clock, process),
         }
     }
 
+    #[inline(always)]
+    fn contexts(&mut self) -> HandlerContexts<'_> {
+        HandlerContexts { core: &mut self.core }
+    }
+}
+
+impl HandlerContexts<'_> {
     /// A command about data. Inlined into its only caller.
     #[inline(always)]
     fn run_data(
@@ -96,7 +120,7 @@ impl Engine {
         let (number, proto) = (session.caller.db, session.caller.proto);
         let may_wait = unit.standing.row().may_wait;
         let reads_any_key = self.reads_any_key(session, spec, args);
-        let Engine { keyspace, effects, control, rng, .. } = self;
+        let Core { keyspace, effects, control, rng, .. } = self.core;
         let limits: &Limits = &control.limits;
         let reply = Reply::new(&mut session.outbox, proto);
         let slow = SlowReadAsk {
@@ -131,7 +155,7 @@ impl Engine {
     #[cold]
     fn sorts_by_any_key(&self, session: &Session, spec: &'static Spec, args: Args<'_>) -> bool {
         let sorts = spec.id == generic::SORT.id || spec.id == generic::SORT_RO.id;
-        sorts && rights::may_read_any_key(&session.caller, spec, args, self.control.limits.databases)
+        sorts && rights::may_read_any_key(&session.caller, spec, args, self.core.control.limits.databases)
     }
 
     fn for_session(
@@ -141,7 +165,7 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let Engine { control, gate, .. } = self;
+        let Core { control, gate, .. } = self.core;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
         let (caller, limits) = (&mut session.caller, &control.limits);
         let is_called = standing == Standing::Script;
@@ -157,9 +181,9 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let replicas = counted_replicas(&self.control, &self.sessions).count() as i64;
-        let offset = self.offset_for_nodes();
-        let Engine { control, keyspace, effects, .. } = self;
+        let replicas = counted_replicas(&self.core.control, &self.core.sessions).count() as i64;
+        let offset = ClusterDriver::of(self.core).offset_for_nodes();
+        let Core { control, keyspace, effects, .. } = self.core;
         let Control { cluster, config, replication, clients, .. } = control;
         let Some(mode) = cluster.as_deref_mut() else {
             return Err(CmdError::NO_CLUSTER);
@@ -194,7 +218,7 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Engine { control, stats, actions, .. } = self;
+        let Core { control, stats, actions, .. } = self.core;
         let Control {
             clients: ClientRelations { users, watching, tracking, .. },
             config,
@@ -232,7 +256,7 @@ impl Engine {
         access: Access,
         args: Args<'_>,
     ) -> Run {
-        let Engine { keyspace, effects, control, gate, .. } = self;
+        let Core { keyspace, effects, control, gate, .. } = self.core;
         let db = keyspace.read(session.caller.db, access, effects);
         let Session { key, caller, transaction, outbox, .. } = session;
         let reply = Reply::new(outbox, caller.proto);
@@ -249,7 +273,7 @@ impl Engine {
         session: &mut Session,
         args: Args<'_>,
     ) -> Run {
-        let Engine { effects, control, gate, .. } = self;
+        let Core { effects, control, gate, .. } = self.core;
         let Session { key, caller, outbox, .. } = session;
         let before = caller.subscribed;
         let reply = Reply::new(outbox, caller.proto);
@@ -268,11 +292,11 @@ impl Engine {
         unit: &Unit,
         session: &mut Session,
         args: Args<'_>,
+        scripts: ScriptFacts,
         process: &mut dyn Process,
     ) -> Run {
-        let job = self.job_state();
-        let scripts = self.script_facts();
-        let Engine { keyspace, control, sessions, stats, .. } = self;
+        let job = self.core.job_state();
+        let Core { keyspace, control, sessions, stats, .. } = self.core;
         let now = unit.now;
         session.with_reply(|session, reply| {
             let process = Observed::new(process);
@@ -290,7 +314,7 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Engine { keyspace, control, sessions, stats, actions, .. } = self;
+        let Core { keyspace, control, sessions, stats, actions, .. } = self.core;
         let may_wait = unit.standing.row().may_wait;
         let result = session.with_reply(|session, reply| {
             let mut ctx = ServerCtx {
@@ -308,20 +332,20 @@ impl Engine {
             run(&mut ctx, args)
         });
         self.after_server(session);
-        self.follow_appendonly(process);
-        self.carry_out_asks(process);
+        Rewrites::of(self.core).follow_appendonly(process);
+        Saves::of(self.core).carry_out_asks(process);
         // A role that waited for a load is taken up behind the link's step: the link's session, which ends
         // with its role, executes here.
         if !session.caller.is_primary() {
-            self.apply_role(process);
+            RoleChanges::of(self.core).apply_role(process);
         }
-        self.apply_failover(Some(session), process);
-        if std::mem::take(&mut self.control.replication.maintenance.has_newcomer) {
-            Notices::of(self, Some(session), process).tell_newcomer();
+        FailoverSteps::of(self.core).apply_failover(Some(session), process);
+        if std::mem::take(&mut self.core.control.replication.maintenance.has_newcomer) {
+            Notices::of(self.core, Some(session), process).tell_newcomer();
         }
         // The caller is not among the sessions while it runs.
-        if self.control.replication.count_good_replicas && session.caller.replica.is_none() {
-            self.count_good_replicas(unit.now);
+        if self.core.control.replication.count_good_replicas && session.caller.replica.is_none() {
+            ReplicaFeeds::of(self.core).count_good_replicas(unit.now);
         }
         result
     }
@@ -335,7 +359,7 @@ impl Engine {
         args: Args<'_>,
         process: &mut dyn Process,
     ) -> Run {
-        let Engine { keyspace, effects, control, actions, .. } = self;
+        let Core { keyspace, effects, control, actions, .. } = self.core;
         let data = keyspace.dataset(access, effects);
         let now = access.now;
         let may_wait = unit.standing.row().may_wait;
@@ -345,37 +369,20 @@ impl Engine {
         });
         self.after_server(session);
         // A load breaks a save off.
-        self.carry_out_asks(process);
+        Saves::of(self.core).carry_out_asks(process);
         result
-    }
-
-    /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
-    #[cold]
-    pub(crate) fn save_emptiness(&mut self, process: &mut dyn Process) {
-        self.control.replication.local_expiries.clear();
-        let changes = self.effects.take_changes();
-        self.control.count_changes(changes);
-        self.break_off_save(process);
-        if !self.control.config.save_points().is_empty() {
-            // That it failed is in the log; the changes are counted on.
-            let _ = sluice_control::persistence::saving::in_place::save(
-                &self.keyspace,
-                &mut self.control,
-                process,
-            );
-        }
     }
 
     /// A server command may have changed what its session may do.
     #[cold]
     fn after_server(&mut self, session: &mut Session) {
-        self.apply_users(Some(session));
-        session.mask = self.gate.session_mask(session);
+        UserUpdates::of(self.core).apply_users(Some(session));
+        session.mask = self.core.gate.session_mask(session);
     }
 
     #[inline(always)]
     fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
-        if self.conclusions.has_unusual_access || session.caller.flags.no_touch {
+        if self.core.conclusions.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
         Access {
@@ -386,34 +393,16 @@ impl Engine {
         }
     }
 
-    /// Looks again whether [`Engine::access`] has to ask the configuration and the pause.
-    pub(crate) fn refresh_access(&mut self) {
-        let Control {
-            clients: ClientRelations { pause, hot_keys, .. },
-            replication: ReplicationState { replica, failover, .. },
-            limits,
-            ..
-        } = &self.control;
-        self.conclusions.has_unusual_access = limits.lfu
-            || limits.import_mode
-            || pause.until_ms != 0
-            || limits.hot_keys.keys > 0
-            || hot_keys.page.is_on()
-            || replica.is_some()
-            || failover.is_some()
-            || self.control.is_paused_by_cluster();
-    }
-
     #[cold]
     fn unusual_access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
-        let limits: &Limits = &self.control.limits;
+        let limits: &Limits = &self.core.control.limits;
         let mut touch = if limits.lfu { self.lfu_touch(now) } else { AccessUpdate::Lru(lru_clock(now)) };
         // TOUCH is asked for by name, so it touches all the same.
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = AccessUpdate::No { fresh: touch.fresh() };
         }
         let is_decided = session.caller.is_decided();
-        let expiry = if self.control.replication.replica.is_some() {
+        let expiry = if self.core.control.replication.replica.is_some() {
             // The primary decides when a key goes, and meets it alive until then; everybody else is told the
             // truth.
             if is_decided { ExpiryMode::Ignore } else { ExpiryMode::Hide }
@@ -422,7 +411,7 @@ impl Engine {
             ExpiryMode::Ignore
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
-        } else if self.control.is_write_paused(now) {
+        } else if self.core.control.is_write_paused(now) {
             // A deletion is a write, which the pause keeps back.
             ExpiryMode::Hide
         } else {
@@ -432,7 +421,7 @@ impl Engine {
     }
 
     fn lfu_touch(&self, now: Now) -> AccessUpdate {
-        let limits = &self.control.limits;
+        let limits = &self.core.control.limits;
         // The dice need not be secret, only uncorrelated with the key: the clock's low bits, mixed, are
         // enough.
         let dice = (now.mono_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
@@ -454,14 +443,14 @@ fn lru_clock(now: Now) -> u32 {
 #[cold]
 #[inline(never)]
 fn read_by_map(
-    engine: &mut Engine,
+    core: &mut Core,
     run: fn(&mut ReadCtx<'_>, &SlotMap, Args<'_>) -> Run,
     access: Access,
     unit: &Unit,
     session: &mut Session,
     args: Args<'_>,
 ) -> Run {
-    let Engine { keyspace, effects, control, rng, .. } = engine;
+    let Core { keyspace, effects, control, rng, .. } = core;
     let map = control.cluster.as_ref().map(|mode| mode.map.clone()).ok_or(CmdError::NO_CLUSTER)?;
     let limits: &Limits = &control.limits;
     let may_wait = unit.standing.row().may_wait;

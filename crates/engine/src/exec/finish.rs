@@ -7,8 +7,9 @@
 //! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps
 //! of a way that is known when the program is compiled cost what they do, and no question about the others.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::unit::Unit;
+use crate::observe::hot_keys::forget_flushed_hot_keys;
 use crate::observe::logging::Loggable;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -112,11 +113,11 @@ macro_rules! endings {
         pub(crate) const ENDING_STEPS: &[(&str, &[CommandEnding])] =
             &[$((stringify!($step), &[$(CommandEnding::$ending),+])),+];
 
-        impl Engine {
+        impl Core {
             /// Takes the steps of an ending. Inlined: where the ending is a constant, nothing is left of the
             /// others.
             #[inline(always)]
-            pub(super) fn take_ending_steps(
+            pub(crate) fn take_ending_steps(
                 &mut self,
                 ending: CommandEnding,
                 mut ended: Ended<'_>,
@@ -146,7 +147,7 @@ endings! {
     bound_output:        Done Failed Produced Yields;
 }
 
-impl Engine {
+impl Core {
     /// Ends a command in any way but the usual one. Returns the ns of `take_time`.
     #[cold]
     #[inline(never)]
@@ -188,7 +189,7 @@ impl Engine {
         if self.conclusions.has_unusual_access {
             if ending != CommandEnding::Failed {
                 self.note_local_expiries(session, ended.spec, ended.args, ended.db);
-                self.forget_flushed_hot_keys(ended.spec, ended.db, now.mono_ns);
+                forget_flushed_hot_keys(&mut self.control, ended.spec, ended.db, now.mono_ns);
             }
             self.count_hot_keys(session, ended.spec, ended.args, ended.db, now.mono_ns);
         }

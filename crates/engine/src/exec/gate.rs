@@ -94,7 +94,7 @@ impl Gate {
     }
 
     /// Looks again at which checks are armed; to be called when the control plane has changed: by
-    /// [`Engine::notice`](crate::Engine).
+    /// [`Core::notice`](crate::Engine).
     pub(crate) fn rearm(&mut self, control: &Control) {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
         self.armed = bits_of(self.checks, |check| (check.armed)(control));

@@ -90,7 +90,7 @@ impl Engine {
             process.log(LogLevel::Warning, &text);
         }
         if counts != LoadCounts::default() {
-            self.control.persistence.last_load = counts;
+            self.core.control.persistence.last_load = counts;
         }
         result
     }
@@ -105,7 +105,7 @@ impl Engine {
         let AofPart { name, is_old_style, source, .. } = part;
         let mut file = ReplayedFile { name, is_old_style: *is_old_style, has_named_preamble: false };
         let mut reader = LogReader::new(self.log_options());
-        let mut piece = vec![0; piece_bytes(&self.control.config)];
+        let mut piece = vec![0; piece_bytes(&self.core.control.config)];
         let mut read = 0u64;
         loop {
             let len = source.read(&mut piece).map_err(|reason| {
@@ -120,10 +120,10 @@ impl Engine {
             reader.feed(&piece[..len]);
             self.replay_fed(replay, &mut reader, &mut file, process)?;
             // What a command left to be freed elsewhere is freed here.
-            self.actions.clear();
+            self.core.actions.clear();
             process.now();
             let LoadCounts { loaded, expired, .. } = replay.preamble.brought().counts;
-            process.publish(before + read, (loaded, expired), &self.keyspace);
+            process.publish(before + read, (loaded, expired), &self.core.keyspace);
         }
     }
 
@@ -147,11 +147,11 @@ impl Engine {
             let replayed = match item {
                 LogItem::Preamble(item) => {
                     file.enter_preamble(process);
-                    let loaded = replay.preamble.item(item, &mut self.keyspace, process.out);
+                    let loaded = replay.preamble.item(item, &mut self.core.keyspace, process.out);
                     loaded.map_err(CannotReplay)
                 }
                 LogItem::PreambleEnd => {
-                    if let Err(line) = replay.preamble.finish(&mut self.keyspace, process.out) {
+                    if let Err(line) = replay.preamble.finish(&mut self.core.keyspace, process.out) {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
@@ -191,25 +191,25 @@ impl Engine {
         codes: Vec<Arc<[u8]>>,
         process: &mut ReplayProcess<'_, '_>,
     ) -> Result<(), String> {
-        let limits = machine_limits(&self.control.config).of_file();
+        let limits = machine_limits(&self.core.control.config).of_file();
         for code in codes {
-            let loaded = self.control.functions.load(code, limits, process);
+            let loaded = self.core.control.functions.load(code, limits, process);
             loaded.map_err(|error| format!("Failed loading library, {}", String::from_utf8_lossy(&error)))?;
         }
         Ok(())
     }
 
     fn log_options(&self) -> LogOptions {
-        let config = &self.control.config;
+        let config = &self.core.control.config;
         let relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let preamble = ReadOptions {
             unknown: if relaxed { Unknown::Skip } else { Unknown::Refuse },
-            checksum: config.bool(param::RDBCHECKSUM) && !self.control.debug.skip_checksum,
-            list: self.control.limits.list,
-            hash: self.control.limits.hash,
-            zset: self.control.limits.zset,
-            member_seed: self.keyspace.hasher().seed(),
-            set: self.control.limits.set,
+            checksum: config.bool(param::RDBCHECKSUM) && !self.core.control.debug.skip_checksum,
+            list: self.core.control.limits.list,
+            hash: self.core.control.limits.hash,
+            zset: self.core.control.limits.zset,
+            member_seed: self.core.keyspace.hasher().seed(),
+            set: self.core.control.limits.set,
         };
         // A log may be older than a limit on what clients send: what it holds was acknowledged. The file
         // bounds it.
@@ -277,7 +277,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let Some(transaction) = replay.transaction.take() else { return Ok(()) };
-        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+        let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate() {
             let request = transaction.requests.at(i);
             if let Named::Command(spec) = prepared.named {
@@ -308,29 +308,29 @@ impl Engine {
         }
         let session = &mut replay.session;
         let mut now = process.recent();
-        self.notice();
-        let mut unit = self.begin_unit(now);
+        self.core.notice();
+        let mut unit = self.core.begin_unit(now);
         unit.standing = Standing::Replay;
-        let Some(permit) = self.gate.pass(spec, session, unit.standing) else { return Ok(()) };
+        let Some(permit) = self.core.gate.pass(spec, session, unit.standing) else { return Ok(()) };
         let (db, mark) = (session.caller.db, session.outbox.mark());
         let result = self.dispatch(&mut unit, permit, session, spec, args, &mut now, process);
         let ended = Ended::new(&mut unit, spec, args, db, 0, mark);
-        self.end_command(CommandEnding::Replayed, ended, session, &mut now, process);
-        self.close_unit(unit, session, spec);
+        self.core.end_command(CommandEnding::Replayed, ended, session, &mut now, process);
+        self.core.close_unit(unit, session, spec);
         session.outbox.clear();
         match result {
             Ok(_) => {}
             Err(error) if is_select => {
                 let number = args.at(1).escape_ascii();
                 let reason = String::from_utf8_lossy(&error.wire()).into_owned();
-                let remedy = remedy(self.control.limits.databases);
+                let remedy = remedy(self.core.control.limits.databases);
                 return Err(CannotReplay(format!(
                     "The append only file selects database {number}: {reason}. {remedy}"
                 )));
             }
             // MOVE, COPY and SWAPDB: what they moved would be lost, or in another database.
             Err(CmdError::DbIndex) => {
-                let (command, remedy) = (spec.full_name, remedy(self.control.limits.databases));
+                let (command, remedy) = (spec.full_name, remedy(self.core.control.limits.databases));
                 return Err(CannotReplay(format!(
                     "The append only file has a '{command}' with a database that is not there. {remedy}"
                 )));
@@ -339,7 +339,7 @@ impl Engine {
                 let head = (spec.id == scripting::FUNCTION_LOAD.id)
                     .then(|| library_head(args.at(args.len() - 1)).ok())
                     .flatten();
-                let bytes = machine_limits(&self.control.config).of_file().bytes;
+                let bytes = machine_limits(&self.core.control.config).of_file().bytes;
                 let text = beyond_memory(head.as_ref().map(|head| &*head.name), bytes);
                 return Err(CannotReplay(format!("Failed loading library, {text}")));
             }
@@ -358,15 +358,15 @@ impl Replay {
             ClientId(u64::MAX),
             connection,
             0,
-            Identity::of_newcomer(engine.control.clients.users.users()),
+            Identity::of_newcomer(engine.core.control.clients.users.users()),
         );
         session.caller.kind = ClientKind::Log;
         Replay {
             session,
             transaction: None,
-            original: Preparer::new(engine.keyspace.hasher(), &Arc::default()),
+            original: Preparer::new(engine.core.keyspace.hasher(), &Arc::default()),
             batch: PreparedBatch::default(),
-            preamble: PreambleLoad::new(now, engine.control.limits.lfu, size),
+            preamble: PreambleLoad::new(now, engine.core.control.limits.lfu, size),
             commands: 0,
             failed: 0,
         }

@@ -1,16 +1,22 @@
 //! The way of one request: existence and arity, gate, unit, context, handler, commit.
 
+use crate::cluster::slot_costs::count_refused;
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::{Asked, Permit, Verdict};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
+use crate::upkeep::evict::Evictions;
+use crate::users::UserUpdates;
+use crate::waiting::migration::MigrationEnds;
+use crate::waiting::slow_reads::SlowReadSteps;
 use sluice_acl::{Denial, RefusalContext};
-use sluice_base::LogLevel;
-use sluice_base::Now;
+use sluice_base::{LogLevel, Now};
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Named, Spec};
-use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
+use sluice_commands::{Args, CmdError, Migration, Outcome, Prepared, ReplyMode, WaitFor};
+use sluice_control::action::Action;
 use sluice_control::process::Process;
 use sluice_control::replication::applied;
 use sluice_control::unknown::{unknown_command, unknown_subcommand};
@@ -58,15 +64,15 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Next {
         // What the command before has changed holds for this one.
-        self.notice();
-        let permit = match self.gate.pass(spec, session, Standing::Queued) {
+        self.core.notice();
+        let permit = match self.core.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,
-            None => match self.gate.ask_inside(&Asked::queued(
+            None => match self.core.gate.ask_inside(&Asked::queued(
                 spec,
                 args,
                 session,
-                &self.control,
-                &self.keyspace,
+                &self.core.control,
+                &self.core.keyspace,
                 *now,
             )) {
                 Ok(permit) => permit,
@@ -108,7 +114,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        self.notice();
+        self.core.notice();
         if session.caller.reply != ReplyMode::On {
             session.caller.reply = session.caller.reply.next();
         }
@@ -116,13 +122,13 @@ impl Engine {
             Named::Command(spec) if spec.arity.accepts(args.len()) => spec,
             _ => {
                 match request.is_http() {
-                    true => self.end_http(session, now.unix_s(), process),
+                    true => self.core.end_http(session, now.unix_s(), process),
                     false => self.reject_unknown(session, item.named, args, request, process),
                 }
                 return Next::Done;
             }
         };
-        let permit = match self.gate.pass(spec, session, Standing::Client) {
+        let permit = match self.core.gate.pass(spec, session, Standing::Client) {
             Some(permit) => permit,
             None => match self.pass_or_ask(session, spec, item, args, now, process) {
                 Verdict::Run(permit) => permit,
@@ -144,11 +150,11 @@ impl Engine {
                 }
             },
         };
-        let mut unit = self.begin_unit(*now);
+        let mut unit = self.core.begin_unit(*now);
         let next = self.run_command(&mut unit, permit, session, spec, args, request, now, process);
-        self.close_unit(unit, session, spec);
-        if self.control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+        self.core.close_unit(unit, session, spec);
+        if self.core.control.clients.pubsub.outgoing.is_unfinished() {
+            self.core.finish_delivery(session, process);
         }
         next
     }
@@ -188,7 +194,7 @@ impl Engine {
             // Nothing to drop, which the compiler does not see: it would call a function to find out.
             std::mem::forget(result);
             let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
-            self.take_ending_steps(CommandEnding::Done, ended, session, now, process);
+            self.core.take_ending_steps(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
         }
         let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
@@ -212,9 +218,9 @@ impl Engine {
         if let CmdError::BadData(line) = error {
             process.log(LogLevel::Warning, line);
         }
-        self.control.note_divergence(session, ended.spec, error, process);
-        self.reply_error(session, error);
-        self.end_command(CommandEnding::Failed, ended, session, now, process);
+        self.core.control.note_divergence(session, ended.spec, error, process);
+        self.core.reply_error(session, error);
+        self.core.end_command(CommandEnding::Failed, ended, session, now, process);
         Next::Done
     }
 
@@ -231,23 +237,32 @@ impl Engine {
     ) -> Next {
         match outcome {
             Outcome::Done => {
-                self.end_command(CommandEnding::Done, ended, session, now, process);
+                self.core.end_command(CommandEnding::Done, ended, session, now, process);
                 Next::Done
             }
             Outcome::DoneWithError => {
-                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                self.core.end_command(CommandEnding::Failed, ended, session, now, process);
                 Next::Done
             }
             Outcome::Wait(on) => self.begin_wait(on, ended, session, request, now, process),
             Outcome::WaitSince(on, replaced) => {
-                self.control.clients.blocking.replaced_args = replaced;
+                self.core.control.clients.blocking.replaced_args = replaced;
                 self.begin_wait(on, ended, session, request, now, process)
             }
-            Outcome::Produce(read) => self.begin_slow_read(read, ended, session, now, process),
+            Outcome::Produce(read) => {
+                let on =
+                    SlowReadSteps::of(&mut self.core).begin_slow_read(read, ended, session, now, process);
+                Next::Wait(Box::new(on))
+            }
             Outcome::Migrate(migration) if !ended.unit.standing.row().may_wait => {
-                match self.migrate_in_place(session, *migration, ended.unit.now, process) {
+                match MigrationEnds::of(&mut self.core).migrate_in_place(
+                    session,
+                    *migration,
+                    ended.unit.now,
+                    process,
+                ) {
                     Ok(()) => {
-                        self.end_command(CommandEnding::Done, ended, session, now, process);
+                        self.core.end_command(CommandEnding::Done, ended, session, now, process);
                         Next::Done
                     }
                     Err(error) => self.fail_command(&error, ended, session, now, process),
@@ -275,7 +290,7 @@ impl Engine {
         let ending = match &mut *on {
             WaitFor::SlowRead { since_ns } => {
                 *since_ns = ended.unit.now.mono_ns;
-                self.put_off_slow_read(session, request);
+                SlowReadSteps::of(&mut self.core).put_off_slow_read(session, request);
                 CommandEnding::PutOff
             }
             WaitFor::Keys(_)
@@ -293,7 +308,7 @@ impl Engine {
             | WaitFor::Migration(_)
             | WaitFor::Cluster(_) => CommandEnding::Parked,
         };
-        self.end_command(ending, ended, session, now, process);
+        self.core.end_command(ending, ended, session, now, process);
         Next::Wait(on)
     }
 
@@ -309,8 +324,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Verdict {
-        if let Some(mode) = &self.control.cluster
-            && let Some(permit) = self.gate.pass_own_slot(spec, session, item, args, &mode.served)
+        if let Some(mode) = &self.core.control.cluster
+            && let Some(permit) = self.core.gate.pass_own_slot(spec, session, item, args, &mode.served)
         {
             return Verdict::Run(permit);
         }
@@ -322,7 +337,7 @@ impl Engine {
     fn note_asking(&mut self, session: &mut Session) {
         let is_in_multi = session.transaction.is_some();
         session.caller.flags.asking = session.caller.flags.asking.at_request(is_in_multi);
-        session.mask = self.gate.session_mask(session);
+        session.mask = self.core.gate.session_mask(session);
     }
 
     #[cold]
@@ -337,20 +352,21 @@ impl Engine {
         if session.caller.flags.asking != AskingState::No {
             self.note_asking(session);
         }
-        let room = match self.control.limits.maxmemory {
+        let room = match self.core.control.limits.maxmemory {
             0 => Headroom::Enough,
             // The request is held: room is made ahead of the command when it goes on.
-            _ if self.has_open_unit() => Headroom::Enough,
+            _ if self.core.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };
         self.scripting.is_full = room == Headroom::None;
         let script = self.flags_of_called_script(spec, args);
-        let asked = Asked::new(spec, args, session, &self.control, &self.keyspace, script, *now, room);
-        let verdict = self.gate.ask(&asked);
+        let asked =
+            Asked::new(spec, args, session, &self.core.control, &self.core.keyspace, script, *now, room);
+        let verdict = self.core.gate.ask(&asked);
         if let Verdict::Run(_) = verdict
-            && self.control.persistence.aof.is_strict()
+            && self.core.control.persistence.aof.is_strict()
         {
-            session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
+            session.wait_until_durable(self.core.control.persistence.aof.needed_by(spec, args));
         }
         verdict
     }
@@ -358,17 +374,17 @@ impl Engine {
     /// What a request waits for that the gate has postponed.
     #[cold]
     fn postponed_for(&self) -> WaitFor {
-        if *self.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
+        if *self.core.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
     }
 
     /// Makes room ahead of a session's command, whose own time begins behind that.
     fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Headroom {
-        let room = self.make_room(session.caller.proto, process);
+        let room = Evictions::of(&mut self.core).make_room(session.caller.proto, process);
         *now = process.recent();
-        if self.control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+        if self.core.control.clients.pubsub.outgoing.is_unfinished() {
+            self.core.finish_delivery(session, process);
         }
-        self.notice();
+        self.core.notice();
         room
     }
 
@@ -384,12 +400,12 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         self.note_asking(session);
-        let unauthenticated = session.caller.must_authenticate(&self.control.limits);
+        let unauthenticated = session.caller.must_authenticate(&self.core.control.limits);
         let error = match named {
             Named::Command(spec) if unauthenticated && !spec.flags.has(Flags::NO_AUTH) => CmdError::NoAuth,
             Named::UnknownSubcommand(_) | Named::Unknown if unauthenticated => CmdError::NoAuth,
             Named::Command(spec) => {
-                self.stats.commands[spec.id.0 as usize].rejected += 1;
+                self.core.stats.commands[spec.id.0 as usize].rejected += 1;
                 CmdError::Arity(spec.full_name)
             }
             Named::UnknownSubcommand(container) => unknown_subcommand(container, args),
@@ -398,10 +414,15 @@ impl Engine {
         if session.caller.is_primary() {
             match named {
                 Named::Command(spec) if applied::carries_others(spec) => {
-                    self.control.note_divergence(session, spec, &CmdError::Arity(spec.full_name), process);
+                    self.core.control.note_divergence(
+                        session,
+                        spec,
+                        &CmdError::Arity(spec.full_name),
+                        process,
+                    );
                 }
                 Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => {
-                    self.control.replication.note_dropped(args, process);
+                    self.core.control.replication.note_dropped(args, process);
                 }
             }
         }
@@ -427,12 +448,12 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        if self.conclusions.counts_slots {
-            self.count_refused(session, spec, args, request.wire_len());
+        if self.core.conclusions.counts_slots {
+            count_refused(&mut self.core.control, session, spec, args, request.wire_len());
         }
-        self.stats.commands[spec.id.0 as usize].rejected += 1;
+        self.core.stats.commands[spec.id.0 as usize].rejected += 1;
         session.caller.last_command = Some(spec);
-        self.control.note_divergence(session, spec, error, process);
+        self.core.control.note_divergence(session, spec, error, process);
         if spec.id == transactions::EXEC.id {
             let error = self.reject_exec(session, error);
             return self.answer_error(session, &error, request, process);
@@ -457,7 +478,7 @@ impl Engine {
             if session.transaction.is_some() { RefusalContext::Multi } else { RefusalContext::Toplevel };
         // The log shows what the client has asked for, not what it ran before.
         session.caller.last_command = Some(spec);
-        self.note_denial(session, denial, context, spec, args, now);
+        UserUpdates::of(&mut self.core).note_denial(session, denial, context, spec, args, now);
         let error = rights::error(denial, &session.caller, spec);
         self.reject(session, spec, &error, args, request, process);
     }
@@ -476,12 +497,31 @@ impl Engine {
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }
-        self.control.end_caching(session);
+        self.core.control.end_caching(session);
         let mark = session.outbox.mark();
-        self.reply_error(session, error);
-        self.control.apply_reply_mode(session, mark, process);
+        self.core.reply_error(session, error);
+        self.core.control.apply_reply_mode(session, mark, process);
     }
 
+    /// Begins a migration: the client waits for its end.
+    #[cold]
+    pub(crate) fn begin_migration(
+        &mut self,
+        mut migration: Box<Migration>,
+        ended: Ended<'_>,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Next {
+        self.core.end_command(CommandEnding::Parked, ended, session, now, process);
+        self.core.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
+        let id = migration.id;
+        self.core.actions.push(Action::Migrate(migration));
+        Next::Wait(Box::new(WaitFor::Migration(id)))
+    }
+}
+
+impl Core {
     /// Writes an error reply and counts it.
     #[cold]
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {

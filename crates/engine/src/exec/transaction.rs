@@ -6,12 +6,15 @@
 
 use crate::cluster::redirect::{SlotRoute, note_route, route_of};
 use crate::cluster::slot_costs::count_request;
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::NotPermitted;
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{CountedSlot, StoodStill, TransactionPosition, Unit};
+use crate::session::output_limit::note_query_buffer_disconnection;
+use crate::users::UserUpdates;
 use sluice_acl::RefusalContext;
 use sluice_base::Now;
 use sluice_cluster::HashSlot;
@@ -39,31 +42,31 @@ impl Engine {
     ) {
         // The hashes that were made ahead belong to the batch.
         let prepared = prepared.alone();
-        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+        let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &prepared, &hashing);
         let script = self.flags_of_called_script(spec, args);
         let flags = crate::exec::gate::flags_of_call(spec, script);
-        let route = self.control.cluster.as_ref().map(|_| route_of(spec, args));
+        let route = self.core.control.cluster.as_ref().map(|_| route_of(spec, args));
         let Some(transaction) = &mut session.transaction else { return };
-        let is_lost = transaction.aborted || self.control.clients.watching.has_changed(session.key);
+        let is_lost = transaction.aborted || self.core.control.clients.watching.has_changed(session.key);
         if let Some(route) = route.filter(|_| !is_lost) {
             let db = transaction.selected_db().unwrap_or(session.caller.db);
             note_route(&mut transaction.route, route, spec, args, db);
         }
         session.caller.traffic.net_in += request.wire_len() as u64;
         if let Some(SlotRoute::Slot(slot)) = route
-            && self.conclusions.counts_slots
+            && self.core.conclusions.counts_slots
         {
-            count_request(&mut self.control, slot, request.wire_len());
+            count_request(&mut self.core.control, slot, request.wire_len());
         }
         session.caller.last_command = Some(spec);
         transaction.push(flags, prepared, &request);
         if spec.id == connection::SELECT.id {
-            match selected_by(args, self.control.limits.databases) {
+            match selected_by(args, self.core.control.limits.databases) {
                 Some(db) => transaction.select(db),
                 // Nothing of the transaction has been executed, and nothing is.
                 None if session.caller.is_primary() => {
-                    return self.control.cut_link(session, spec.full_name, process);
+                    return self.core.control.cut_link(session, spec.full_name, process);
                 }
                 None => {}
             }
@@ -71,21 +74,22 @@ impl Engine {
         let queued = transaction.requests.bytes();
         session.caller.multi.queued = i32::try_from(transaction.len()).unwrap_or(i32::MAX);
         let is_bounded = !session.caller.is_primary();
-        if is_bounded && queued + session.caller.traffic.input_bytes > self.control.limits.client_query_buffer
+        if is_bounded
+            && queued + session.caller.traffic.input_bytes > self.core.control.limits.client_query_buffer
         {
             return self.end_overlong(session, process);
         }
         let mark = session.outbox.mark();
         Reply::new(&mut session.outbox, session.caller.proto).simple(b"QUEUED");
-        self.control.apply_reply_mode(session, mark, process);
+        self.core.control.apply_reply_mode(session, mark, process);
     }
 
     /// Ends a client whose queue is larger than `client-query-buffer-limit`, as one with so large a request.
     #[cold]
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(session.key);
-        self.note_query_buffer_disconnection(&session.caller.origin.addr, process);
+        self.core.control.clients.to_close.push(session.key);
+        note_query_buffer_disconnection(&mut self.core.stats, &session.caller.origin.addr, process);
     }
 
     /// EXEC: runs what is queued, as commands of `unit`, where the conditions among the arguments hold.
@@ -102,7 +106,7 @@ impl Engine {
             return Err(CmdError::text("ERR EXEC without MULTI"));
         };
         let unchanged = !self.watched_keys_changed(session, unit.now);
-        self.control.clients.watching.forget(session.key);
+        self.core.control.clients.watching.forget(session.key);
         if transaction.aborted {
             self.end_transaction(session);
             return Err(CmdError::text("EXECABORT Transaction discarded because of previous errors."));
@@ -145,7 +149,7 @@ impl Engine {
         if at > args.len() {
             return Err(MALFORMED);
         }
-        let Engine { keyspace, effects, .. } = self;
+        let Core { keyspace, effects, .. } = &mut self.core;
         let mut db = keyspace.read(session.caller.db, access, effects);
         at = 1;
         while let Some(len) = args.get(at).and_then(condition_len) {
@@ -176,7 +180,7 @@ impl Engine {
     ) -> Run {
         let TransactionPosition { transaction, next } = position;
         let outer = std::mem::replace(&mut unit.standing, Standing::Queued);
-        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+        let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         for (i, prepared) in transaction.prepared.iter().enumerate().skip(next) {
             let request = transaction.requests.at(i);
             let Named::Command(spec) = prepared.named else { continue };
@@ -199,8 +203,9 @@ impl Engine {
             }
             // What was saved for the end of the server is saved once more behind the last command, and shows
             // whole units.
-            let may_stand_still = !self.control.persistence.saved_for_end;
-            if let Some(pause_ns) = self.control.debug.stand_still_ns.take().filter(|_| may_stand_still) {
+            let may_stand_still = !self.core.control.persistence.saved_for_end;
+            if let Some(pause_ns) = self.core.control.debug.stand_still_ns.take().filter(|_| may_stand_still)
+            {
                 unit.standing = outer;
                 let until_ns = now.mono_ns.saturating_add(pause_ns);
                 let transaction = Some(TransactionPosition { transaction, next: i + 1 });
@@ -225,7 +230,7 @@ impl Engine {
     ) -> Next {
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
-        let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
+        let spent_ns = self.core.end_command(CommandEnding::Yields, yielded, session, now, process);
         if let Some(run) = unit.stood_still.as_mut().and_then(|at| at.script.as_mut()) {
             run.spent_ns += spent_ns;
         }
@@ -251,13 +256,13 @@ impl Engine {
         let mut ended = Ended::new(unit, spec, args, db, request.wire_len(), mark);
         match progress {
             ScriptProgress::StandsStill => {
-                let spent_ns = self.end_command(CommandEnding::Yields, ended, session, now, process);
+                let spent_ns = self.core.end_command(CommandEnding::Yields, ended, session, now, process);
                 run.spent_ns += spent_ns;
-                self.leave_run(Box::new(run), unit, now.mono_ns);
+                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
             }
             ScriptProgress::Ended(result) => {
                 ended.earlier_ns = run.spent_ns;
-                self.end_run(run, session);
+                self.scripts().end_run(run, session);
                 self.end_script_command(result, ended, session, now, process);
             }
         }
@@ -274,16 +279,16 @@ impl Engine {
     ) {
         match result {
             Ok(Outcome::DoneWithError) => {
-                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                self.core.end_command(CommandEnding::Failed, ended, session, now, process);
             }
             Ok(_) => {
-                self.end_command(CommandEnding::Done, ended, session, now, process);
+                self.core.end_command(CommandEnding::Done, ended, session, now, process);
             }
             Err(error) => {
                 session.outbox.rewind(ended.mark);
-                self.control.note_divergence(session, ended.spec, &error, process);
-                self.reply_error(session, &error);
-                self.end_command(CommandEnding::Failed, ended, session, now, process);
+                self.core.control.note_divergence(session, ended.spec, &error, process);
+                self.core.reply_error(session, &error);
+                self.core.end_command(CommandEnding::Failed, ended, session, now, process);
             }
         }
     }
@@ -299,21 +304,28 @@ impl Engine {
         now: Now,
     ) {
         match refused {
-            NotPermitted::Rejected(rejection) => self.reply_error(session, &rejection.error),
+            NotPermitted::Rejected(rejection) => self.core.reply_error(session, &rejection.error),
             NotPermitted::Denied(denial) => {
-                self.note_denial(session, denial, RefusalContext::Multi, spec, args, now);
-                self.reply_error(session, &rights::queued_error(denial));
+                UserUpdates::of(&mut self.core).note_denial(
+                    session,
+                    denial,
+                    RefusalContext::Multi,
+                    spec,
+                    args,
+                    now,
+                );
+                self.core.reply_error(session, &rights::queued_error(denial));
             }
         }
     }
 
     /// Whether a key that the client watches was changed, or has expired since.
     fn watched_keys_changed(&self, session: &Session, now: Now) -> bool {
-        let watching = &self.control.clients.watching;
+        let watching = &self.core.control.clients.watching;
         watching.has_changed(session.key)
             || watching.live(session.key).any(|(db, key)| {
-                let db = self.keyspace.db(db);
-                let found = db.find(self.keyspace.key(key));
+                let db = self.core.keyspace.db(db);
+                let found = db.find(self.core.keyspace.key(key));
                 found.and_then(|found| db.expiry(found.handle)).is_some_and(|at_ms| now.unix_ms() > at_ms)
             })
     }
@@ -322,13 +334,13 @@ impl Engine {
     pub(crate) fn end_transaction(&mut self, session: &mut Session) {
         session.transaction = None;
         session.caller.leave_multi();
-        session.mask = self.gate.session_mask(session);
+        session.mask = self.core.gate.session_mask(session);
     }
 
     /// EXEC itself was rejected: the transaction is over.
     #[cold]
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
-        self.control.clients.watching.forget(session.key);
+        self.core.control.clients.watching.forget(session.key);
         self.end_transaction(session);
         if matches!(error, CmdError::Redirect(_) | CmdError::Slot(_)) {
             return error.clone();

@@ -1,27 +1,17 @@
 //! What counts as an access for HOTKEYS.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_command::derive::keys::key_row;
 use sluice_command::specs::{server, transactions};
 use sluice_command::{Keys, Spec};
 use sluice_commands::Args;
+use sluice_control::Control;
 use sluice_control::persistence::aof::for_each_key;
 use sluice_keyspace::Key;
 use sluice_scripts::shebang::runs_script;
 use sluice_session::Session;
 
-impl Engine {
-    /// Forgets the keys of the databases that a command has emptied, whoever sent the command.
-    #[cold]
-    pub(crate) fn forget_flushed_hot_keys(&mut self, spec: &'static Spec, db: usize, now_ns: u64) {
-        let hot_keys = &mut self.control.clients.hot_keys;
-        if spec.id == server::FLUSHALL.id {
-            hot_keys.forget(now_ns);
-        } else if spec.id == server::FLUSHDB.id {
-            hot_keys.forget_db(db);
-        }
-    }
-
+impl Core {
     /// Counts the keys that a command names, each by lot, once the command has run. Each command of a
     /// transaction or a script comes by itself. What the primary sends is the load of the primary.
     #[cold]
@@ -33,7 +23,7 @@ impl Engine {
         db: usize,
         now_ns: u64,
     ) {
-        let Engine { control, rng, .. } = self;
+        let Core { control, rng, .. } = self;
         for hot_keys in control.clients.hot_keys.both().into_iter().filter(|hot_keys| hot_keys.is_on()) {
             if session.caller.is_primary() || !is_access(spec) {
                 return;
@@ -45,6 +35,17 @@ impl Engine {
                 }
             });
         }
+    }
+}
+
+/// Forgets the keys of the databases that a command has emptied, whoever sent the command.
+#[cold]
+pub(crate) fn forget_flushed_hot_keys(control: &mut Control, spec: &'static Spec, db: usize, now_ns: u64) {
+    let hot_keys = &mut control.clients.hot_keys;
+    if spec.id == server::FLUSHALL.id {
+        hot_keys.forget(now_ns);
+    } else if spec.id == server::FLUSHDB.id {
+        hot_keys.forget_db(db);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is recorded of commands: the command log and the feed of MONITOR.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::standing::Standing;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
@@ -28,7 +28,7 @@ pub(crate) struct Loggable<'a> {
     pub executing_ns: u64,
 }
 
-impl Engine {
+impl Core {
     /// Adds a command to the logs whose thresholds it reached. Latency is what everybody waited for.
     #[cold]
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {

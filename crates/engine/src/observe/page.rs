@@ -1,6 +1,6 @@
 //! The engine's part of the page.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_acl::{Refusal, RefusalContext, User};
 use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
@@ -45,12 +45,24 @@ fn slow_command(entry: &LogEntry) -> SlowCommandRow {
     }
 }
 
-impl Engine {
-    /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
-    /// hash of each password, of [`JUDGED_MAX`] at most.
-    pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
+/// What the page is shown, gathered from the core.
+pub(crate) struct PageRows<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> PageRows<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> PageRows<'a> {
+        PageRows { core }
+    }
+}
+
+impl PageRows<'_> {
+    /// As [`Engine::page_details`](crate::engine::Engine::page_details).
+    pub(crate) fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         let now = process.recent();
-        let watch = &mut self.upkeep.cron.page;
+        let watch = &mut self.core.upkeep.cron.page;
         watch.note_look(now);
         if ask.looks_at_keys {
             watch.note_look_at_keys(now);
@@ -62,8 +74,8 @@ impl Engine {
         let names_in = names_in.chain(hottest.iter().flatten().map(|key| key.db)).collect();
         let judged =
             ask.credentials.iter().take(JUDGED_MAX).map(|shown| self.judge(shown, &names_in, now)).collect();
-        let log = &self.control.commandlog;
-        let script = self.control.scripts.running.as_deref().map(|script| ScriptRow {
+        let log = &self.core.control.commandlog;
+        let script = self.core.control.scripts.running.as_deref().map(|script| ScriptRow {
             name: (*script.name).into(),
             running_ms: now.mono_ns.saturating_sub(script.began_ns) / 1_000_000,
         });
@@ -80,17 +92,18 @@ impl Engine {
     }
 
     fn page_texts(&self) -> Vec<(&'static str, String)> {
-        let fault = self.control.persistence.aof.report().fault.as_ref();
+        let fault = self.core.control.persistence.aof.report().fault.as_ref();
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
     /// Looks at some keys, while somebody wants to see the largest; ends the count of accesses when nobody
     /// does.
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
-        let (watch, hot_keys) = (&mut self.upkeep.cron.page, &mut self.control.clients.hot_keys.page);
+        let (watch, hot_keys) =
+            (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
         if watch.looks_at_keys(now) {
             let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX / hz.max(1));
-            watch.keys.step(&self.keyspace, || process.now().mono_ns >= until_ns);
+            watch.keys.step(&self.core.keyspace, || process.now().mono_ns >= until_ns);
             hot_keys.quietly().end_window(now.mono_ns);
         } else if hot_keys.is_on() {
             hot_keys.configure(HotKeyLimits::default());
@@ -99,7 +112,7 @@ impl Engine {
 
     /// The keys that clients access most, which are counted from the first look on.
     fn hottest_keys(&mut self, now: Now) -> Vec<HotKeyRow> {
-        let hot_keys = &mut self.control.clients.hot_keys.page;
+        let hot_keys = &mut self.core.control.clients.hot_keys.page;
         if !hot_keys.is_on() {
             hot_keys.configure(HOT_KEY_LIMITS);
             hot_keys.quietly().end_window(now.mono_ns);
@@ -111,23 +124,23 @@ impl Engine {
     /// The rows of clients, and of those that are sent slow reads' replies. Of few clients each is looked at
     /// now; of more, the cron has looked within the last second.
     fn shown_clients(&self, now: Now) -> (Vec<ClientRow>, Vec<ClientRow>) {
-        let (mut keys, mut reading) = self.upkeep.cron.page.clients.found();
-        if self.sessions.len() <= LOOKED_AT_MAX {
-            keys = self.sessions.iter().map(|session| session.key).collect();
-            reading = self.sessions.iter().filter(|s| s.producing().is_some()).map(|s| s.key).collect();
+        let (mut keys, mut reading) = self.core.upkeep.cron.page.clients.found();
+        if self.core.sessions.len() <= LOOKED_AT_MAX {
+            keys = self.core.sessions.iter().map(|session| session.key).collect();
+            reading = self.core.sessions.iter().filter(|s| s.producing().is_some()).map(|s| s.key).collect();
         }
-        let held = |key: &SessionKey| self.sessions.get(*key).map(held_bytes);
+        let held = |key: &SessionKey| self.core.sessions.get(*key).map(held_bytes);
         let mut held: Vec<(usize, SessionKey)> =
             keys.into_iter().filter_map(|key| Some((held(&key)?, key))).collect();
         held.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         held.truncate(CLIENTS_SHOWN);
-        let row = |key: SessionKey| self.sessions.get(key).map(|session| self.client_row(session, now));
+        let row = |key: SessionKey| self.core.sessions.get(key).map(|session| self.client_row(session, now));
         let clients = held.into_iter().filter_map(|(_, key)| row(key)).collect();
         (clients, reading.into_iter().take(CLIENTS_SHOWN).filter_map(row).collect())
     }
 
     fn client_row(&self, session: &Session, now: Now) -> ClientRow {
-        let (caller, sources) = (&session.caller, self.control.clients.line_sources());
+        let (caller, sources) = (&session.caller, self.core.control.clients.line_sources());
         ClientRow {
             id: caller.id.0,
             address: caller.origin.addr.clone(),
@@ -147,7 +160,7 @@ impl Engine {
     /// What these credentials may see where keys of the databases `names_in` are named. A refusal is counted
     /// and logged as one of AUTH is.
     fn judge(&mut self, shown: &BasicCredentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
-        let users = &mut self.control.clients.users;
+        let users = &mut self.core.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {
             Ok(user) => JudgedCredentials::Accepted(self.may_show(&user, names_in)),
             Err(_) => {
@@ -156,7 +169,7 @@ impl Engine {
                     context: RefusalContext::Toplevel,
                     object: b"metrics page",
                 };
-                let (counts, config) = (&mut self.stats.failures.refused, &self.control.config);
+                let (counts, config) = (&mut self.core.stats.failures.refused, &self.core.control.config);
                 let client = format!("addr={} page of the metrics endpoint", shown.peer);
                 users.note(refused, &shown.user, &client, counts, config, now);
                 JudgedCredentials::Refused
@@ -167,9 +180,10 @@ impl Engine {
     /// Names are for a user who may read every key of each database that holds keys, and of each one in
     /// `names_in`: a database whose key was hot may be empty by now.
     fn may_show(&self, user: &User, names_in: &BTreeSet<usize>) -> MayShow {
-        let count = self.keyspace.databases();
+        let count = self.core.keyspace.databases();
         let reads_all = |spec: &'static Spec, args: &[&[u8]]| {
-            let holding = self.keyspace.iter().filter(|(_, db)| !db.is_empty()).map(|(number, _)| number);
+            let holding =
+                self.core.keyspace.iter().filter(|(_, db)| !db.is_empty()).map(|(number, _)| number);
             holding.chain(names_in.iter().copied()).all(|db| user.reads_every_key(spec, args, db, count))
         };
         let key_names = reads_all(&string::GET, &[b"get", b"key"]);

@@ -1,39 +1,37 @@
 //! When the log and the process are told of long work.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_control::observe::progress::under_way::{WorkSources, is_any};
 use sluice_control::process::Process;
 use sluice_numbers::progress::{ProgressClock, Telling};
 
-impl Engine {
-    /// Tells the log and the process how far long work is, now and then; to be called by the cron.
-    pub(crate) fn tell_progress(&mut self, now: Now, process: &mut dyn Process) {
-        if !is_any(&self.control) {
-            if self.upkeep.cron.progress.take().is_some() {
-                process.show_progress(&[]);
-            }
-            return;
+/// Tells the log and the process how far long work is, now and then; to be called by the cron.
+pub(crate) fn tell_progress(core: &mut Core, now: Now, process: &mut dyn Process) {
+    if !is_any(&core.control) {
+        if core.upkeep.cron.progress.take().is_some() {
+            process.show_progress(&[]);
         }
-        let clock = self.upkeep.cron.progress.get_or_insert_with(|| ProgressClock::new(now.mono_ns));
-        let telling = clock.tick(now.mono_ns);
-        if telling == Telling::Nothing {
-            return;
-        }
-        let sources = WorkSources {
-            now,
-            control: &self.control,
-            sessions: &self.sessions,
-            job: self.job_state(),
-            sync: process.sync(),
-        };
-        let works = sources.list();
-        if telling == Telling::Say {
-            for work in works.iter().filter(|work| work.is_long()) {
-                process.log(LogLevel::Notice, &work.to_string());
-            }
-        }
-        process.show_progress(&works);
+        return;
     }
+    let clock = core.upkeep.cron.progress.get_or_insert_with(|| ProgressClock::new(now.mono_ns));
+    let telling = clock.tick(now.mono_ns);
+    if telling == Telling::Nothing {
+        return;
+    }
+    let sources = WorkSources {
+        now,
+        control: &core.control,
+        sessions: &core.sessions,
+        job: core.job_state(),
+        sync: process.sync(),
+    };
+    let works = sources.list();
+    if telling == Telling::Say {
+        for work in works.iter().filter(|work| work.is_long()) {
+            process.log(LogLevel::Notice, &work.to_string());
+        }
+    }
+    process.show_progress(&works);
 }

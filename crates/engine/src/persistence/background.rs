@@ -1,11 +1,12 @@
 //! The cursor of a job in the background, driven by iterations.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_config::param;
+use sluice_config::{Config, param};
 use sluice_control::action::Action;
 use sluice_control::persistence::background::{Job, JobNumbers, JobStage, Slice};
+use sluice_control::persistence::saving::UnderWay;
 use sluice_control::process::{Background, BackgroundFile, Process, SaveError};
 use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
@@ -27,21 +28,34 @@ const HELD_SHARE: usize = 10;
 /// One unit may capture any amount; the thread has to be through with it in this time.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
-impl Engine {
+/// The job that writes in the background, and what its end means.
+pub(crate) struct Jobs<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Jobs<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Jobs<'a> {
+        Jobs { core }
+    }
+}
+
+impl Jobs<'_> {
     /// Makes a cut of everything, which is written to the file `target` from now on. To be called as
-    /// [`Engine::begin_job`].
+    /// [`Jobs::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
         process: &mut dyn Process,
     ) -> Result<(), SaveError> {
-        let control = &self.control;
+        let control = &self.core.control;
         let about = RdbAux {
             now: process.now(),
-            used_memory: process.used_memory(&self.keyspace),
+            used_memory: process.used_memory(&self.core.keyspace),
             stream: control.replication.stream.point(),
             slot_states: None,
-            imports: self.keyspace.imports(),
+            imports: self.core.keyspace.imports(),
             is_aof_base: target.is_aof_base,
         };
         let sizes = self.database_sizes();
@@ -59,29 +73,33 @@ impl Engine {
     /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no
     /// job is under way. Cost: one step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
-        debug_assert!(self.job.is_none(), "one job at a time (1)");
-        debug_assert!(!self.has_open_unit(), "a cut shows no part of a unit");
-        self.job =
-            Some(Job::begin(&mut self.keyspace, writing, self.effects.left_to_others(), process.now()));
-        self.control.persistence.is_writing = true;
+        debug_assert!(self.core.job.is_none(), "one job at a time (1)");
+        debug_assert!(!self.core.has_open_unit(), "a cut shows no part of a unit");
+        self.core.job = Some(Job::begin(
+            &mut self.core.keyspace,
+            writing,
+            self.core.effects.left_to_others(),
+            process.now(),
+        ));
+        self.core.control.persistence.is_writing = true;
     }
 
     /// The databases that are not empty: number, keys, keys with an expiry.
     pub(crate) fn database_sizes(&self) -> Vec<(usize, usize, usize)> {
-        let filled = self.keyspace.iter().filter(|(_, db)| !db.is_empty());
+        let filled = self.core.keyspace.iter().filter(|(_, db)| !db.is_empty());
         filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
     }
 
-    /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
-    pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
-        let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
-        let Some(under_way) = &mut self.job else { return Slice::None };
+    /// As [`Engine::save_slice`](crate::engine::Engine::save_slice).
+    pub(crate) fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        let delay = self.core.control.config.int(param::RDB_KEY_SAVE_DELAY);
+        let Some(under_way) = &mut self.core.job else { return Slice::None };
         under_way.writing.set_key_delay(delay);
         if let Some(line) = under_way.writing.warning() {
             process.log(LogLevel::Warning, &line);
         }
         if let Some(outcome) = under_way.writing.outcome() {
-            let state = self.job_state().unwrap_or_default();
+            let state = self.core.job_state().unwrap_or_default();
             let began = self.drop_job().unwrap_or_else(|| process.recent());
             self.job_ended(began, state, outcome, process);
             return Slice::None;
@@ -89,19 +107,19 @@ impl Engine {
         if self.is_over_budget(process) {
             return Slice::None;
         }
-        let Some(under_way) = &mut self.job else { return Slice::None };
-        let slice = under_way.slice(&mut self.keyspace, budget_ns, process);
-        self.actions.extend(under_way.passed.drain(..).map(|db| Action::FreeDb(Box::new(db))));
+        let Some(under_way) = &mut self.core.job else { return Slice::None };
+        let slice = under_way.slice(&mut self.core.keyspace, budget_ns, process);
+        self.core.actions.extend(under_way.passed.drain(..).map(|db| Action::FreeDb(Box::new(db))));
         slice
     }
 
     /// Gives up a job that has held more than it may for too long. Whether it was.
     fn is_over_budget(&mut self, process: &mut dyn Process) -> bool {
-        let Some(state) = self.job_state() else { return false };
-        let used = process.used_memory(&self.keyspace).saturating_sub(state.held_bytes);
+        let Some(state) = self.core.job_state() else { return false };
+        let used = process.used_memory(&self.core.keyspace).saturating_sub(state.held_bytes);
         let budget = HELD_BYTES_MAX.max(used / HELD_SHARE);
         let now = process.recent();
-        let Some(job) = &mut self.job else { return false };
+        let Some(job) = &mut self.core.job else { return false };
         if job.stage != JobStage::Capturing || state.held_bytes <= budget {
             job.over_budget_since_ns = None;
             return false;
@@ -120,33 +138,22 @@ impl Engine {
         true
     }
 
-    /// Whether a job is under way.
-    #[inline]
-    pub fn has_job(&self) -> bool {
-        self.job.is_some()
-    }
-
-    /// How far the job is.
-    pub(crate) fn job_state(&self) -> Option<JobNumbers> {
-        Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
-    }
-
     /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
     pub(crate) fn drop_job(&mut self) -> Option<Now> {
-        let mut job = self.job.take()?;
-        self.control.persistence.is_writing = false;
-        let left = job.end_cuts(&mut self.keyspace);
+        let mut job = self.core.job.take()?;
+        self.core.control.persistence.is_writing = false;
+        let left = job.end_cuts(&mut self.core.keyspace);
         if !left.is_empty() {
-            self.actions.push(Action::FreeCaptured(left));
+            self.core.actions.push(Action::FreeCaptured(left));
         }
         let emptied = job.detached.drain(..).chain(job.passed.drain(..));
-        self.actions.extend(emptied.map(|db| Action::FreeDb(Box::new(db))));
+        self.core.actions.extend(emptied.map(|db| Action::FreeDb(Box::new(db))));
         Some(job.began)
     }
 
     /// Gives up a job whose thread has written nothing for [`STALLED_S`]; once a second.
     pub(crate) fn watch_job(&mut self, now: Now, process: &mut dyn Process) {
-        let Some(job) = &mut self.job else { return };
+        let Some(job) = &mut self.core.job else { return };
         let progress = job.writing.progress();
         let is_idle = job.stage == JobStage::Capturing && job.writing.weight() == 0;
         if progress != job.progress.0 || is_idle {
@@ -159,10 +166,85 @@ impl Engine {
         if now.unix_s() - job.progress.1.unix_s() < limit_s {
             return;
         }
-        let state = self.job_state().unwrap_or_default();
+        let state = self.core.job_state().unwrap_or_default();
         let began = self.drop_job().unwrap_or(now);
         let text = format!("Saving made no progress for {limit_s} seconds: is the disk well?");
         self.job_ended(began, state, Err(SaveError(text)), process);
+    }
+
+    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot
+    /// that replicas have not taken.
+    pub(crate) fn held_by_job(&self) -> usize {
+        let state = self.core.job_state().unwrap_or_default();
+        state.held_bytes
+            + state.detached_allocated_bytes
+            + self.core.control.replication.full_syncs.held_bytes()
+    }
+
+    /// Ends a save that is under way, if there is one; the file before stays.
+    pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
+        if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
+            self.note_save_end(began_s, process.recent().unix_s());
+            self.drop_job();
+            process.log(LogLevel::Notice, "Background saving was broken off; the file before stays");
+        }
+    }
+
+    fn note_save_end(&mut self, began_s: i64, now_s: i64) {
+        let copied = self.core.job_state().map(|state| state.changed.1);
+        let saving = &mut self.core.control.persistence.saving;
+        saving.last_s = Some(now_s - began_s);
+        saving.last_copied_bytes = copied.unwrap_or(saving.last_copied_bytes);
+    }
+
+    /// A job has ended, well or not.
+    #[cold]
+    pub(crate) fn job_ended(
+        &mut self,
+        began: Now,
+        state: JobNumbers,
+        outcome: Result<(), SaveError>,
+        process: &mut dyn Process,
+    ) {
+        if self.core.control.persistence.rewriting.began_s.is_some() {
+            return self.core.control.rewrite_written(state, outcome, process);
+        }
+        if self.core.control.replication.full_syncs.began_s.take().is_some() {
+            return full_sync_written(state, outcome, process);
+        }
+        let Some(save) = self.core.control.persistence.saving.under_way.take() else { return };
+        let now = process.now();
+        self.note_save_end(save.began_s, now.unix_s());
+        self.core.control.persistence.saving.last_copied_bytes = state.changed.1;
+        match outcome {
+            Ok(()) => {
+                let ms = now.mono_ns.saturating_sub(began.mono_ns) / 1_000_000;
+                let (entries, bytes) = state.changed;
+                let text = format!(
+                    "DB saved on disk: {} keys in {ms} ms; {entries} of them were changed meanwhile, for which \
+                     {bytes} bytes were copied",
+                    state.total
+                );
+                process.log(LogLevel::Notice, &text);
+                process.log(LogLevel::Notice, "Background saving terminated with success");
+                self.core.control.persistence.dirty =
+                    self.core.control.persistence.dirty.saturating_sub(save.dirty);
+                self.core.control.persistence.last_save_s = now.unix_s();
+                self.core.control.persistence.saving.failed = false;
+            }
+            Err(SaveError(line)) => {
+                process.log(LogLevel::Warning, &line);
+                process.log(LogLevel::Warning, "Background saving error");
+                self.core.control.persistence.saving.failed = true;
+            }
+        }
+    }
+}
+
+impl Core {
+    /// As [`Engine::has_job`](crate::engine::Engine::has_job).
+    pub(crate) fn has_job(&self) -> bool {
+        self.job.is_some()
     }
 
     /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
@@ -175,23 +257,34 @@ impl Engine {
             Some(_) | None => Some(db),
         }
     }
+}
 
-    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot
-    /// that replicas have not taken.
-    pub(crate) fn held_by_job(&self) -> usize {
-        let state = self.job_state().unwrap_or_default();
-        state.held_bytes + state.detached_allocated_bytes + self.control.replication.full_syncs.held_bytes()
-    }
-
-    /// The name of the snapshot file, as the configuration has it.
-    pub(crate) fn snapshot_target(&self) -> BackgroundFile {
-        let config = &self.control.config;
-        BackgroundFile {
-            name: config.bytes(param::DBFILENAME).to_vec(),
-            sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
-            key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
-            is_aof_base: false,
-            as_commands: false,
+/// The job of a snapshot for replicas has ended; they may still have to take some of it.
+fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process: &mut dyn Process) {
+    match outcome {
+        Ok(()) => {
+            let (entries, bytes) = state.changed;
+            let text = format!(
+                "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
+                 meanwhile, for which {bytes} bytes were copied",
+                state.total
+            );
+            process.log(LogLevel::Notice, &text);
         }
+        Err(SaveError(line)) => {
+            process.log(LogLevel::Warning, &line);
+            process.log(LogLevel::Warning, "Background full synchronization error");
+        }
+    }
+}
+
+/// The name of the snapshot file, as the configuration has it.
+pub(crate) fn snapshot_target(config: &Config) -> BackgroundFile {
+    BackgroundFile {
+        name: config.bytes(param::DBFILENAME).to_vec(),
+        sync_early: config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC),
+        key_delay: config.int(param::RDB_KEY_SAVE_DELAY),
+        is_aof_base: false,
+        as_commands: false,
     }
 }

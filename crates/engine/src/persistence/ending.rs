@@ -10,7 +10,11 @@
 //! A step that takes too long is skipped: the server ends as if the order had been a plain one. So it does
 //! where SHUTDOWN NOSAVE breaks a unit off that stands open.
 
-use crate::engine::Engine;
+use crate::cluster::driving::ClusterDriver;
+use crate::core::Core;
+use crate::persistence::saving::Saves;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::LogLevel;
 use sluice_control::Control;
 use sluice_control::action::Action;
@@ -20,7 +24,6 @@ use sluice_control::persistence::ending::readiness::{
     EndStep, has_legacy_replicas, log_replicas, next_step, successors,
 };
 use sluice_control::persistence::ending::{EndOrder, EndStage, NOT_ENDED, PendingEnd};
-use sluice_control::persistence::saving::Ending;
 use sluice_control::process::Process;
 
 /// Milliseconds for which a node that has handed over sends its clients away, at most.
@@ -39,110 +42,102 @@ pub enum EndBegun {
     Refused,
 }
 
-impl Engine {
-    /// Ends the server for a signal, or begins to.
-    pub fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
-        if self.control.persistence.pending_end.is_some() {
+/// The end of the server, while it is waited for.
+pub(crate) struct ServerEnd<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> ServerEnd<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ServerEnd<'a> {
+        ServerEnd { core }
+    }
+}
+
+impl ServerEnd<'_> {
+    /// As [`Engine::begin_end`](crate::engine::Engine::begin_end).
+    pub(crate) fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
+        if self.core.control.persistence.pending_end.is_some() {
             return EndBegun::Waits;
         }
-        if is_refused(order, &self.control, process) {
+        if is_refused(order, &self.core.control, process) {
             return EndBegun::Refused;
         }
-        if has_to_wait(order, &self.control, &self.sessions) {
-            let pending = PendingEnd::new(*order, &self.control, process.recent());
-            begin(pending, &mut self.control, &self.sessions, process);
+        if has_to_wait(order, &self.core.control, &self.core.sessions) {
+            let pending = PendingEnd::new(*order, &self.core.control, process.recent());
+            begin(pending, &mut self.core.control, &self.core.sessions, process);
             return EndBegun::Waits;
         }
-        match self.prepare_end(order, process) {
+        match Saves::of(self.core).prepare_end(order, process) {
             true => EndBegun::Ends,
             false => EndBegun::Refused,
         }
     }
 
-    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done
-    /// behind that would be lost. Replicas still get what the stream has.
-    pub fn stop(&mut self) {
-        self.control.persistence.has_stopped = true;
-    }
-
-    /// Ends the server when what it waits for has come about, or has had the time for it.
-    #[inline]
-    pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
-        let Some(pending) = self.control.persistence.pending_end.as_deref() else { return };
-        // SHUTDOWN NOSAVE ends a server whose script has no end, and saves nothing of it.
-        let breaks_off = pending.order.ending == Ending::NoSave && *self.control.scripts.is_busy;
-        if breaks_off || self.control.between_units(BetweenUnits::End) {
-            self.advance_pending_end(breaks_off, process);
-        } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
-            && let Some(line) = self.control.scripts.end_for_server()
-        {
-            // A script that reads alone may have begun while clients were being sent away.
-            process.log(LogLevel::Warning, &line);
-        }
-    }
-
     #[cold]
-    fn advance_pending_end(&mut self, breaks_off: bool, process: &mut dyn Process) {
+    pub(crate) fn advance_pending_end(&mut self, breaks_off: bool, process: &mut dyn Process) {
         let now_ms = process.recent().mono_ns / 1_000_000;
         loop {
-            match next_step(&self.control, &self.sessions, breaks_off, now_ms) {
+            match next_step(&self.core.control, &self.core.sessions, breaks_off, now_ms) {
                 EndStep::Wait => return,
                 EndStep::CountWrites => {
-                    if let Some(mode) = &mut self.control.cluster {
+                    if let Some(mode) = &mut self.core.control.cluster {
                         mode.machine.stay(process.recent());
                     }
-                    self.take_cluster_outputs(process);
-                    let offset = self.control.replication.stream.offset;
-                    self.control.replication.ask_replicas = true;
-                    change(&mut self.control, |pending| {
+                    ClusterDriver::of(self.core).take_cluster_outputs(process);
+                    let offset = self.core.control.replication.stream.offset;
+                    self.core.control.replication.ask_replicas = true;
+                    change(&mut self.core.control, |pending| {
                         (pending.offset, pending.stage) = (offset, EndStage::Replicas);
                     });
                 }
                 EndStep::PastReplicas => {
                     let is_handed_over = self.hand_over_for_end(process);
-                    change(&mut self.control, |pending| {
+                    change(&mut self.core.control, |pending| {
                         let has_time = is_handed_over && now_ms < pending.deadline_ms;
                         pending.stage = if has_time { EndStage::TakingOver } else { EndStage::Ready };
                     });
                 }
                 EndStep::Leave => {
-                    if let Some(mode) = &mut self.control.cluster {
+                    if let Some(mode) = &mut self.core.control.cluster {
                         mode.machine.leave(process.recent());
                     }
-                    self.take_cluster_outputs(process);
-                    self.control.clients.blocking.release_postponed();
+                    ClusterDriver::of(self.core).take_cluster_outputs(process);
+                    self.core.control.clients.blocking.release_postponed();
                     process.log(LogLevel::Notice, "Clients are sent to other nodes before this one ends.");
                     let (earliest_ms, until_ms) = (now_ms + LEAVING_MS_MIN, now_ms + LEAVING_MS_MAX);
-                    change(&mut self.control, |pending| {
+                    change(&mut self.core.control, |pending| {
                         pending.stage = EndStage::Leaving { earliest_ms, until_ms };
                     });
                 }
                 EndStep::End => {
-                    let Some(pending) = self.control.persistence.pending_end.as_deref() else { return };
+                    let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return };
                     if pending.stage == EndStage::TakingOver {
                         process.log(LogLevel::Warning, NOT_TAKEN_OVER);
                     }
                     let order = pending.order;
-                    let ends = self.prepare_end(&order, process);
+                    let ends = Saves::of(self.core).prepare_end(&order, process);
                     // Nothing is executed any more: who waits gets no answer. Or the end is given up.
-                    change(&mut self.control, |pending| {
+                    change(&mut self.core.control, |pending| {
                         (pending.is_over, pending.is_aborted) = (ends, !ends)
                     });
-                    self.actions.extend(ends.then_some(Action::Shutdown));
+                    self.core.actions.extend(ends.then_some(Action::Shutdown));
                 }
                 EndStep::GiveUp => {
-                    let Some(pending) = self.control.persistence.pending_end.take() else { return };
-                    if let Some(mode) = &mut self.control.cluster {
+                    let Some(pending) = self.core.control.persistence.pending_end.take() else { return };
+                    if let Some(mode) = &mut self.core.control.cluster {
                         mode.machine.stay(process.recent());
                     }
-                    self.take_cluster_outputs(process);
+                    ClusterDriver::of(self.core).take_cluster_outputs(process);
                     // The next signal is the first one again.
-                    self.actions.push(Action::KeepRunning);
-                    self.control.clients.blocking.release_postponed();
+                    self.core.actions.push(Action::KeepRunning);
+                    self.core.control.clients.blocking.release_postponed();
                     for client in pending.clients {
-                        self.end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
+                        WaitEnds::of(self.core)
+                            .end_wait(client, process, |reply| reply.error(&NOT_ENDED.wire()));
                     }
-                    return self.serve_waiting(process);
+                    return;
                 }
             }
         }
@@ -151,14 +146,14 @@ impl Engine {
     /// Replicas have what they have: orders one of them to take over, if the end is to be handed over. A
     /// replica has nothing to hand over but its readers. Whether that is waited for.
     fn hand_over_for_end(&mut self, process: &mut dyn Process) -> bool {
-        let Some(pending) = self.control.persistence.pending_end.as_deref() else { return false };
+        let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return false };
         let (offset, hands_over) = (pending.offset, pending.order.in_cluster.hands_over);
-        log_replicas(&self.control, &self.sessions, offset, process);
-        let successors = successors(&self.control, &self.sessions, offset);
-        let has_legacy = has_legacy_replicas(&self.control, &self.sessions);
+        log_replicas(&self.core.control, &self.core.sessions, offset, process);
+        let successors = successors(&self.core.control, &self.core.sessions, offset);
+        let has_legacy = has_legacy_replicas(&self.core.control, &self.core.sessions);
         // The writes of a unit that stands open would follow the order, and be lost.
-        let hands_over = hands_over && self.control.between_units(BetweenUnits::End);
-        let Some(mode) = self.control.cluster.as_mut().filter(|_| hands_over) else { return false };
+        let hands_over = hands_over && self.core.control.between_units(BetweenUnits::End);
+        let Some(mode) = self.core.control.cluster.as_mut().filter(|_| hands_over) else { return false };
         if !mode.machine.is_primary() {
             return true;
         }
@@ -167,11 +162,11 @@ impl Engine {
             return false;
         };
         // Writes are held back from here on, whatever becomes of this end.
-        self.take_cluster_outputs(process);
+        ClusterDriver::of(self.core).take_cluster_outputs(process);
         let id = id.to_string();
         let order = [&b"CLUSTER"[..], b"FAILOVER", b"FORCE", b"REPLICAID", id.as_bytes()];
-        self.control.replication.stream.command_of_its_own(order.into_iter());
-        self.deliver_stream(process);
+        self.core.control.replication.stream.command_of_its_own(order.into_iter());
+        ReplicaFeeds::of(self.core).deliver_stream(process);
         process.log(LogLevel::Notice, &format!("Perform auto failover to replica {id} on shutdown."));
         true
     }

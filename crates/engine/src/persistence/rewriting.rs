@@ -1,6 +1,8 @@
 //! How a rewrite of the append-only file begins, goes on and ends.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::aof::Appending;
+use crate::persistence::background::Jobs;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
@@ -48,22 +50,35 @@ fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     }
 }
 
-impl Engine {
+/// The rewrites of the append-only file.
+pub(crate) struct Rewrites<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Rewrites<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Rewrites<'a> {
+        Rewrites { core }
+    }
+}
+
+impl Rewrites<'_> {
     /// Turns the append-only file off where the configuration wants none any more: between two units.
     pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
-        if !self.control.between_units(BetweenUnits::Rewrite) {
+        if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
         }
-        let wants_aof = self.control.config.bool(param::APPENDONLY);
-        if self.control.persistence.aof.is_on() && !wants_aof {
+        let wants_aof = self.core.control.config.bool(param::APPENDONLY);
+        if self.core.control.persistence.aof.is_on() && !wants_aof {
             self.turn_aof_off(process);
         }
     }
 
     /// Begins a rewrite, or schedules one while something else is written in the background.
     pub(crate) fn rewrite_when_free(&mut self, process: &mut dyn Process) {
-        match self.control.works_in_background() {
-            true => self.control.persistence.rewriting.scheduled = true,
+        match self.core.control.works_in_background() {
+            true => self.core.control.persistence.rewriting.scheduled = true,
             false => {
                 self.begin_rewrite(process);
             }
@@ -74,25 +89,25 @@ impl Engine {
     /// says why not.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
-            !self.is_loading(),
+            !self.core.is_loading(),
             "a base of data that are not there yet would take the place of the files"
         );
-        if let Some(line) = self.control.rewrite_refusal() {
+        if let Some(line) = self.core.control.rewrite_refusal() {
             // An append-only file that was turned on has to become one as soon as it may.
-            let waits_for_base = self.control.wants_aof() && !self.control.persistence.aof.is_on();
-            let rewriting = &mut self.control.persistence.rewriting;
+            let waits_for_base = self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
+            let rewriting = &mut self.core.control.persistence.rewriting;
             rewriting.scheduled = waits_for_base;
             if !std::mem::replace(&mut rewriting.refusal_said, true) {
                 process.log(LogLevel::Warning, line);
             }
             return false;
         }
-        let rewriting = &mut self.control.persistence.rewriting;
+        let rewriting = &mut self.core.control.persistence.rewriting;
         rewriting.scheduled = false;
         rewriting.count += 1;
         let now = process.now();
         let begun = self.switch_for_rewrite(process).and_then(|()| {
-            let config = &self.control.config;
+            let config = &self.core.control.config;
             let target = BackgroundFile {
                 name: Vec::new(),
                 sync_early: config.bool(param::AOF_REWRITE_INCREMENTAL_FSYNC),
@@ -100,15 +115,17 @@ impl Engine {
                 is_aof_base: true,
                 as_commands: !config.bool(param::AOF_USE_RDB_PREAMBLE),
             };
-            self.begin_file_job(target, process).inspect_err(|_| process.end_aof_rewrite(false))
+            Jobs::of(self.core)
+                .begin_file_job(target, process)
+                .inspect_err(|_| process.end_aof_rewrite(false))
         });
         if let Err(SaveError(line)) = begun {
             process.log(LogLevel::Warning, &line);
-            self.control.rewrite_failed(now, process);
+            self.core.control.rewrite_failed(now, process);
             return false;
         }
-        self.control.persistence.rewriting.began_s = Some(now.unix_s());
-        let keys = self.job_state().map_or(0, |state| state.total);
+        self.core.control.persistence.rewriting.began_s = Some(now.unix_s());
+        let keys = self.core.job_state().map_or(0, |state| state.total);
         process.log(LogLevel::Notice, &format!("Background append only file rewriting started: {keys} keys"));
         true
     }
@@ -116,17 +133,17 @@ impl Engine {
     /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from
     /// it. Whether it has begun; otherwise a rewrite is needed.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
-        let control = &mut self.control;
+        let control = &mut self.core.control;
         let is_unchanged = control.persistence.loaded_file_at.take() == Some(control.persistence.dirty);
         let wants_base = control.wants_aof() && !control.persistence.aof.is_on();
         let is_rdb = control.config.bool(param::AOF_USE_RDB_PREAMBLE);
         let is_rdb = is_rdb && process.has_links();
         let is_free = control.persistence.rewriting.began_s.is_none() && control.rewrite_refusal().is_none();
-        if !(is_unchanged && wants_base && is_rdb && is_free) || self.has_job() {
+        if !(is_unchanged && wants_base && is_rdb && is_free) || self.core.has_job() {
             return false;
         }
         if process.is_aof_closing() {
-            let control = &mut self.control;
+            let control = &mut self.core.control;
             let name = control.config.bytes(param::DBFILENAME).to_vec();
             control.persistence.rewriting.awaited_file = Some((name, control.replication.stream.offset));
             return false;
@@ -134,12 +151,12 @@ impl Engine {
         let now = process.now();
         if let Err(SaveError(line)) = self.switch_for_rewrite(process) {
             process.log(LogLevel::Warning, &line);
-            self.control.rewrite_failed(now, process);
+            self.core.control.rewrite_failed(now, process);
             return false;
         }
-        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+        let name = self.core.control.config.bytes(param::DBFILENAME).to_vec();
         process.use_snapshot_as_base(&name);
-        let rewriting = &mut self.control.persistence.rewriting;
+        let rewriting = &mut self.core.control.persistence.rewriting;
         rewriting.scheduled = false;
         rewriting.began_s = Some(now.unix_s());
         rewriting.has_snapshot = true;
@@ -148,7 +165,7 @@ impl Engine {
 
     /// Begins the log with the file that had to wait, if it still is what the data are.
     fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
-        let control = &mut self.control;
+        let control = &mut self.core.control;
         let Some((name, offset)) = control.persistence.rewriting.awaited_file.take() else { return false };
         let is_same =
             control.config.bytes(param::DBFILENAME) == name && control.replication.stream.offset == offset;
@@ -157,92 +174,89 @@ impl Engine {
         self.begin_aof_with_snapshot(process)
     }
 
-    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its
-    /// name, because that one would become the base of commands that its data have already.
-    pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
-        self.control.persistence.rewriting.is_snapshot_wanted(process)
+    /// As [`Engine::is_snapshot_wanted`](crate::engine::Engine::is_snapshot_wanted).
+    pub(crate) fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
+        self.core.control.persistence.rewriting.is_snapshot_wanted(process)
     }
 
     /// Ends the file before, and begins what is behind the cut.
     fn switch_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
-        let wants_aof = self.control.config.bool(param::APPENDONLY);
-        let increment = match (wants_aof, self.control.persistence.aof.is_on()) {
+        let wants_aof = self.core.control.config.bool(param::APPENDONLY);
+        let increment = match (wants_aof, self.core.control.persistence.aof.is_on()) {
             (true, true) => AofIncrement::Next,
             (true, false) => AofIncrement::First,
             (false, _) => AofIncrement::None,
         };
-        self.note_history();
+        Appending::of(self.core).note_history();
         let mut pending = Vec::new();
-        self.take_aof(&mut pending);
-        let position = self.aof_position();
-        let backlog = process.switch_increment(increment, &self.control.config, pending, position)?;
+        Appending::of(self.core).take_aof(&mut pending);
+        let position = self.core.control.persistence.aof.position();
+        let backlog = process.switch_increment(increment, &self.core.control.config, pending, position)?;
         match increment {
-            AofIncrement::Next => self.begin_aof_file(),
+            AofIncrement::Next => Appending::of(self.core).begin_aof_file(),
             AofIncrement::First => {
-                self.begin_aof();
-                self.control.persistence.rewriting.is_first = true;
+                Appending::of(self.core).begin_aof();
+                self.core.control.persistence.rewriting.is_first = true;
             }
             AofIncrement::None => {}
         }
         // The file says first where it begins: a crash may take the end of the one before.
-        self.note_history();
-        let offset = self.control.replication.stream.offset;
-        if let Some(role) = self.control.replication.replica.as_mut() {
+        Appending::of(self.core).note_history();
+        let offset = self.core.control.replication.stream.offset;
+        if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.await_rewrite(position, offset);
         }
-        self.report_aof_backlog(backlog, process);
+        Appending::of(self.core).note_backlog(backlog, process);
         Ok(())
     }
 
-    /// The process has put the new base in force, or could not.
-    pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
-        if self.control.persistence.rewriting.began_s.is_none() {
+    /// Notes whether the process has put the new base in force. Clients that have waited are to be served.
+    pub(crate) fn note_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
+        if self.core.control.persistence.rewriting.began_s.is_none() {
             return;
         }
         let now = process.recent();
-        let has_snapshot = std::mem::take(&mut self.control.persistence.rewriting.has_snapshot);
+        let has_snapshot = std::mem::take(&mut self.core.control.persistence.rewriting.has_snapshot);
         match is_in_force || mistake::is_made(Mistake::FailedRewriteCounts) {
             true => {
                 if has_snapshot {
                     process.log(LogLevel::Notice, "Reused RDB file from primary sync as AOF base file");
                 }
-                let rewriting = &mut self.control.persistence.rewriting;
+                let rewriting = &mut self.core.control.persistence.rewriting;
                 rewriting.last_s = rewriting.began_s.take().map(|began_s| now.unix_s() - began_s);
                 rewriting.failed = false;
                 rewriting.failures = 0;
                 rewriting.is_first = false;
-                self.control.clients.blocking.replica_acknowledged();
-                self.serve_waiting(process);
+                self.core.control.clients.blocking.replica_acknowledged();
             }
-            false => self.control.rewrite_failed(now, process),
+            false => self.core.control.rewrite_failed(now, process),
         }
-        self.control.leave_aof_if_off(process);
+        self.core.control.leave_aof_if_off(process);
     }
 
-    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written
-    /// already, the process refuses it, and [`Engine::report_aof_rewrite`] tells so.
-    pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.rewriting.began_s.is_some() && self.has_job() {
-            self.drop_job();
+    /// As [`Engine::report_aof_cut_failed`](crate::engine::Engine::report_aof_cut_failed).
+    pub(crate) fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
+        if self.core.control.persistence.rewriting.began_s.is_some() && self.core.has_job() {
+            Jobs::of(self.core).drop_job();
             process.end_aof_rewrite(false);
-            self.control.rewrite_failed(process.recent(), process);
+            self.core.control.rewrite_failed(process.recent(), process);
         }
     }
 
     /// Appends nothing any more, and ends a rewrite. Waits until what was appended is on disk.
     pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
         let (pending, position) = self.end_appending(process);
-        process.close_aof(&self.control.config, pending, position);
+        process.close_aof(&self.core.control.config, pending, position);
         self.note_aof_off(position, process);
     }
 
     /// Ends the log before other data are loaded. Waits only where replies are promised to be on disk.
     pub(crate) fn leave_aof(&mut self, process: &mut dyn Process) {
-        if self.control.persistence.aof.is_strict() {
+        if self.core.control.persistence.aof.is_strict() {
             return self.turn_aof_off(process);
         }
         let (pending, position) = self.end_appending(process);
-        process.close_aof_later(&self.control.config, pending, position);
+        process.close_aof_later(&self.core.control.config, pending, position);
         self.note_aof_off(position, process);
     }
 
@@ -250,30 +264,29 @@ impl Engine {
     fn end_appending(&mut self, process: &mut dyn Process) -> (Vec<u8>, u64) {
         self.break_off_rewrite(process);
         let mut pending = Vec::new();
-        self.take_aof(&mut pending);
-        let position = self.aof_position();
-        self.end_aof();
+        Appending::of(self.core).take_aof(&mut pending);
+        let position = self.core.control.persistence.aof.position();
+        Appending::of(self.core).end_aof();
         (pending, position)
     }
 
     fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
-        self.control.persistence.rewriting.is_first = false;
+        self.core.control.persistence.rewriting.is_first = false;
         // Nothing that was appended has to be waited for any more.
-        self.report_aof_durable(position, process);
-        self.control.clients.blocking.replica_acknowledged();
-        self.serve_waiting(process);
-        self.report_aof_fault(None);
-        self.report_aof_backlog(AofBacklog::Fine, process);
+        Appending::of(self.core).note_durable(position);
+        self.core.control.clients.blocking.replica_acknowledged();
+        Appending::of(self.core).report_aof_fault(None);
+        Appending::of(self.core).note_backlog(AofBacklog::Fine, process);
     }
 
     /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
     pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
-        self.control.cancel_scheduled_rewrite(process);
-        let rewriting = &mut self.control.persistence.rewriting;
+        self.core.control.cancel_scheduled_rewrite(process);
+        let rewriting = &mut self.core.control.persistence.rewriting;
         rewriting.leaves_snapshot |= std::mem::take(&mut rewriting.has_snapshot);
-        if let Some(began_s) = self.control.persistence.rewriting.began_s.take() {
-            self.control.persistence.rewriting.last_s = Some(process.recent().unix_s() - began_s);
-            self.drop_job();
+        if let Some(began_s) = self.core.control.persistence.rewriting.began_s.take() {
+            self.core.control.persistence.rewriting.last_s = Some(process.recent().unix_s() - began_s);
+            Jobs::of(self.core).drop_job();
             process.end_aof_rewrite(false);
             process.log(LogLevel::Notice, "Background AOF rewrite was broken off; the files before stay");
         }
@@ -281,37 +294,42 @@ impl Engine {
 
     /// Begins the rewrite that is scheduled, or due because the file has grown.
     pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
-        if !self.control.between_units(BetweenUnits::Rewrite) {
+        if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
         }
         // While data are loaded there are none to write.
-        if self.has_job() || self.control.persistence.rewriting.began_s.is_some() || self.is_loading() {
+        if self.core.has_job()
+            || self.core.control.persistence.rewriting.began_s.is_some()
+            || self.core.is_loading()
+        {
             return;
         }
-        if self.control.persistence.rewriting.scheduled {
+        if self.core.control.persistence.rewriting.scheduled {
             if process.is_aof_closing() {
                 return;
             }
             if self.begin_aof_with_awaited(process) {
                 return;
             }
-            let rests = self.control.persistence.rewriting.failed
-                && now.unix_s() < self.control.persistence.rewriting.rests_until_s;
+            let rests = self.core.control.persistence.rewriting.failed
+                && now.unix_s() < self.core.control.persistence.rewriting.rests_until_s;
             if !rests {
                 self.begin_rewrite(process);
             }
             return;
         }
-        let config = &self.control.config;
+        let config = &self.core.control.config;
         let (percent, min) =
             (config.uint(param::AUTO_AOF_REWRITE_PERCENTAGE), config.uint(param::AUTO_AOF_REWRITE_MIN_SIZE));
         if percent == 0
-            || !self.control.persistence.aof.is_on()
-            || now.unix_s() < self.control.persistence.rewriting.rests_until_s
+            || !self.core.control.persistence.aof.is_on()
+            || now.unix_s() < self.core.control.persistence.rewriting.rests_until_s
         {
             return;
         }
-        if self.control.persistence.rewriting.refusal_said && self.control.rewrite_refusal().is_some() {
+        if self.core.control.persistence.rewriting.refusal_said
+            && self.core.control.rewrite_refusal().is_some()
+        {
             return;
         }
         match due(&process.aof(), percent, min) {
@@ -329,8 +347,14 @@ impl Engine {
                 process.log(LogLevel::Notice, &text);
                 self.begin_rewrite(process);
             }
-            RewriteReason::TooSmall(free) => self.control.log_disk_too_small(free, now, process),
+            RewriteReason::TooSmall(free) => self.core.control.log_disk_too_small(free, now, process),
         }
+    }
+
+    /// The data are what they are now: an append-only file that ended with those of before begins again.
+    pub(crate) fn begin_aof_again(&mut self) {
+        self.core.control.persistence.rewriting.scheduled |=
+            self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
     }
 }
 

@@ -7,7 +7,7 @@
 //! and is closed.
 
 use crate::cluster::slot_costs::count_message;
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::session::output_limit::is_over_limit;
 use sluice_base::SessionKey;
 use sluice_base::{Bytes, Now, num};
@@ -31,18 +31,14 @@ pub(crate) struct Delivery<'a> {
     pub own: Protocol,
 }
 
-impl Engine {
+impl Core {
     /// Sends the message of a PUBLISH or SPUBLISH, whose targets are in `Outgoing`.
     pub(crate) fn send_published(&mut self, args: &Args<'_>, now: Now, own: Protocol) {
-        let Engine { sessions, control, units, .. } = self;
+        let Core { sessions, control, units, .. } = self;
         let spare = &mut units.spare_outboxes;
-        let targets = std::mem::take(&mut control.clients.pubsub.outgoing.targets);
+        let mut targets = std::mem::take(&mut control.clients.pubsub.outgoing.targets);
         let mut delivery = Delivery { sessions, control, spare, now, own };
         delivery.send(&targets, args.at(1), args.at(2));
-        self.give_back(targets);
-    }
-
-    fn give_back(&mut self, mut targets: Vec<TopicRef>) {
         targets.clear();
         self.control.clients.pubsub.outgoing.targets = targets;
     }

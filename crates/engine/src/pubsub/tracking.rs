@@ -7,7 +7,7 @@
 
 mod broadcasts;
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::finish::CommandEnding;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
@@ -25,7 +25,20 @@ use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::tracking::table::Row;
 use sluice_subscriptions::tracking::{HeldBack, Redirect, TrackingMode};
 
-impl Engine {
+/// What is done for clients that track, once an iteration.
+pub(crate) struct TrackingSteps<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> TrackingSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> TrackingSteps<'a> {
+        TrackingSteps { core }
+    }
+}
+
+impl Core {
     /// Remembers what a command of a client that tracks has read. Out of line: few clients track.
     #[cold]
     #[inline(never)]
@@ -37,7 +50,7 @@ impl Engine {
         ending: CommandEnding,
         unit: &Unit,
     ) {
-        let Engine { keyspace, control, effects, .. } = self;
+        let Core { keyspace, control, effects, .. } = self;
         let tracking = &mut control.clients.tracking;
         let Some(client) = tracking.client(session.key) else { return };
         // Channels are no keys, and a script reads by the commands that it calls.
@@ -66,7 +79,7 @@ impl Engine {
     /// lowered that.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
-            let Engine { keyspace, control, sessions, units, .. } = self;
+            let Core { keyspace, control, sessions, units, .. } = self;
             let tracking = &mut control.clients.tracking;
             if !tracking.is_over(control.limits.tracked_keys_max) {
                 return;
@@ -79,13 +92,15 @@ impl Engine {
             Delivery { sessions, control, spare, now, own }.send_row(&row, name, None);
         }
     }
+}
 
+impl TrackingSteps<'_> {
     /// Does what is done once an iteration: prefixes are told what has changed below them, and slices of work
     /// that is left.
     #[inline]
     pub(crate) fn advance_tracking(&mut self, process: &mut dyn Process) {
-        let tracking = &self.control.clients.tracking;
-        let is_telling = !self.control.clients.tracking.broadcasts.is_idle();
+        let tracking = &self.core.control.clients.tracking;
+        let is_telling = !self.core.control.clients.tracking.broadcasts.is_idle();
         if tracking.is_active() || tracking.has_remains() || tracking.has_orphaned() || is_telling {
             self.advance_tracking_under_way(process);
         }
@@ -94,13 +109,13 @@ impl Engine {
     #[cold]
     fn advance_tracking_under_way(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        if self.has_gathered() && self.control.between_units(BetweenUnits::Invalidations) {
-            let Engine { control, sessions, units, .. } = self;
+        if self.has_gathered() && self.core.control.between_units(BetweenUnits::Invalidations) {
+            let Core { control, sessions, units, .. } = self.core;
             let spare = &mut units.spare_outboxes;
             Delivery { sessions, control, spare, now, own: Protocol::Resp2 }.broadcast(process);
             let mut until = None;
-            while self.control.clients.tracking.is_over(self.control.limits.tracked_keys_max) {
-                self.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
+            while self.core.control.clients.tracking.is_over(self.core.control.limits.tracked_keys_max) {
+                self.core.evict_tracked(now, Protocol::Resp2, VICTIMS_AT_ONCE);
                 let now_ns = process.now().mono_ns;
                 if now_ns >= *until.get_or_insert(now.mono_ns.saturating_add(EVICTION_SLICE_NS)) {
                     break;
@@ -108,15 +123,15 @@ impl Engine {
             }
             self.send_held(now);
             self.tell_orphaned_targets(now);
-            self.log_disconnected(process);
+            self.core.log_disconnected(process);
         }
-        let tracking = &mut self.control.clients.tracking;
+        let tracking = &mut self.core.control.clients.tracking;
         if !tracking.has_remains() && tracking.is_sweep_due(now.mono_ns) {
-            tracking.sweep(self.effects.listened_keys());
+            tracking.sweep(self.core.effects.listened_keys());
         }
         let mut began = None;
-        while self.control.clients.tracking.has_remains() {
-            self.control.clients.tracking.free_some(self.effects.listened_keys());
+        while self.core.control.clients.tracking.has_remains() {
+            self.core.control.clients.tracking.free_some(self.core.effects.listened_keys());
             let now_ns = process.now().mono_ns;
             if now_ns.saturating_sub(*began.get_or_insert(now_ns)) >= SLICE_NS {
                 break;
@@ -126,28 +141,29 @@ impl Engine {
 
     /// Whether invalidations have gathered that leave at the end of the iteration.
     fn has_gathered(&self) -> bool {
-        let tracking = &self.control.clients.tracking;
+        let tracking = &self.core.control.clients.tracking;
         tracking.prefixes.has_changed()
-            || !self.control.clients.tracking.broadcasts.is_idle()
-            || tracking.is_over(self.control.limits.tracked_keys_max)
+            || !self.core.control.clients.tracking.broadcasts.is_idle()
+            || tracking.is_over(self.core.control.limits.tracked_keys_max)
             || !tracking.releasing.is_empty()
             || tracking.has_orphaned()
     }
 
-    /// Milliseconds until [`Engine::advance_tracking`] wants to go on. The end of a unit wakes by itself.
+    /// Milliseconds until [`TrackingSteps::advance_tracking`] wants to go on. The end of a unit wakes by
+    /// itself.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
-        let tracking = &self.control.clients.tracking;
-        let is_over = tracking.is_over(self.control.limits.tracked_keys_max);
-        let is_telling = !self.control.clients.tracking.broadcasts.is_idle();
+        let tracking = &self.core.control.clients.tracking;
+        let is_over = tracking.is_over(self.core.control.limits.tracked_keys_max);
+        let is_telling = !self.core.control.clients.tracking.broadcasts.is_idle();
         let is_gathered = is_over || is_telling || tracking.has_orphaned();
-        let is_behind = tracking.has_remains() || is_gathered && !self.has_open_unit();
+        let is_behind = tracking.has_remains() || is_gathered && !self.core.has_open_unit();
         if is_behind { 1 } else { u64::MAX }
     }
 
     /// Has the clients drop all copies that were told in place of clients that have ended: nobody is told any
     /// more of what those have read.
     fn tell_orphaned_targets(&mut self, now: Now) {
-        let Engine { control, sessions, units, .. } = self;
+        let Core { control, sessions, units, .. } = self.core;
         let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
         targets.sort_unstable();
         targets.dedup();
@@ -160,7 +176,7 @@ impl Engine {
     /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
     /// waiting.
     fn send_held(&mut self, now: Now) {
-        let Engine { control, sessions, units, .. } = self;
+        let Core { control, sessions, units, .. } = self.core;
         for client in std::mem::take(&mut control.clients.tracking.releasing) {
             if is_producing(sessions, client) {
                 continue;

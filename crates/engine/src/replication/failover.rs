@@ -1,10 +1,10 @@
 //! How a FAILOVER goes on.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::replication::maintenance::Notices;
+use crate::replication::role::RoleChanges;
 use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
-use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_control::replication::acks::has_reached;
 use sluice_control::replication::failover::FailoverTarget;
@@ -19,41 +19,44 @@ enum FailoverStep {
     HandOver(FailoverTarget, &'static str),
 }
 
-impl Engine {
-    /// Whether the target of a failover was asked to take over.
-    pub fn is_failing_over(&self) -> bool {
-        self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
-    }
+/// The steps of a FAILOVER.
+pub(crate) struct FailoverSteps<'a> {
+    core: &'a mut Core,
+}
 
-    /// Whether a failover is under way, which a client of this server has asked for.
-    pub fn has_failover(&self) -> bool {
-        self.control.replication.failover.is_some()
-    }
-
-    /// Goes on with what waits for a change of roles: once an iteration.
+impl<'a> FailoverSteps<'a> {
+    /// Works on this core.
     #[inline]
-    pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
-        let is_asked = self.control.replication.failover.is_some() || self.control.replication.failover_asked;
-        if is_asked && self.control.between_units(BetweenUnits::Role) {
-            self.advance_roles(process);
+    pub(crate) fn of(core: &'a mut Core) -> FailoverSteps<'a> {
+        FailoverSteps { core }
+    }
+}
+
+impl FailoverSteps<'_> {
+    /// Lets writes go on where the role that was asked for is taken up. The clients that have waited are to
+    /// be served.
+    pub(crate) fn takes_up_asked_role(&mut self) -> bool {
+        let replication = &mut self.core.control.replication;
+        let is_taken_up = replication.failover_asked && replication.role_wanted.is_none();
+        if is_taken_up {
+            replication.failover_asked = false;
+            self.core.control.clients.blocking.release_postponed();
         }
+        is_taken_up
     }
 
-    #[cold]
-    fn advance_roles(&mut self, process: &mut dyn Process) {
-        if self.control.replication.failover_asked && self.control.replication.role_wanted.is_none() {
-            self.control.replication.failover_asked = false;
-            self.let_writes_go_on(process);
-        }
+    pub(crate) fn take_failover_step(&mut self, process: &mut dyn Process) {
         match self.failover_step(process) {
             FailoverStep::Wait => {}
-            FailoverStep::GiveUp => self.abort_failover("Replica never caught up before timeout", process),
+            FailoverStep::GiveUp => {
+                self.give_failover_up("Replica never caught up before timeout", None, process);
+            }
             FailoverStep::HandOver(target, why) => self.hand_over(target, why, process),
         }
     }
 
     fn failover_step(&self, process: &mut dyn Process) -> FailoverStep {
-        let control = &self.control;
+        let control = &self.core.control;
         let Some(failover) =
             control.replication.failover.as_ref().filter(|failover| !failover.is_in_progress)
         else {
@@ -80,11 +83,11 @@ impl Engine {
         };
         let found = match &failover.target {
             Some(target) => {
-                control.replica_at(target, &self.sessions).is_some_and(has_all).then(|| target.clone())
+                control.replica_at(target, &self.core.sessions).is_some_and(has_all).then(|| target.clone())
             }
             None => {
                 let mut sessions =
-                    control.replication.stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+                    control.replication.stream.replicas.iter().filter_map(|key| self.core.sessions.get(*key));
                 // One that has not said where it can be reached cannot be followed.
                 let can_lead = |session: &&Session| {
                     session.caller.replica_address().1 > 0
@@ -100,71 +103,64 @@ impl Engine {
     fn hand_over(&mut self, target: FailoverTarget, why: &str, process: &mut dyn Process) {
         let FailoverTarget { host, port } = target.clone();
         let Ok(port) = u16::try_from(port) else {
-            return self.abort_failover("the target's port is none", process);
+            return self.give_failover_up("the target's port is none", None, process);
         };
         process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
-        if let Some(failover) = self.control.replication.failover.as_mut() {
+        if let Some(failover) = self.core.control.replication.failover.as_mut() {
             failover.target = Some(target);
             failover.is_in_progress = true;
         }
-        self.control.replication.role_wanted =
+        self.core.control.replication.role_wanted =
             Some(RoleWanted { primary: Some(Primary { host, port }), by: String::new(), keeps_data: true });
-        self.apply_role(process);
+        RoleChanges::of(self.core).apply_role(process);
     }
 
-    /// The target has taken over.
-    pub fn end_failover(&mut self, process: &mut dyn Process) {
-        if let Some(failover) = self.control.replication.failover.take() {
+    /// The target has taken over. The clients that have waited are to be served.
+    pub(crate) fn note_handed_over(&mut self, process: &mut dyn Process) {
+        if let Some(failover) = self.core.control.replication.failover.take() {
             // Ahead of the answers to commands that wait: a client that is told READONLY knows where to go.
-            let mut notices = Notices::of(self, None, process);
+            let mut notices = Notices::of(self.core, None, process);
             notices.tell_failed_over(&failover);
             notices.tell_moving(Some(failover.asked_by));
-            self.unblock_for_role(process);
-            self.let_writes_go_on(process);
+            RoleChanges::of(self.core).unblock_for_role(process);
+            self.core.control.clients.blocking.release_postponed();
         }
-    }
-
-    /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called
-    /// between units.
-    pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
-        self.give_failover_up(reason, None, process);
-        self.serve_waiting(process);
     }
 
     /// After a command, and after a unit that has stood open: ends a failover that a client does not want any
     /// more, and tells clients of one that has begun. `caller` is the session that runs the command.
     #[inline]
     pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
-        let failover = self.control.replication.failover.as_deref();
+        let failover = self.core.control.replication.failover.as_deref();
         if failover.is_some_and(|failover| failover.is_aborted) {
             self.give_failover_up("Failover manually aborted", caller, process);
         } else if failover.is_some_and(|failover| failover.told_as.is_none()) {
-            Notices::of(self, caller, process).tell_failing_over();
+            Notices::of(self.core, caller, process).tell_failing_over();
         }
     }
 
     #[cold]
-    fn give_failover_up(&mut self, reason: &str, caller: Option<&Session>, process: &mut dyn Process) {
-        let Some(failover) = self.control.replication.failover.take() else { return };
+    pub(crate) fn give_failover_up(
+        &mut self,
+        reason: &str,
+        caller: Option<&Session>,
+        process: &mut dyn Process,
+    ) {
+        let Some(failover) = self.core.control.replication.failover.take() else { return };
         let target = match &failover.target {
             Some(FailoverTarget { host, port }) => format!("to {host}:{port} "),
             None => String::new(),
         };
         process.log(LogLevel::Notice, &format!("FAILOVER {target}aborted: {reason}"));
         if failover.is_in_progress {
-            self.control.replication.role_wanted =
+            self.core.control.replication.role_wanted =
                 Some(RoleWanted { primary: None, by: String::new(), keeps_data: true });
-            self.apply_role(process);
+            RoleChanges::of(self.core).apply_role(process);
         }
-        Notices::of(self, caller, process).tell_failed_over(&failover);
+        Notices::of(self.core, caller, process).tell_failed_over(&failover);
         if !mistake::is_made(Mistake::PausedForGood) {
-            self.control.clients.blocking.release_postponed();
+            self.core.control.clients.blocking.release_postponed();
         }
-    }
-
-    fn let_writes_go_on(&mut self, process: &mut dyn Process) {
-        self.control.clients.blocking.release_postponed();
-        self.serve_waiting(process);
     }
 }
 

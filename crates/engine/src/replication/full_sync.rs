@@ -17,7 +17,8 @@
 //! know the length when the snapshot is whole; where whoever makes it waits for all replicas, the latter is
 //! closed at once, as neither would ever go on.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::StreamPosition;
@@ -25,7 +26,6 @@ use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
 use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::persistence::background::JobNumbers;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::{ClientRelations, Control, ReplicationState};
 use sluice_persist::rdb::{Version, WriteOptions};
@@ -63,20 +63,33 @@ fn line_at_the_end(session: &Session) -> Option<String> {
     }
 }
 
-impl Engine {
+/// The snapshots that replicas are sent.
+pub(crate) struct FullCopies<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> FullCopies<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> FullCopies<'a> {
+        FullCopies { core }
+    }
+}
+
+impl FullCopies<'_> {
     /// A replica has taken so many bytes of its output: it is queued more.
     pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
-        let Engine { sessions, control, .. } = self;
+        let Core { sessions, control, stats, .. } = self.core;
         let Some(session) = sessions.get_mut(client) else { return };
         let of_snapshot =
             session.caller.replica_state().map_or(0, |replica| replica.snapshot_queued.min(bytes));
-        self.stats.syncs.output_bytes += of_snapshot as u64;
+        stats.syncs.output_bytes += of_snapshot as u64;
         if session.note_taken(bytes, &mut control.replication.full_syncs, now) == FeedResult::Failed {
             close(session, &mut control.clients.to_close);
         }
         if let Some((backlog, spooled)) = control.replication.stream.sources() {
             match session.take_stream(backlog, spooled) {
-                StreamTaken::Bytes(bytes) => self.stats.syncs.output_bytes += bytes,
+                StreamTaken::Bytes(bytes) => stats.syncs.output_bytes += bytes,
                 StreamTaken::Failed => close(session, &mut control.clients.to_close),
             }
         }
@@ -87,7 +100,7 @@ impl Engine {
     /// what there is of the one under way. Cost: as that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
-        let syncs = &self.control.replication.full_syncs;
+        let syncs = &self.core.control.replication.full_syncs;
         if !syncs.wanted.is_empty() || syncs.shared.is_some() || !syncs.ended.is_empty() {
             self.advance_full_syncs(process);
         }
@@ -95,36 +108,36 @@ impl Engine {
 
     #[cold]
     fn advance_full_syncs(&mut self, process: &mut dyn Process) {
-        let syncs = &self.control.replication.full_syncs;
+        let syncs = &self.core.control.replication.full_syncs;
         if syncs.shared.as_ref().is_some_and(|shared| shared.pieces.has_news()) {
             self.feed_readers(process);
         }
-        for client in std::mem::take(&mut self.control.replication.full_syncs.ended) {
-            self.control.replication.stream.mark_pending();
-            self.control.replication.full_syncs.readers.retain(|reader| *reader != client);
-            let Some(session) = self.sessions.get(client) else { continue };
+        for client in std::mem::take(&mut self.core.control.replication.full_syncs.ended) {
+            self.core.control.replication.stream.mark_pending();
+            self.core.control.replication.full_syncs.readers.retain(|reader| *reader != client);
+            let Some(session) = self.core.sessions.get(client) else { continue };
             if let Some(line) = line_at_the_end(session) {
                 process.log(LogLevel::Notice, &line);
             }
         }
         // What is being loaded is in no snapshot.
-        if self.control.replication.full_syncs.wanted.is_empty()
-            || self.is_loading()
-            || !self.control.between_units(BetweenUnits::FullSync)
+        if self.core.control.replication.full_syncs.wanted.is_empty()
+            || self.core.is_loading()
+            || !self.core.control.between_units(BetweenUnits::FullSync)
         {
             return;
         }
-        let syncs = &mut self.control.replication.full_syncs;
-        let sessions = &self.sessions;
+        let syncs = &mut self.core.control.replication.full_syncs;
+        let sessions = &self.core.sessions;
         syncs.readers.retain(|key| sessions.get(*key).is_some_and(Session::reads_snapshot));
         if !syncs.readers.is_empty() {
             return;
         }
-        let is_busy = self.control.works_in_background();
+        let is_busy = self.core.control.works_in_background();
         if !self.is_sync_due(process.recent()) {
             return;
         }
-        let syncs = &mut self.control.replication.full_syncs;
+        let syncs = &mut self.core.control.replication.full_syncs;
         let wanted = std::mem::take(&mut syncs.wanted);
         let wants_keys = |wanted: &SyncRequest| {
             let session = sessions.get(wanted.client);
@@ -152,11 +165,11 @@ impl Engine {
     /// Whether those that have asked for a snapshot have waited long enough for others to share it:
     /// `repl-diskless-sync-delay`. As in the reference this concerns replicas that read up to a mark.
     fn is_sync_due(&self, now: Now) -> bool {
-        let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.control;
+        let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.core.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
         let max = usize::try_from(config.int(param::REPL_DISKLESS_SYNC_MAX_REPLICAS)).unwrap_or(0);
         let is_delayed = |wanted: &SyncRequest| {
-            let session = self.sessions.get(wanted.client);
+            let session = self.core.sessions.get(wanted.client);
             let announced = session.and_then(|session| session.caller.origin.announced.as_deref());
             announced.is_some_and(|announced| announced.eof)
                 && now.mono_ns.saturating_sub(wanted.since_ns) < delay_s * 1_000_000_000
@@ -166,29 +179,24 @@ impl Engine {
             || !full_syncs.wanted.iter().all(is_delayed)
     }
 
-    /// Whether a snapshot for replicas is being made.
-    pub fn makes_full_sync(&self) -> bool {
-        self.control.replication.full_syncs.began_s.is_some()
-    }
-
     /// Makes the cut, and attaches the replicas to the stream behind it.
     fn begin_full_sync(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
-        let announced = |engine: &Engine, client| {
-            engine
-                .sessions
-                .get(client)
-                .and_then(|session| session.caller.origin.announced.as_deref().cloned())
+        let announced = |wanted: &SyncRequest| {
+            let session = self.core.sessions.get(wanted.client);
+            session.and_then(|session| session.caller.origin.announced.as_deref().cloned())
         };
-        let all: Vec<Announced> =
-            wanted.iter().map(|one| announced(self, one.client).unwrap_or_default()).collect();
+        let all: Vec<Announced> = wanted.iter().map(|one| announced(one).unwrap_or_default()).collect();
         // What the oldest can read, all can.
         let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
         let version = if is_old { Version::Common } else { Version::Valkey };
-        let mut options = sluice_snapshot::options(&self.control.config, version);
+        let mut options = sluice_snapshot::options(&self.core.control.config, version);
         let is_by_tls = |one: &SyncRequest| {
-            self.sessions.get(one.client).is_some_and(|session| session.caller.flags.medium == Medium::Tls)
+            self.core
+                .sessions
+                .get(one.client)
+                .is_some_and(|session| session.caller.flags.medium == Medium::Tls)
         };
-        let skips_checksum = self.control.config.bool(param::REPL_DISKLESS_SYNC)
+        let skips_checksum = self.core.control.config.bool(param::REPL_DISKLESS_SYNC)
             && all.iter().all(|announced| announced.eof && announced.skips_checksum)
             && wanted.iter().all(is_by_tls);
         options.checksum &= !skips_checksum;
@@ -196,8 +204,8 @@ impl Engine {
             Ok(pieces) => pieces,
             Err(SaveError(line)) => return self.refuse_replicas(wanted, &line, process),
         };
-        self.control.replication.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
-        let keys = self.job_state().map_or(0, |state| state.total);
+        self.core.control.replication.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
+        let keys = self.core.job_state().map_or(0, |state| state.total);
         let without = if skips_checksum { " while skipping RDB checksum for this transfer" } else { "" };
         let replicas = wanted.len();
         let text =
@@ -214,31 +222,37 @@ impl Engine {
         replicas: usize,
         process: &mut dyn Process,
     ) -> Result<Box<dyn SnapshotPieces>, SaveError> {
-        if options.version == Version::Common && !self.keyspace.imports().is_empty() {
+        if options.version == Version::Common && !self.core.keyspace.imports().is_empty() {
             return Err(SaveError("Can't store slot migrations in RDB version 11".to_owned()));
         }
-        let sizes = self.database_sizes();
+        let sizes = Jobs::of(self.core).database_sizes();
         let about = self.about_stream(process);
-        let file = SnapshotFile::new(&self.control.config, options, &about, self.control.libraries(), sizes);
-        let delay = self.control.config.int(param::RDB_KEY_SAVE_DELAY);
+        let file = SnapshotFile::new(
+            &self.core.control.config,
+            options,
+            &about,
+            self.core.control.libraries(),
+            sizes,
+        );
+        let delay = self.core.control.config.int(param::RDB_KEY_SAVE_DELAY);
         let (writing, pieces) = process.snapshot_for_replicas(replicas, delay, file)?;
-        self.begin_job(writing, process);
+        Jobs::of(self.core).begin_job(writing, process);
         Ok(pieces)
     }
 
     /// What a snapshot for replicas says about itself: the position of the stream at its cut.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
-        let stream = &self.control.replication.stream;
+        let stream = &self.core.control.replication.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
         let point = StreamPosition { db: db.unwrap_or(0), replid: &stream.replid, offset: stream.offset };
-        let used_memory = process.used_memory(&self.keyspace);
-        let slot_states = self.control.cluster.as_ref().and_then(|mode| mode.open_slots.as_deref());
+        let used_memory = process.used_memory(&self.core.keyspace);
+        let slot_states = self.core.control.cluster.as_ref().and_then(|mode| mode.open_slots.as_deref());
         RdbAux {
             now: process.recent(),
             used_memory,
             stream: Some(point),
             slot_states,
-            imports: self.keyspace.imports(),
+            imports: self.core.keyspace.imports(),
             is_aof_base: false,
         }
     }
@@ -247,7 +261,7 @@ impl Engine {
     fn refuse_replicas(&mut self, wanted: Vec<SyncRequest>, line: &str, process: &mut dyn Process) {
         process.log(LogLevel::Warning, line);
         process.log(LogLevel::Warning, "BGSAVE for replication failed");
-        let Engine { sessions, control, .. } = self;
+        let Core { sessions, control, .. } = self.core;
         for SyncRequest { client, .. } in wanted {
             let Some(session) = sessions.get_mut(client) else { continue };
             session.outbox.push(b"-BGSAVE failed, replication can't continue\r\n");
@@ -259,16 +273,16 @@ impl Engine {
     /// Sends replicas that want no keys the rest: small, and made at once.
     fn send_without_keys(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         for one in wanted {
-            let Some(session) = self.sessions.get(one.client) else { continue };
+            let Some(session) = self.core.sessions.get(one.client) else { continue };
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
-            let options = sluice_snapshot::options(&self.control.config, version_for(&announced));
+            let options = sluice_snapshot::options(&self.core.control.config, version_for(&announced));
             // Imports are about keys.
             let about = RdbAux { imports: &[], ..self.about_stream(process) };
             let pieces = sluice_snapshot::pieces_without_keys(
-                &self.control.config,
+                &self.core.control.config,
                 options,
                 &about,
-                self.control.libraries(),
+                self.core.control.libraries(),
             );
             self.begin_sending(one, &announced, FeedSource::WithoutKeys(pieces.into_iter()), process);
         }
@@ -285,11 +299,11 @@ impl Engine {
     ) {
         let SyncRequest { client, greeting, .. } = wanted;
         // Without `repl-diskless-sync` the snapshot is sent when it lies on disk whole.
-        let is_diskless = self.control.config.bool(param::REPL_DISKLESS_SYNC) || announced.without_keys;
+        let is_diskless = self.core.control.config.bool(param::REPL_DISKLESS_SYNC) || announced.without_keys;
         let mark = (announced.eof && is_diskless || greeting == SyncGreeting::EndOffset)
             .then(|| hex(&process.entropy()));
         let now = process.recent();
-        let Engine { sessions, control, .. } = self;
+        let Core { sessions, control, .. } = self.core;
         let Some(session) = sessions.get_mut(client) else {
             return control.replication.full_syncs.leave(&source);
         };
@@ -327,14 +341,14 @@ impl Engine {
         if !announced.rdb_only {
             control.replication.stream.attach(client);
         }
-        self.stats.syncs.full += 1;
+        self.core.stats.syncs.full += 1;
         process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
     }
 
     /// Queues what there is for each replica that has taken what it was queued.
     fn feed_readers(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        let Engine { sessions, control, .. } = self;
+        let Core { sessions, control, .. } = self.core;
         let Control {
             replication: ReplicationState { full_syncs, .. },
             clients: ClientRelations { to_close, ready, .. },
@@ -366,47 +380,23 @@ impl Engine {
         full_syncs.readers = readers;
     }
 
-    /// The job of a snapshot for replicas has ended; they may still have to take some of it.
-    pub(crate) fn full_sync_written(
-        &mut self,
-        state: JobNumbers,
-        outcome: Result<(), SaveError>,
-        process: &mut dyn Process,
-    ) {
-        match outcome {
-            Ok(()) => {
-                let (entries, bytes) = state.changed;
-                let text = format!(
-                    "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
-                     meanwhile, for which {bytes} bytes were copied",
-                    state.total
-                );
-                process.log(LogLevel::Notice, &text);
-            }
-            Err(SaveError(line)) => {
-                process.log(LogLevel::Warning, &line);
-                process.log(LogLevel::Warning, "Background full synchronization error");
-            }
-        }
-    }
-
     /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made
     /// either.
     pub(crate) fn leave_full_sync(&mut self, session: &Session) {
         let Some(feed) = &session.feed else { return };
-        self.control.replication.full_syncs.readers.retain(|reader| *reader != session.key);
-        self.control.replication.full_syncs.leave(&feed.source);
-        if self.control.replication.full_syncs.shared.is_none()
-            && self.control.replication.full_syncs.began_s.take().is_some()
+        self.core.control.replication.full_syncs.readers.retain(|reader| *reader != session.key);
+        self.core.control.replication.full_syncs.leave(&feed.source);
+        if self.core.control.replication.full_syncs.shared.is_none()
+            && self.core.control.replication.full_syncs.began_s.take().is_some()
         {
-            self.drop_job();
+            Jobs::of(self.core).drop_job();
         }
     }
 
     /// Ends the snapshot for replicas that is under way, if there is one: they have to ask again.
     pub(crate) fn break_off_full_sync(&mut self, process: &mut dyn Process) {
-        if self.control.replication.full_syncs.began_s.take().is_some() {
-            self.drop_job();
+        if self.core.control.replication.full_syncs.began_s.take().is_some() {
+            Jobs::of(self.core).drop_job();
             process.log(LogLevel::Notice, "Background full synchronization was broken off");
         }
     }
@@ -414,8 +404,8 @@ impl Engine {
     /// Keeps replicas that wait for a snapshot from giving up, and closes those that take nothing; once a
     /// second.
     pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
-        let timeout_s = u64::try_from(self.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
-        let Engine { sessions, control, .. } = self;
+        let timeout_s = u64::try_from(self.core.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
+        let Core { sessions, control, .. } = self.core;
         let waits_for_length =
             |session: &Session| session.feed.as_ref().is_some_and(|feed| feed.needs_length);
         let readers = control.replication.full_syncs.readers.iter().copied();

@@ -8,49 +8,45 @@
 //! clients; what concerns connections is for the process, which
 //! [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
+use crate::persistence::rewriting::Rewrites;
+use crate::replication::failover::FailoverSteps;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::replication::role::RoleChanges;
 use sluice_base::version::COMPATIBLE;
 use sluice_config::choice::DisklessLoad;
 use sluice_config::param;
 use sluice_control::Control;
 use sluice_control::process::Process;
-use sluice_control::replication::role::{LinkCounts, SyncSource};
+use sluice_control::replication::role::SyncSource;
 use sluice_replication::{
-    Credentials, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, ReplicaLink,
-    Surroundings, SyncFailure, TransportOrder,
+    Credentials, Input, LinkDecision, LinkOutput, LinkState, ReplicaLink, Surroundings, SyncFailure,
+    TransportOrder,
 };
 use sluice_snapshot::NotLoaded;
 
-impl Engine {
-    /// How far the link to the primary is.
-    pub fn link_state(&self) -> LinkState {
-        self.control.replication.link().map_or(LinkState::None, ReplicaLink::state)
-    }
+/// The steps of the link to the primary.
+pub(crate) struct LinkSteps<'a> {
+    core: &'a mut Core,
+}
 
-    /// The number of the link's attempt under way; 0 without a primary.
-    pub fn link_attempt(&self) -> u64 {
-        self.control.replication.link().map_or(0, ReplicaLink::attempt)
+impl<'a> LinkSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> LinkSteps<'a> {
+        LinkSteps { core }
     }
+}
 
-    /// What has come of the links so far.
-    pub fn link_counts(&self) -> LinkCounts {
-        self.control.replication.link_counts
-    }
-
-    /// When time is told to the link next, monotonic ns; `u64::MAX` without a primary.
-    pub fn link_tick_ns(&self) -> u64 {
-        self.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
-    }
-
-    /// Takes a step of the machine of the link. Orders about
-    /// connections come from [`Engine::next_transport_order`].
-    /// `heard_ns`: when something was heard last on a connection that others read.
-    pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
-        let resume = self.control.replication.resume_point();
-        let may_connect = !self.is_loading();
+impl LinkSteps<'_> {
+    /// As [`Engine::step_link`](crate::engine::Engine::step_link).
+    pub(crate) fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
+        let resume = self.core.control.replication.resume_point();
+        let may_connect = !self.core.is_loading();
         let skips_checksum = self.skips_checksum();
-        let node_id = self.control.cluster.as_ref().map(|mode| mode.id().to_string());
-        let Control { replication, config, .. } = &mut self.control;
+        let node_id = self.core.control.cluster.as_ref().map(|mode| mode.id().to_string());
+        let Control { replication, config, .. } = &mut self.core.control;
         let Some(role) = replication.replica.quietly().as_mut() else { return };
         let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
         let announced = config.int(param::REPLICA_ANNOUNCE_PORT);
@@ -88,23 +84,19 @@ impl Engine {
         }
     }
 
-    /// What is to be done next about the link's connections, in order. What the link has decided about the
-    /// data, their history and the clients of this server is done on the way. After the last order a role is
-    /// taken up that has waited for the end of a load: the outputs name the history of the data that were
-    /// loaded, and begin their stream.
-    pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
+    pub(crate) fn take_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         loop {
-            match self.control.replication.link_outputs.pop_front() {
+            match self.core.control.replication.link_outputs.pop_front() {
                 Some(LinkOutput::Decision(decision)) => self.carry_out_decision(decision, process),
                 Some(LinkOutput::Order(order)) => {
                     if order == TransportOrder::Close {
-                        self.control.replication.forget_commit();
+                        self.core.control.replication.forget_commit();
                     }
                     return Some(order);
                 }
                 None => {
-                    self.apply_role(process);
-                    if self.control.replication.link_outputs.is_empty() {
+                    RoleChanges::of(self.core).apply_role(process);
+                    if self.core.control.replication.link_outputs.is_empty() {
                         return None;
                     }
                 }
@@ -115,25 +107,33 @@ impl Engine {
     fn carry_out_decision(&mut self, decision: LinkDecision, process: &mut dyn Process) {
         match decision {
             LinkDecision::Log(level, line) => process.log(level, &line),
-            LinkDecision::Load if self.is_loading() => {
-                self.step_link(Input::Failed(self.link_attempt(), SyncFailure::Transfer), 0, process);
+            LinkDecision::Load if self.core.is_loading() => {
+                self.step_link(
+                    Input::Failed(attempt_of(&self.core.control), SyncFailure::Transfer),
+                    0,
+                    process,
+                );
             }
-            LinkDecision::Load => self.begin_sync_load(SyncSource::File, process),
+            LinkDecision::Load => RoleChanges::of(self.core).replace_data(SyncSource::File, process),
             LinkDecision::Adopt(point) => {
-                self.control.replication.link_counts.snapshots += 1;
-                self.adopt_history(point, process);
+                self.core.control.replication.link_counts.snapshots += 1;
+                RoleChanges::of(self.core).adopt_history(point, process);
             }
             LinkDecision::Continue(replid) => {
-                self.control.replication.link_counts.continued += 1;
-                self.continue_history(replid);
+                self.core.control.replication.link_counts.continued += 1;
+                ReplicaFeeds::of(self.core).continue_history(replid);
             }
-            LinkDecision::HandedOver => self.end_failover(process),
+            LinkDecision::HandedOver => FailoverSteps::of(self.core).note_handed_over(process),
             LinkDecision::NotHandedOver => {
-                self.abort_failover("Failover target rejected psync request", process);
+                FailoverSteps::of(self.core).give_failover_up(
+                    "Failover target rejected psync request",
+                    None,
+                    process,
+                );
             }
-            LinkDecision::Acknowledge => self.acknowledge(),
+            LinkDecision::Acknowledge => RoleChanges::of(self.core).acknowledge(),
             LinkDecision::Commit => {
-                if let Some(role) = self.control.replication.replica.quietly() {
+                if let Some(role) = self.core.control.replication.replica.quietly() {
                     role.commit_waits = true;
                 }
             }
@@ -144,7 +144,7 @@ impl Engine {
     /// with the next order: the history of the data is the link's ahead of a role that has waited for the end
     /// of the load.
     pub(crate) fn tell_link_of_load(&mut self, result: Result<(), NotLoaded>, process: &mut dyn Process) {
-        let attempt = self.link_attempt();
+        let attempt = attempt_of(&self.core.control);
         match result {
             Ok(()) => {
                 // This says nothing new where the snapshot was loaded from its file.
@@ -152,7 +152,7 @@ impl Engine {
                 self.step_link(Input::Loaded(attempt), 0, process);
             }
             Err(_) => {
-                let is_of_file = self.control.replication.is_file_committed();
+                let is_of_file = self.core.control.replication.is_file_committed();
                 let failure = if is_of_file { SyncFailure::Load } else { SyncFailure::Stream };
                 self.step_link(Input::Failed(attempt, failure), 0, process);
             }
@@ -162,23 +162,25 @@ impl Engine {
     /// Whether the snapshot that was received is to take the place of the RDB file now: it waits while that
     /// file is about to become the base of the append-only file. `true` is said once.
     pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
-        if !self.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
-            || self.is_snapshot_wanted(process)
+        if !self.core.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
+            || Rewrites::of(self.core).is_snapshot_wanted(process)
         {
             return false;
         }
-        self.control.replication.forget_commit();
-        self.break_off_save(process);
-        self.control.persistence.saving.scheduled = false;
+        self.core.control.replication.forget_commit();
+        Jobs::of(self.core).break_off_save(process);
+        self.core.control.persistence.saving.scheduled = false;
         true
     }
 
     /// How a snapshot is loaded from the connection, where it is.
     pub(crate) fn memory_load(&self) -> Option<DisklessLoad> {
-        let wanted = self.control.config.choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
+        let wanted = self.core.control.config.choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
         match wanted {
             DisklessLoad::Disabled => None,
-            DisklessLoad::OnEmptyDb => self.keyspace.iter().all(|(_, db)| db.is_empty()).then_some(wanted),
+            DisklessLoad::OnEmptyDb => {
+                self.core.keyspace.iter().all(|(_, db)| db.is_empty()).then_some(wanted)
+            }
             DisklessLoad::SwapDb | DisklessLoad::FlushBeforeLoad => Some(wanted),
         }
     }
@@ -186,31 +188,13 @@ impl Engine {
     /// Whether a snapshot from the primary needs no checksum: TLS checks what it carries, and no file is
     /// kept.
     pub(crate) fn skips_checksum(&self) -> bool {
-        self.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
+        self.core.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
     }
+}
 
-    /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
-    pub fn history_point(&self) -> Option<HistoryPoint> {
-        match self.control.replication.link() {
-            Some(_) if self.control.replication.is_file_committed() => None,
-            Some(_) => self.control.replication.resume_point(),
-            None => self
-                .control
-                .replication
-                .stream
-                .point()
-                .map(|point| HistoryPoint { replid: point.replid.to_owned(), offset: point.offset }),
-        }
-    }
-
-    /// A link to this primary, which the next tick makes.
-    pub(super) fn new_link(&mut self, primary: Primary) -> ReplicaLink {
-        let link = ReplicaLink::new(primary, self.rng.next_u64(), self.control.replication.link_attempts);
-        match self.is_failing_over() {
-            true => link.handing_over(),
-            false => link,
-        }
-    }
+/// The number of the link's attempt under way; 0 without a primary.
+pub(crate) fn attempt_of(control: &Control) -> u64 {
+    control.replication.link().map_or(0, ReplicaLink::attempt)
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -1,6 +1,7 @@
 //! Expiry of keys that clients of a replica gave an expiry.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::upkeep::expire::ExpirySlices;
 use sluice_command::derive::keys::keys;
 use sluice_command::specs::generic;
 use sluice_command::{Flags, KeyFlags, Spec};
@@ -15,7 +16,7 @@ const KEYS_PER_LOOK: usize = 64;
 /// Processor time of one call of the cron, nanoseconds.
 const BUDGET_NS: u64 = 1_000_000;
 
-impl Engine {
+impl Core {
     /// Remembers the keys of a command that a client has run on a replica, where they have an expiry now.
     #[cold]
     pub(crate) fn note_local_expiries(&mut self, session: &Session, spec: &Spec, args: Args<'_>, db: usize) {
@@ -41,7 +42,9 @@ impl Engine {
             }
         }
     }
+}
 
+impl ExpirySlices<'_> {
     /// Deletes what has expired of the keys that clients of this replica have written; whether any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();
@@ -52,21 +55,21 @@ impl Engine {
             is_decided: false,
         };
         let mut deleted = false;
-        for met in 0..self.control.replication.local_expiries.count() {
+        for met in 0..self.core.control.replication.local_expiries.count() {
             let is_look = met % KEYS_PER_LOOK == KEYS_PER_LOOK - 1;
             if is_look && process.now().mono_ns.saturating_sub(start.mono_ns) > BUDGET_NS {
                 break;
             }
-            let Some((db, name)) = self.control.replication.local_expiries.next_key() else { break };
-            let expiry = expiry_of(&self.keyspace, db, &name);
+            let Some((db, name)) = self.core.control.replication.local_expiries.next_key() else { break };
+            let expiry = expiry_of(&self.core.keyspace, db, &name);
             let is_over = expiry.is_some_and(|at_ms| start.unix_ms() > at_ms);
             if is_over {
-                let key = self.keyspace.key(&name);
-                self.keyspace.write(db, access, &mut self.effects).delete_if_expired(key);
+                let key = self.core.keyspace.key(&name);
+                self.core.keyspace.write(db, access, &mut self.core.effects).delete_if_expired(key);
                 deleted = true;
             }
             if is_over || expiry.is_none() {
-                self.control.replication.local_expiries.remove(db, &name);
+                self.core.control.replication.local_expiries.remove(db, &name);
             }
         }
         deleted

@@ -8,7 +8,7 @@
 //! cannot use: clients end or lose their connection over such an address; (3) ids grow, on another server and
 //! after a restart too as far as clocks agree: clients drop a notification whose id they know.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
 use sluice_control::process::Process;
@@ -29,12 +29,12 @@ pub(crate) struct Notices<'a> {
 impl<'a> Notices<'a> {
     /// What sends notifications, while `caller` runs a command.
     pub(crate) fn of(
-        engine: &'a mut Engine,
+        core: &'a mut Core,
         caller: Option<&'a Session>,
         process: &mut dyn Process,
     ) -> Notices<'a> {
         let now = process.recent();
-        let Engine { control, sessions, units, .. } = engine;
+        let Core { control, sessions, units, .. } = core;
         let spare = &mut units.spare_outboxes;
         Notices { delivery: Delivery { sessions, control, spare, now, own: Protocol::Resp3 }, now, caller }
     }

@@ -6,11 +6,13 @@
 //! with PSYNC. What waits behind a snapshot does not count: beyond the backlog it goes to disk
 //! (`repl_stream/spooled.rs`).
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::replication::full_sync::FullCopies;
 use crate::session::output_limit::exceeds;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
+use sluice_base::hex;
 use sluice_config::param;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::replication::acks::online_replicas;
@@ -19,20 +21,33 @@ use sluice_replication::Backlog;
 use sluice_session::replica_feed::StreamTaken;
 use sluice_session::{Closing, NOT_ACKED, ReplicaState, Session};
 
-impl Engine {
+/// What replicas are fed, and what becomes of replicas that are too slow.
+pub(crate) struct ReplicaFeeds<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> ReplicaFeeds<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ReplicaFeeds<'a> {
+        ReplicaFeeds { core }
+    }
+}
+
+impl ReplicaFeeds<'_> {
     /// Offers the replicas what was added to the stream: once an iteration of the event loop.
     pub(crate) fn deliver_stream(&mut self, process: &mut dyn Process) {
-        if self.control.replication.stream.has_news() {
+        if self.core.control.replication.stream.has_news() {
             self.offer_stream(process);
         }
-        if self.control.replication.count_good_replicas {
+        if self.core.control.replication.count_good_replicas {
             self.count_good_replicas(process.recent());
         }
     }
 
     fn offer_stream(&mut self, process: &mut dyn Process) {
         self.spool_stream(process);
-        let Engine { control, sessions, stats, .. } = self;
+        let Core { control, sessions, stats, .. } = self.core;
         let replicas = std::mem::take(&mut control.replication.stream.replicas);
         let Some((backlog, spooled)) = control.replication.stream.sources() else {
             control.replication.stream.replicas = replicas;
@@ -66,14 +81,14 @@ impl Engine {
             .fold(needed, |needed, reserved| needed.min(reserved.offset));
         let is_held = end - needed.min(end) > control.limits.backlog_bytes;
         control.replication.stream.offered(needed, control.limits.backlog_bytes);
-        if is_held || !self.control.replication.stream.spooled.is_empty() {
+        if is_held || !self.core.control.replication.stream.spooled.is_empty() {
             self.limit_replicas(process);
         }
     }
 
     /// Has the process keep what is more than the backlog does for replicas that take a snapshot.
     fn spool_stream(&mut self, process: &mut dyn Process) {
-        let Engine { control, sessions, .. } = self;
+        let Core { control, sessions, .. } = self.core;
         let kept = control.limits.backlog_bytes + SPOOLED_FROM_BYTES;
         let bound = control.replication.stream.offset.saturating_sub(kept);
         let waiting: Vec<(SessionKey, u64)> = control
@@ -114,10 +129,10 @@ impl Engine {
     /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not
     /// received. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
-        let stream = &self.control.replication.stream;
+        let stream = &self.core.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);
-        let size = usize::try_from(self.control.limits.backlog_bytes).unwrap_or(usize::MAX);
-        let sessions = stream.replicas.iter().filter_map(|key| self.sessions.get(*key));
+        let size = usize::try_from(self.core.control.limits.backlog_bytes).unwrap_or(usize::MAX);
+        let sessions = stream.replicas.iter().filter_map(|key| self.core.sessions.get(*key));
         kept.saturating_sub(size)
             + stream.spooled.memory_bytes()
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
@@ -126,16 +141,16 @@ impl Engine {
     /// Closes the replicas for which alone the backlog keeps more than their limit.
     pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
         let now = process.recent();
-        let Some(backlog) = self.control.replication.stream.backlog() else { return };
-        let (end, keys) = (backlog.end(), self.control.replication.stream.replicas.clone());
-        for line in self.control.replication.stream.spooled.warnings() {
+        let Some(backlog) = self.core.control.replication.stream.backlog() else { return };
+        let (end, keys) = (backlog.end(), self.core.control.replication.stream.replicas.clone());
+        for line in self.core.control.replication.stream.spooled.warnings() {
             process.log(LogLevel::Warning, &line);
         }
         for key in keys {
-            let Some(mut session) = self.sessions.take(key) else { continue };
-            let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.control;
+            let Some(mut session) = self.core.sessions.take(key) else { continue };
+            let Control { replication: ReplicationState { stream, .. }, limits, .. } = &mut self.core.control;
             let Some(replica) = session.caller.replica_state() else {
-                self.sessions.put_back(session);
+                self.core.sessions.put_back(session);
                 continue;
             };
             let alone = match replica.spool {
@@ -151,42 +166,42 @@ impl Engine {
             if is_over && session.caller.closing != Closing::Now {
                 self.disconnect_replica(&mut session, process);
             }
-            self.sessions.put_back(session);
+            self.core.sessions.put_back(session);
         }
     }
 
     fn disconnect_replica(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(session.key);
-        self.log_output_limit(session, process);
+        self.core.control.clients.to_close.push(session.key);
+        self.core.log_output_limit(session, process);
     }
 
     /// Counts the replicas that `min-replicas-to-write` can rely on.
     pub(crate) fn count_good_replicas(&mut self, now: Now) {
-        let control = &mut self.control;
+        let control = &mut self.core.control;
         control.replication.count_good_replicas = false;
         let lag_s = control.config.int(param::MIN_REPLICAS_MAX_LAG);
         let is_good = |replica: &ReplicaState| replica.is_good(now.unix_s(), lag_s);
-        let good = online_replicas(control, &self.sessions).filter(is_good).count() as i64;
-        if good != *self.control.replication.good_replicas {
-            *self.control.replication.good_replicas = good;
+        let good = online_replicas(control, &self.core.sessions).filter(is_good).count() as i64;
+        if good != *self.core.control.replication.good_replicas {
+            *self.core.control.replication.good_replicas = good;
         }
     }
 
     /// A replica has gone.
     pub(crate) fn detach_replica(&mut self, key: SessionKey, session: &Session) {
-        self.control.replication.stream.detach(key);
+        self.core.control.replication.stream.detach(key);
         if let Some(receiver) = session.caller.replica_state().and_then(|replica| replica.spool) {
-            self.control.replication.stream.spooled.leave(receiver);
+            self.core.control.replication.stream.spooled.leave(receiver);
         }
-        self.control.replication.count_good_replicas = true;
+        self.core.control.replication.count_good_replicas = true;
         let id = session.caller.id;
         if let Some(reserved) =
-            self.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
+            self.core.control.replication.stream.reserved.iter_mut().find(|reserved| reserved.client == id)
         {
-            reserved.gone_s = Some(self.upkeep.cron.last_second);
+            reserved.gone_s = Some(self.core.upkeep.cron.last_second);
         }
-        self.leave_full_sync(session);
+        FullCopies::of(self.core).leave_full_sync(session);
         self.restore_superseded(session);
     }
 
@@ -201,7 +216,7 @@ impl Engine {
             return;
         }
         let is_there = |session: &&Session| session.caller.is_reached_at(ip, port);
-        let sessions = self.control.replicas().into_iter().filter_map(|key| self.sessions.get(key));
+        let sessions = self.core.control.replicas().into_iter().filter_map(|key| self.core.sessions.get(key));
         let others: Vec<&Session> = sessions.filter(is_there).collect();
         let is_last = |session: &&Session| {
             session.caller.supersedes()
@@ -212,12 +227,58 @@ impl Engine {
         }
         let keys: Vec<SessionKey> = others.iter().map(|session| session.key).collect();
         for key in keys {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
+            let Some(session) = self.core.sessions.get_mut(key) else { continue };
             if let Some(replica) = &mut session.caller.replica
                 && replica.superseded_at.take().is_some()
             {
                 (replica.acked, replica.acked_aof) = (NOT_ACKED, 0);
             }
+        }
+    }
+
+    /// Closes the replicas of this server: they have to ask where they stand.
+    pub(crate) fn close_replicas(&mut self) {
+        let waiting: Vec<SessionKey> = self.core.control.replication.full_syncs.waiting().collect();
+        for key in self.core.control.replication.stream.replicas.iter().copied().chain(waiting) {
+            if let Some(session) = self.core.sessions.get_mut(key)
+                && session.caller.closing != Closing::Now
+            {
+                session.caller.closing = Closing::Now;
+                self.core.control.clients.to_close.push(key);
+            }
+        }
+    }
+
+    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they
+    /// belong to `Engine::adopt_history` says next, unless the link has ended meanwhile; then nobody can
+    /// go on from here.
+    pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
+        if let Some(role) = self.core.control.replication.replica.as_mut() {
+            role.can_resume = false;
+        }
+        if self.core.control.replication.stream.has_begun() {
+            self.close_replicas();
+            self.core.control.replication.stream.begin(hex(&process.entropy()));
+        }
+    }
+
+    /// The primary goes on where the data stand, under another id if one is given. What replicas of this
+    /// server know of ids is past then: they ask anew.
+    pub(crate) fn continue_history(&mut self, replid: Option<String>) {
+        if let Some(replid) = replid {
+            self.core.control.replication.stream.continue_history(replid);
+            self.close_replicas();
+        }
+    }
+
+    /// As [`Engine::check_output_limit`](crate::engine::Engine::check_output_limit).
+    pub(crate) fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
+        let Some(mut session) = self.core.sessions.take(key) else { return };
+        self.core.limit_output(&mut session, process);
+        let is_replica = session.caller.replica.is_some();
+        self.core.sessions.put_back(session);
+        if is_replica {
+            self.limit_replicas(process);
         }
     }
 }

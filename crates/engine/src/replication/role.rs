@@ -1,7 +1,13 @@
 //! How this server changes its role and follows a primary.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
+use crate::persistence::loading::under_way::Loads;
+use crate::persistence::rewriting::Rewrites;
+use crate::replication::full_sync::FullCopies;
 use crate::replication::maintenance::Notices;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::hex;
@@ -13,51 +19,52 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::persistence::loading::{LoadPlan, LoadPurpose, LoadSource, OldData};
 use sluice_control::process::Process;
 use sluice_control::replication::role::{DurablePoint, ReplicaRole, RoleWanted, SyncSource};
-use sluice_replication::{HistoryPoint, Primary};
+use sluice_replication::{HistoryPoint, Primary, ReplicaLink};
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_snapshot::Duplicates;
 
-impl Engine {
-    /// Whom this server follows.
-    pub fn primary(&self) -> Option<&Primary> {
-        self.control.replication.replica.as_deref().map(ReplicaRole::primary)
-    }
+/// How this server changes its role.
+pub(crate) struct RoleChanges<'a> {
+    core: &'a mut Core,
+}
 
-    /// As [`ReplicationState::resume_point`](sluice_control::ReplicationState::resume_point).
-    pub fn resume_point(&self) -> Option<HistoryPoint> {
-        self.control.replication.resume_point()
+impl<'a> RoleChanges<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> RoleChanges<'a> {
+        RoleChanges { core }
     }
+}
 
-    /// Bytes at which the output of a replica is too much, if there is a limit.
-    pub fn replica_output_limit(&self) -> Option<usize> {
-        Some(self.control.limits.output[1].hard).filter(|hard| *hard > 0)
-    }
-
+impl RoleChanges<'_> {
     /// Takes up the role that a client has asked for: between two units.
     #[inline]
     pub(crate) fn apply_role(&mut self, process: &mut dyn Process) {
-        if self.control.replication.role_wanted.is_some() && self.control.between_units(BetweenUnits::Role) {
+        if self.core.control.replication.role_wanted.is_some()
+            && self.core.control.between_units(BetweenUnits::Role)
+        {
             self.change_role(process);
         }
     }
 
     #[cold]
     pub(crate) fn change_role(&mut self, process: &mut dyn Process) {
-        if self.is_loading() || self.control.awaits_sync_file() {
+        if self.core.is_loading() || self.core.control.awaits_sync_file() {
             return;
         }
-        let Some(RoleWanted { primary, by, keeps_data }) = self.control.replication.role_wanted.take() else {
+        let Some(RoleWanted { primary, by, keeps_data }) = self.core.control.replication.role_wanted.take()
+        else {
             return;
         };
-        let was_primary = self.control.replication.replica.is_none();
+        let was_primary = self.core.control.replication.replica.is_none();
         match primary {
             Some(primary) => self.follow(primary, &by, keeps_data, process),
             None => self.promote(&by, process),
         }
         // Who waits waits on until the new primary has taken over: the failover may come to nothing.
-        if was_primary && self.control.replication.failover.is_none() {
-            Notices::of(self, None, process).tell_moving(None);
+        if was_primary && self.core.control.replication.failover.is_none() {
+            Notices::of(self.core, None, process).tell_moving(None);
             self.unblock_for_role(process);
         }
     }
@@ -67,13 +74,13 @@ impl Engine {
         let words = [primary.host.as_bytes(), port.as_bytes()];
         // A node's primary stands in `nodes.conf`. The handler has checked what a line of the configuration
         // may hold.
-        if self.control.cluster.is_none() {
-            let _ = self.control.config.assign(param::REPLICAOF, &words);
+        if self.core.control.cluster.is_none() {
+            let _ = self.core.control.config.assign(param::REPLICAOF, &words);
         }
         let (host, port) = (primary.host.clone(), primary.port);
-        let old = self.control.replication.replica.take();
+        let old = self.core.control.replication.replica.take();
         if let Some(old) = &old {
-            self.control.replication.give_link_up(&old.link);
+            self.core.control.replication.give_link_up(&old.link);
         }
         let mut role = ReplicaRole::new(self.new_link(primary));
         match old {
@@ -83,31 +90,31 @@ impl Engine {
             }
             None => {
                 // What nobody was fed is not counted: then the offset does not say where the data stand.
-                role.can_resume = self.control.replication.stream.point().is_some();
+                role.can_resume = self.core.control.replication.stream.point().is_some();
                 if role.can_resume {
                     process.log(LogLevel::Notice, SELF_CACHED);
                 }
             }
         }
         role.can_resume &= keeps_data;
-        self.close_replicas();
-        self.control.clients.migrations.keep_all();
-        self.control.replication.stream.set_has_primary(true);
-        *self.control.replication.replica = Some(Box::new(role));
+        ReplicaFeeds::of(self.core).close_replicas();
+        self.core.control.clients.migrations.keep_all();
+        self.core.control.replication.stream.set_has_primary(true);
+        *self.core.control.replication.replica = Some(Box::new(role));
         if !by.is_empty() {
             process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
         }
     }
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
-        let Some(role) = self.control.replication.replica.take() else { return };
-        self.control.replication.give_link_up(&role.link);
+        let Some(role) = self.core.control.replication.replica.take() else { return };
+        self.core.control.replication.give_link_up(&role.link);
         // Never an error: the words are those of the directive.
-        let _ = self.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
+        let _ = self.core.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);
         process.log(LogLevel::Notice, "Discarding previously cached primary state.");
         let mut replid = hex(&process.entropy());
-        let stream = &mut self.control.replication.stream;
+        let stream = &mut self.core.control.replication.stream;
         if mistake::is_made(Mistake::KeptReplid) {
             replid.clone_from(&stream.replid);
         }
@@ -120,7 +127,7 @@ impl Engine {
             );
             process.log(LogLevel::Notice, &text);
         }
-        self.close_replicas();
+        ReplicaFeeds::of(self.core).close_replicas();
         if !by.is_empty() {
             process.log(LogLevel::Notice, &format!("PRIMARY MODE enabled ({by})"));
         }
@@ -129,7 +136,7 @@ impl Engine {
     /// Ends what clients wait for: on a replica nothing comes of it.
     pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
         // In a cluster the map of slots says which clients may go on to wait for keys.
-        let is_cluster = self.control.cluster.is_some();
+        let is_cluster = self.core.control.cluster.is_some();
         let is_blocked = |session: &Session| match session.waiting.as_ref().map(|waiting| waiting.on) {
             Some(WaitFor::Keys(_)) => !is_cluster,
             on => matches!(
@@ -137,10 +144,15 @@ impl Engine {
                 Some(WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. } | WaitFor::Migration(_))
             ),
         };
-        let blocked: Vec<SessionKey> =
-            self.sessions.iter().filter(|session| is_blocked(session)).map(|session| session.key).collect();
+        let blocked: Vec<SessionKey> = self
+            .core
+            .sessions
+            .iter()
+            .filter(|session| is_blocked(session))
+            .map(|session| session.key)
+            .collect();
         for client in blocked {
-            let Some((caller, spec)) = self.sessions.get(client).and_then(|session| {
+            let Some((caller, spec)) = self.core.sessions.get(client).and_then(|session| {
                 let named = session.waiting.as_ref().map(|waiting| waiting.prepared.named);
                 let Some(Named::Command(spec)) = named else { return None };
                 Some((&session.caller, spec))
@@ -151,165 +163,136 @@ impl Engine {
             if caller.flags.read_only && spec.flags.has(Flags::READONLY) {
                 continue;
             }
-            let redirection = self.control.redirection(caller, spec.flags);
+            let redirection = self.core.control.redirection(caller, spec.flags);
             let is_redirected = redirection.is_some();
             let error = redirection.unwrap_or(ROLE_CHANGED);
-            self.stats.count_error(&error.wire());
-            self.stats.commands[spec.id.0 as usize].rejected += 1;
-            self.end_wait(client, process, |reply| reply.error(&error.wire()));
-            if let Some(session) = self.sessions.get_mut(client).filter(|_| !is_redirected) {
+            self.core.stats.count_error(&error.wire());
+            self.core.stats.commands[spec.id.0 as usize].rejected += 1;
+            WaitEnds::of(self.core).end_wait(client, process, |reply| reply.error(&error.wire()));
+            if let Some(session) = self.core.sessions.get_mut(client).filter(|_| !is_redirected) {
                 session.caller.closing = Closing::AfterReply;
             }
         }
     }
 
-    /// Closes the replicas of this server: they have to ask where they stand.
-    fn close_replicas(&mut self) {
-        let waiting: Vec<SessionKey> = self.control.replication.full_syncs.waiting().collect();
-        for key in self.control.replication.stream.replicas.iter().copied().chain(waiting) {
-            if let Some(session) = self.sessions.get_mut(key)
-                && session.caller.closing != Closing::Now
-            {
-                session.caller.closing = Closing::Now;
-                self.control.clients.to_close.push(key);
-            }
-        }
-    }
-
     fn end_link_session(&mut self, session: Option<SessionKey>) {
-        let Some(session) = session.and_then(|key| self.sessions.get_mut(key)) else { return };
+        let Some(session) = session.and_then(|key| self.core.sessions.get_mut(key)) else { return };
         if session.caller.closing != Closing::Now {
             session.caller.closing = Closing::Now;
-            self.control.clients.to_close.push(session.key);
+            self.core.control.clients.to_close.push(session.key);
         }
     }
 
-    /// Begins to load the snapshot of the primary:
-    /// [`Action::Load`](sluice_control::action::Action::Load). Replicas of this server are closed,
-    /// because their data are others; the append-only file ends, because what follows belongs behind other
-    /// data. Data are freed when the snapshot's header was found good, or kept until it is loaded.
-    pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
-        self.break_off_save(process);
-        self.break_off_full_sync(process);
-        self.break_off_rewrite(process);
-        if self.control.persistence.aof.is_on() {
-            self.leave_aof(process);
+    /// As [`Engine::begin_sync_load`](crate::engine::Engine::begin_sync_load), but for the service of clients whose wait ends.
+    pub(crate) fn replace_data(&mut self, from: SyncSource, process: &mut dyn Process) {
+        Jobs::of(self.core).break_off_save(process);
+        FullCopies::of(self.core).break_off_full_sync(process);
+        Rewrites::of(self.core).break_off_rewrite(process);
+        if self.core.control.persistence.aof.is_on() {
+            Rewrites::of(self.core).leave_aof(process);
         }
-        self.close_replicas();
+        ReplicaFeeds::of(self.core).close_replicas();
         let is_of_file = matches!(from, SyncSource::File);
         let (source, old, serves_old) = match from {
             SyncSource::File => {
-                let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+                let name = self.core.control.config.bytes(param::DBFILENAME).to_vec();
                 (process.snapshot_source(&name), OldData::Freed, false)
             }
             SyncSource::Stream(source) => (source, OldData::Freed, false),
             SyncSource::Exchanged(source, replid) => {
                 // Data of another history are no answer to anybody.
                 let is_same =
-                    self.control.replication.resume_point().is_some_and(|point| point.replid == replid);
+                    self.core.control.replication.resume_point().is_some_and(|point| point.replid == replid);
                 (source, OldData::Kept, is_same)
             }
         };
         if old == OldData::Freed {
-            if let Some(role) = self.control.replication.replica.as_mut() {
+            if let Some(role) = self.core.control.replication.replica.as_mut() {
                 role.can_resume = false;
             }
             process.log(LogLevel::Notice, "Discarding previously cached primary state.");
         }
         let plan =
             LoadPlan { serves_old, is_of_file, ..LoadPlan::new(LoadPurpose::Sync, old, Duplicates::Refused) };
-        self.begin_load_of(LoadSource::Snapshot(source), plan, process.now());
+        Loads::of(self.core).begin_load_of(LoadSource::Snapshot(source), plan, process.now());
     }
 
-    /// The data are what they are now: an append-only file that ended with those of before begins again.
-    pub(crate) fn begin_aof_again(&mut self) {
-        self.control.persistence.rewriting.scheduled |=
-            self.control.wants_aof() && !self.control.persistence.aof.is_on();
-    }
-
-    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they
-    /// belong to [`Engine::adopt_history`] says next, unless the link has ended meanwhile; then nobody can go
-    /// on from here.
-    pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
-        if let Some(role) = self.control.replication.replica.as_mut() {
-            role.can_resume = false;
-        }
-        if self.control.replication.stream.has_begun() {
-            self.close_replicas();
-            self.control.replication.stream.begin(hex(&process.entropy()));
-        }
-    }
-
-    /// The data are those of the primary at this point of its history.
-    pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
+    /// As [`Engine::adopt_history`](crate::engine::Engine::adopt_history).
+    pub(crate) fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
         let HistoryPoint { replid, offset } = point;
         let replid = if replid.is_empty() { hex(&process.entropy()) } else { replid };
-        self.control.replication.stream.adopt_history(replid, offset);
-        let db = self.control.replication.loaded_stream_db.take().unwrap_or(0);
-        if let Some(role) = self.control.replication.replica.as_mut() {
+        self.core.control.replication.stream.adopt_history(replid, offset);
+        let db = self.core.control.replication.loaded_stream_db.take().unwrap_or(0);
+        if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.can_resume = true;
             role.db = db;
             role.durable = DurablePoint::default();
         }
-        if !self.begin_aof_with_snapshot(process) {
-            self.begin_aof_again();
+        if !Rewrites::of(self.core).begin_aof_with_snapshot(process) {
+            Rewrites::of(self.core).begin_aof_again();
         }
-        self.control.persistence.dirty = 0;
+        self.core.control.persistence.dirty = 0;
     }
 
-    /// The primary goes on where the data stand, under another id if one is given. What replicas of this
-    /// server know of ids is past then: they ask anew.
-    pub(crate) fn continue_history(&mut self, replid: Option<String>) {
-        if let Some(replid) = replid {
-            self.control.replication.stream.continue_history(replid);
-            self.close_replicas();
-        }
-    }
-
-    /// Adds the session of the link to the primary: what comes on this connection is executed as the
-    /// primary's.
-    pub fn connect_primary(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
+    /// As [`Engine::connect_primary`](crate::engine::Engine::connect_primary).
+    pub(crate) fn connect_primary(
+        &mut self,
+        connection: ClientAddress,
+        process: &mut dyn Process,
+    ) -> SessionKey {
         let now_s = process.now().unix_s();
-        let (gate, databases) = (&self.gate, self.control.limits.databases);
-        let mut db = self.control.replication.replica.as_ref().map_or(0, |role| role.db);
+        let (gate, databases) = (&self.core.gate, self.core.control.limits.databases);
+        let mut db = self.core.control.replication.replica.as_ref().map_or(0, |role| role.db);
         if mistake::is_made(Mistake::LinkOfDbZero) {
             db = 0;
         }
-        let identity = Identity::authenticated(self.control.clients.users.users().default_user().clone());
-        let key = self.sessions.add(|key, id| {
+        let identity =
+            Identity::authenticated(self.core.control.clients.users.users().default_user().clone());
+        let key = self.core.sessions.add(|key, id| {
             let mut session = Session::new(key, id, connection, now_s, identity);
             session.caller.kind = ClientKind::Primary;
             session.caller.reply = ReplyMode::Off;
             session.caller.db = db.min(databases - 1);
             gate.masked(session)
         });
-        if let Some(role) = self.control.replication.replica.quietly().as_mut() {
+        if let Some(role) = self.core.control.replication.replica.quietly().as_mut() {
             role.session = Some(key);
             role.uncounted.clear();
             role.is_cut = false;
         }
-        self.control.replication.stream.relay_selects(db);
+        self.core.control.replication.stream.relay_selects(db);
         // The stream has selected the database behind the point at which it goes on.
         if db >= databases
-            && let Some(mut session) = self.sessions.take(key)
+            && let Some(mut session) = self.core.sessions.take(key)
         {
-            self.control.cut_link(&mut session, "select", process);
-            self.sessions.put_back(session);
+            self.core.control.cut_link(&mut session, "select", process);
+            self.core.sessions.put_back(session);
         }
         key
     }
 
-    /// Tells the primary how far the data are.
-    pub fn acknowledge(&mut self) {
-        let Some(key) = self.control.replication.replica.as_ref().and_then(|role| role.session) else {
+    /// As [`Engine::acknowledge`](crate::engine::Engine::acknowledge).
+    pub(crate) fn acknowledge(&mut self) {
+        let Some(key) = self.core.control.replication.replica.as_ref().and_then(|role| role.session) else {
             return;
         };
-        let Some(mut session) = self.sessions.take(key) else { return };
+        let Some(mut session) = self.core.sessions.take(key) else { return };
         if session.caller.closing == Closing::No {
-            self.control.push_ack(&mut session);
-            session.note_output(&mut self.control.clients.ready);
+            self.core.control.push_ack(&mut session);
+            session.note_output(&mut self.core.control.clients.ready);
         }
-        self.sessions.put_back(session);
+        self.core.sessions.put_back(session);
+    }
+
+    /// A link to this primary, which the next tick makes.
+    fn new_link(&mut self, primary: Primary) -> ReplicaLink {
+        let link =
+            ReplicaLink::new(primary, self.core.rng.next_u64(), self.core.control.replication.link_attempts);
+        let failover = self.core.control.replication.failover.as_ref();
+        match failover.is_some_and(|failover| failover.is_in_progress) {
+            true => link.handing_over(),
+            false => link,
+        }
     }
 }
 

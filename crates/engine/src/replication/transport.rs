@@ -7,6 +7,7 @@
 //! that was given up is ignored (D-1).
 
 use crate::engine::Engine;
+use crate::replication::link::LinkSteps;
 use sluice_base::LogLevel;
 use sluice_config::choice::DisklessLoad;
 use sluice_control::process::Process;
@@ -80,11 +81,11 @@ pub trait LinkDriver: LinkTransport {
     fn advance_link(&mut self) {
         self.carry_out();
         let (engine, process) = self.engine_and_process();
-        if engine.takes_commit(process) {
+        if LinkSteps::of(&mut engine.core).takes_commit(process) {
             self.commit_download();
         }
         let (engine, process) = self.engine_and_process();
-        if engine.control.replication.takes_link_tick(process.recent().mono_ns) {
+        if engine.core.control.replication.takes_link_tick(process.recent().mono_ns) {
             self.link_input(Input::Tick);
         }
     }
@@ -145,7 +146,7 @@ pub trait LinkDriver: LinkTransport {
         if engine.link_attempt() != attempt {
             return;
         }
-        let begun = match engine.memory_load() {
+        let begun = match LinkSteps::of(&mut engine.core).memory_load() {
             None => self
                 .receive_to_disk()
                 .map_err(|reason| format!("No thread to receive the snapshot: {reason}")),
@@ -172,7 +173,7 @@ pub trait LinkDriver: LinkTransport {
         }
         let source = self.receive_to_memory()?;
         let (engine, process) = self.engine_and_process();
-        let source = match (how, engine.control.replication.awaited_point()) {
+        let source = match (how, engine.core.control.replication.awaited_point()) {
             (DisklessLoad::SwapDb, Some(HistoryPoint { replid, .. })) => {
                 SyncSource::Exchanged(source, replid.clone())
             }

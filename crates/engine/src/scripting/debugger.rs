@@ -4,9 +4,8 @@
 use crate::engine::Engine;
 use crate::exec::batch::{Flow, flow_of};
 use crate::exec::open_unit::OpenUnit;
+use crate::scripting::scripts::Scripts;
 use sluice_base::SessionKey;
-use sluice_command::Named;
-use sluice_commands::{Args, CmdError};
 use sluice_control::action::Action;
 use sluice_control::process::Process;
 use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile, describe};
@@ -23,14 +22,7 @@ const ASIDE_NS: u64 = 100_000_000;
 impl Engine {
     /// Whether a client's requests are for the debugger of its own run, which is stopped.
     pub fn debugs(&self, client: SessionKey) -> bool {
-        self.units.open.as_ref().is_some_and(|open| open.client == client && open.is_stopped())
-    }
-
-    /// A script of a client that debugs does not begin: the session ends with the error.
-    pub(crate) fn end_debugging(&mut self, session: &mut Session) {
-        session.outbox.push(b"*1\r\n+<endsession>\r\n");
-        session.caller.flags.script_debugging = ScriptDebugging::No;
-        session.caller.closing = Closing::AfterReply;
+        self.open.as_ref().is_some_and(|open| open.client == client && open.is_stopped())
     }
 
     /// Executes requests for the debugger, as far as the run is stopped. How many were, and what follows.
@@ -52,9 +44,10 @@ impl Engine {
             if !self.ask_debugger(&words, &mut session, process) {
                 continue;
             }
-            self.sessions.put_back(session);
+            self.core.sessions.put_back(session);
             self.go_on(process);
-            session = self.sessions.take(client).expect("only the server ends sessions, between batches");
+            session =
+                self.core.sessions.take(client).expect("only the server ends sessions, between batches");
             // Where the run stops again, the engine asks for the next request.
             let flow = flow_of(&session);
             return (session, executed, flow);
@@ -64,7 +57,7 @@ impl Engine {
 
     /// Answers a request to the debugger. True: the run is to go on.
     fn ask_debugger(&mut self, words: &[&[u8]], session: &mut Session, process: &mut dyn Process) -> bool {
-        let Some(mut open) = self.units.open.take() else { return false };
+        let Some(mut open) = self.open.take() else { return false };
         let mut goes_on = false;
         let now = process.now();
         if let Some(run) = open.at.script.as_deref_mut()
@@ -80,14 +73,14 @@ impl Engine {
                     self.evaluate_for_debugger(&program, run, &mut open.unit, session, process);
                 }
             }
-            if let Some(running) = self.control.scripts.running.as_deref_mut() {
+            if let Some(running) = self.core.control.scripts.running.as_deref_mut() {
                 running.has_written = run.has_written;
             }
             if !goes_on && let Some(debugger) = run.debugger.as_deref_mut() {
                 debugger.tell(&mut session.outbox);
             }
         }
-        self.units.open = Some(open);
+        self.open = Some(open);
         goes_on
     }
 
@@ -124,7 +117,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         let Some(debugger) = run.debugger.as_deref_mut() else { return };
-        let mut aside = match debugger.aside.take().map_or_else(|| self.open_aside(), Ok) {
+        let mut aside = match debugger.aside.take().map_or_else(|| self.scripts().open_aside(), Ok) {
             Ok(aside) => aside,
             Err(_) => return debugger.say("<error> not enough memory"),
         };
@@ -147,11 +140,6 @@ impl Engine {
                 debugger.aside = Some(aside);
             }
         }
-    }
-
-    fn open_aside(&self) -> Result<Box<ScriptMachine>, Fault> {
-        let limits = machine_limits(&self.control.config);
-        ScriptMachine::open(MachineKind::Eval, limits.bytes, limits.is_insecure).map(Box::new)
     }
 
     /// Runs what is evaluated to its end. The line to be told.
@@ -193,6 +181,20 @@ impl Engine {
             }
         }
     }
+}
+
+impl Scripts<'_> {
+    /// A script of a client that debugs does not begin: the session ends with the error.
+    pub(crate) fn end_debugging(&mut self, session: &mut Session) {
+        session.outbox.push(b"*1\r\n+<endsession>\r\n");
+        session.caller.flags.script_debugging = ScriptDebugging::No;
+        session.caller.closing = Closing::AfterReply;
+    }
+
+    fn open_aside(&self) -> Result<Box<ScriptMachine>, Fault> {
+        let limits = machine_limits(&self.core.control.config);
+        ScriptMachine::open(MachineKind::Eval, limits.bytes, limits.is_insecure).map(Box::new)
+    }
 
     /// A unit is left open whose run is stopped: its client is told why, and asked for what to do.
     #[cold]
@@ -201,8 +203,8 @@ impl Engine {
         if let Some(debugger) = run.and_then(|run| run.debugger.as_deref_mut()) {
             session.outbox.append(&mut self.scripting.debug_output);
             debugger.tell(&mut session.outbox);
-            session.note_output(&mut self.control.clients.ready);
-            self.actions.push(Action::Resume(vec![open.client]));
+            session.note_output(&mut self.core.control.clients.ready);
+            self.core.actions.push(Action::Resume(vec![open.client]));
         }
     }
 
@@ -213,22 +215,6 @@ impl Engine {
         debugger.tell(&mut self.scripting.debug_output);
         session.caller.flags.script_debugging = ScriptDebugging::No;
         session.caller.closing = Closing::AfterReply;
-    }
-
-    /// What a client would be told of a call that is refused.
-    pub(crate) fn show_refused_call(&self, run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
-        let Some(debugger) = run.debugger.as_deref_mut() else { return };
-        let error = match named {
-            Named::Unknown => sluice_control::unknown::unknown_command(args),
-            Named::Command(spec) if !spec.arity.accepts(args.len()) => CmdError::Arity(spec.full_name),
-            Named::Command(spec) if spec.flags.has(sluice_command::Flags::NOSCRIPT) => {
-                CmdError::owned(format!("ERR command '{}' is not allowed on script mode", spec.full_name))
-            }
-            Named::Command(_) | Named::UnknownSubcommand(_) => {
-                CmdError::owned(told.strip_prefix(b"-").unwrap_or(told))
-            }
-        };
-        debugger.show_refusal(&error.wire(), told);
     }
 }
 

@@ -3,22 +3,23 @@
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
+use crate::scripting::garbage::{free_functions, free_library};
+use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
 use sluice_config::Config;
 use sluice_config::param;
-use sluice_control::action::Action;
 use sluice_control::ctx::ScriptCommand;
 use sluice_control::process::Process;
 use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::dump_functions;
 use sluice_resp::Reply;
 use sluice_scripts::functions::Functions;
-use sluice_scripts::library::{Library, LibraryLoad, MachineLimits, library_head};
+use sluice_scripts::library::{LibraryLoad, MachineLimits, library_head};
 use sluice_scripts::machine::ScriptMachine;
 use sluice_scripts::restore::{RestorePolicy, RestoreRun, without_code};
 use sluice_scripts::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
-use sluice_scripts::state::{ScriptGarbage, machine_limits};
+use sluice_scripts::state::machine_limits;
 use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
 
@@ -36,38 +37,38 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if self.script_waits_for_turn(unit, session) {
+        if self.scripts().script_waits_for_turn(unit, session) {
             return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
-        self.show_script_to_monitors(unit, session, args, *now);
+        self.scripts().show_script_to_monitors(unit, session, args, *now);
         let not_found = CmdError::text("ERR Function not found");
-        let Some(found) = self.control.functions.find(args.at(1)) else { return Err(not_found) };
-        let Some(function) = self.control.functions.function(found) else { return Err(not_found) };
+        let Some(found) = self.core.control.functions.find(args.at(1)) else { return Err(not_found) };
+        let Some(function) = self.core.control.functions.function(found) else { return Err(not_found) };
         let (flags, callback, name) = (function.flags, function.callback, RunName::Of(function.name.clone()));
         let keys = match args.int(2) {
             Ok(_) => key_count(args)?,
             Err(_) => return Err(CmdError::text("ERR Bad number of keys provided")),
         };
-        let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
-        let library = self.control.functions.get_mut(found.library);
+        let rights = self.scripts().rights_of_script(flags, is_read_only, unit, session)?;
+        let library = self.core.control.functions.get_mut(found.library);
         let Some(mut machine) = library.and_then(|library| library.machine.take()) else {
             return Err(not_found);
         };
         let what = ScriptKind::Function(found.library);
         rights.lift_limit(&mut machine);
         if start_function(&mut machine, callback, args, keys, process.recent()).is_err() {
-            let run = self.new_run(machine, what, name, rights, session, *now);
-            self.end_run(run, session);
+            let run = self.scripts().new_run(machine, what, name, rights, session, *now);
+            self.scripts().end_run(run, session);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
-        let mut run = self.new_run(machine, what, name, rights, session, *now);
-        run.rights.slot = self.slot_of_run(flags, rights, args);
+        let mut run = self.scripts().new_run(machine, what, name, rights, session, *now);
+        run.rights.slot = self.scripts().slot_of_run(flags, rights, args);
         let ended = self.begin_run(run, unit, session, now, process);
-        self.control.scripts.note_running_command(args);
+        self.core.control.scripts.note_running_command(args);
         ended
     }
 
-    /// FUNCTION LOAD: begins to run the library's program. [`Engine::finish_function_load`] has the rest.
+    /// FUNCTION LOAD: begins to run the library's program. [`Scripts::finish_function_load`] has the rest.
     pub(crate) fn function_load(
         &mut self,
         unit: &mut Unit,
@@ -88,62 +89,13 @@ impl Engine {
         }
         let code = args.at(args.len() - 1);
         let head = library_head(code).map_err(without_code)?;
-        self.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
+        self.core.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
         let is_obeyed = session.caller.is_decided();
-        let limits = limits_of_library(&self.control.config, &session.caller);
+        let limits = limits_of_library(&self.core.control.config, &session.caller);
         let (mut load, machine) =
             LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
         load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
         self.begin_load_run((load, machine), None, is_obeyed, unit, session, args, now, process)
-    }
-
-    /// The program of a library has ended: the library's functions can be called.
-    ///
-    /// # Errors
-    /// The library is no good.
-    pub(crate) fn finish_function_load(&mut self, run: &mut ScriptRun, session: &mut Session) -> Run {
-        let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
-        let replaces = load.replaces;
-        let library = load.finish(&mut run.machine).map_err(without_code)?;
-        // What was accepted before had no bound while it was loaded.
-        run.machine.set_limit(machine_limits(&self.control.config).bytes);
-        let name = library.name.clone();
-        let old = self.control.functions.add(library, replaces).map_err(without_code)?;
-        // The end of the run gives the library its machine, as it does behind each call of a function.
-        if let Some(slot) = self.control.functions.slot(&name) {
-            run.what = ScriptKind::Function(slot);
-        }
-        self.free_libraries(old, true);
-        self.note_functions_changed();
-        Reply::new(&mut session.outbox, session.caller.proto).bulk(&name);
-        Ok(Outcome::Done)
-    }
-
-    fn function_delete(&mut self, session: &mut Session, args: Args<'_>) -> Run {
-        let Some(library) = self.control.functions.remove(args.at(2)) else {
-            return Err(CmdError::text("ERR Library not found"));
-        };
-        self.free_libraries(Some(library), true);
-        self.note_functions_changed();
-        Reply::new(&mut session.outbox, session.caller.proto).ok();
-        Ok(Outcome::Done)
-    }
-
-    fn function_flush(&mut self, session: &mut Session, args: Args<'_>) -> Run {
-        if args.len() > 3 {
-            return Err(wrong_subcommand(args));
-        }
-        let is_async = match args.len() {
-            2 => self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
-            3 if args.is(2, "SYNC") => false,
-            3 if args.is(2, "ASYNC") => true,
-            _ => return Err(CmdError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
-        };
-        let old = std::mem::take(&mut self.control.functions);
-        self.free_functions(old, is_async);
-        self.note_functions_changed();
-        Reply::new(&mut session.outbox, session.caller.proto).ok();
-        Ok(Outcome::Done)
     }
 
     /// FUNCTION RESTORE: the program of one library runs after the other, in slices as that of FUNCTION
@@ -171,13 +123,13 @@ impl Engine {
             }
         };
         let is_obeyed = session.caller.is_decided();
-        let codes = self.control.codes_of_payload(args.at(2), is_obeyed)?;
-        let limits = limits_of_library(&self.control.config, &session.caller);
+        let codes = self.core.control.codes_of_payload(args.at(2), is_obeyed)?;
+        let limits = limits_of_library(&self.core.control.config, &session.caller);
         let mut restore =
             Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
         let Some((mut load, machine)) = restore.begin_next()? else {
             let name: Arc<[u8]> = Arc::default();
-            return self.end_restore(*restore, &name, session).map(|_| Outcome::Done);
+            return self.scripts().end_restore(*restore, &name, session).map(|_| Outcome::Done);
         };
         load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
         self.begin_load_run((load, machine), Some(restore), is_obeyed, unit, session, args, now, process)
@@ -200,16 +152,102 @@ impl Engine {
         let rights = ScriptRights {
             is_read_only: true,
             is_obeyed,
-            may_stand_still: unit.standing != Standing::Replay && !self.control.persistence.saved_for_end,
+            may_stand_still: unit.standing != Standing::Replay
+                && !self.core.control.persistence.saved_for_end,
             ..ScriptRights::default()
         };
         let name = RunName::Of(load.name.clone());
-        let mut run = self.new_run(machine, ScriptKind::Library, name, rights, session, *now);
+        let mut run = self.scripts().new_run(machine, ScriptKind::Library, name, rights, session, *now);
         run.library = Some(Box::new(load));
         run.restore = restore;
         let ended = self.begin_run(run, unit, session, now, process);
-        self.control.scripts.note_running_command(args);
+        self.core.control.scripts.note_running_command(args);
         ended
+    }
+
+    /// A command about functions.
+    pub(crate) fn run_function_command(
+        &mut self,
+        command: ScriptCommand,
+        unit: &mut Unit,
+        session: &mut Session,
+        args: Args<'_>,
+        clock: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        match command {
+            ScriptCommand::Fcall => self.fcall(false, unit, session, args, clock, process),
+            ScriptCommand::FcallRo => self.fcall(true, unit, session, args, clock, process),
+            ScriptCommand::FunctionDelete => self.scripts().function_delete(session, args),
+            ScriptCommand::FunctionDump => self.core.control.function_dump(session),
+            ScriptCommand::FunctionFlush => self.scripts().function_flush(session, args),
+            ScriptCommand::FunctionKill => self.core.control.kill_script(false, session),
+            ScriptCommand::FunctionList => self.core.control.function_list(session, args),
+            ScriptCommand::FunctionLoad => self.function_load(unit, session, args, clock, process),
+            ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, clock, process),
+            ScriptCommand::FunctionStats => self.core.control.function_stats(session, *clock),
+            ScriptCommand::Eval
+            | ScriptCommand::EvalRo
+            | ScriptCommand::EvalSha
+            | ScriptCommand::EvalShaRo
+            | ScriptCommand::ScriptDebug
+            | ScriptCommand::ScriptExists
+            | ScriptCommand::ScriptFlush
+            | ScriptCommand::ScriptKill
+            | ScriptCommand::ScriptLoad
+            | ScriptCommand::ScriptShow => Err(CmdError::Syntax),
+        }
+    }
+}
+
+impl Scripts<'_> {
+    /// The program of a library has ended: the library's functions can be called.
+    ///
+    /// # Errors
+    /// The library is no good.
+    pub(crate) fn finish_function_load(&mut self, run: &mut ScriptRun, session: &mut Session) -> Run {
+        let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
+        let replaces = load.replaces;
+        let library = load.finish(&mut run.machine).map_err(without_code)?;
+        // What was accepted before had no bound while it was loaded.
+        run.machine.set_limit(machine_limits(&self.core.control.config).bytes);
+        let name = library.name.clone();
+        let old = self.core.control.functions.add(library, replaces).map_err(without_code)?;
+        // The end of the run gives the library its machine, as it does behind each call of a function.
+        if let Some(slot) = self.core.control.functions.slot(&name) {
+            run.what = ScriptKind::Function(slot);
+        }
+        free_library(&mut self.core.actions, old);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).bulk(&name);
+        Ok(Outcome::Done)
+    }
+
+    fn function_delete(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        let Some(library) = self.core.control.functions.remove(args.at(2)) else {
+            return Err(CmdError::text("ERR Library not found"));
+        };
+        free_library(&mut self.core.actions, Some(library));
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
+    }
+
+    fn function_flush(&mut self, session: &mut Session, args: Args<'_>) -> Run {
+        if args.len() > 3 {
+            return Err(wrong_subcommand(args));
+        }
+        let is_async = match args.len() {
+            2 => self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
+            3 if args.is(2, "SYNC") => false,
+            3 if args.is(2, "ASYNC") => true,
+            _ => return Err(CmdError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        };
+        let old = std::mem::take(&mut self.core.control.functions);
+        free_functions(&mut self.core.actions, old, is_async);
+        self.note_functions_changed();
+        Reply::new(&mut session.outbox, session.caller.proto).ok();
+        Ok(Outcome::Done)
     }
 
     /// The program of one of the libraries of FUNCTION RESTORE has ended: the next begins. What the command
@@ -260,84 +298,37 @@ impl Engine {
     ) -> Result<Option<u32>, CmdError> {
         let RestoreRun { restored, policy, .. } = restore;
         // The payload may be of a version that other servers refuse.
-        let told = self.effects.propagating.then(|| {
+        let told = self.core.effects.propagating.then(|| {
             let codes = restored.codes().map(|code| &**code);
-            dump_functions(codes, self.control.config.bool(param::RDBCOMPRESSION))
+            dump_functions(codes, self.core.control.config.bool(param::RDBCOMPRESSION))
         });
         let old = match policy {
-            RestorePolicy::Flush => std::mem::replace(&mut self.control.functions, restored),
-            RestorePolicy::Append => self.control.functions.join(restored, false).map_err(without_code)?,
-            RestorePolicy::Replace => self.control.functions.join(restored, true).map_err(without_code)?,
+            RestorePolicy::Flush => std::mem::replace(&mut self.core.control.functions, restored),
+            RestorePolicy::Append => {
+                self.core.control.functions.join(restored, false).map_err(without_code)?
+            }
+            RestorePolicy::Replace => {
+                self.core.control.functions.join(restored, true).map_err(without_code)?
+            }
         };
         // What was accepted before had no bound while it was loaded.
-        self.control.functions.set_limit(machine_limits(&self.control.config).bytes);
-        let is_async = self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
-        self.free_functions(old, is_async);
+        self.core.control.functions.set_limit(machine_limits(&self.core.control.config).bytes);
+        let is_async = self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
+        free_functions(&mut self.core.actions, old, is_async);
         self.note_functions_changed();
         if let Some(payload) = told {
             let words = [&b"FUNCTION"[..], b"RESTORE", &payload, policy.word()];
-            self.effects.rewrite(|| words.map(<[u8]>::to_vec).to_vec());
+            self.core.effects.rewrite(|| words.map(<[u8]>::to_vec).to_vec());
         }
         Reply::new(&mut session.outbox, session.caller.proto).ok();
-        Ok(self.control.functions.slot(name))
+        Ok(self.core.control.functions.slot(name))
     }
 
     /// The command has changed the libraries: it counts as a change, and replicas and the append-only file
     /// get it.
     fn note_functions_changed(&mut self) {
-        self.effects.force();
-        self.effects.count_more_changes(1);
-    }
-
-    /// Frees libraries here, or has another thread free them.
-    pub(crate) fn free_functions(&mut self, old: Functions, is_async: bool) {
-        match is_async {
-            true => self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_functions(old)))),
-            false => drop(old),
-        }
-    }
-
-    fn free_libraries(&mut self, old: Option<Box<Library>>, is_async: bool) {
-        if let Some(machine) = old.and_then(|library| library.machine) {
-            let garbage = ScriptGarbage::of_machine(machine);
-            if is_async {
-                self.actions.push(Action::FreeScripts(Box::new(garbage)));
-            }
-        }
-    }
-
-    /// A command about functions.
-    pub(crate) fn run_function_command(
-        &mut self,
-        command: ScriptCommand,
-        unit: &mut Unit,
-        session: &mut Session,
-        args: Args<'_>,
-        clock: &mut Now,
-        process: &mut dyn Process,
-    ) -> Run {
-        match command {
-            ScriptCommand::Fcall => self.fcall(false, unit, session, args, clock, process),
-            ScriptCommand::FcallRo => self.fcall(true, unit, session, args, clock, process),
-            ScriptCommand::FunctionDelete => self.function_delete(session, args),
-            ScriptCommand::FunctionDump => self.control.function_dump(session),
-            ScriptCommand::FunctionFlush => self.function_flush(session, args),
-            ScriptCommand::FunctionKill => self.control.kill_script(false, session),
-            ScriptCommand::FunctionList => self.control.function_list(session, args),
-            ScriptCommand::FunctionLoad => self.function_load(unit, session, args, clock, process),
-            ScriptCommand::FunctionRestore => self.function_restore(unit, session, args, clock, process),
-            ScriptCommand::FunctionStats => self.control.function_stats(session, *clock),
-            ScriptCommand::Eval
-            | ScriptCommand::EvalRo
-            | ScriptCommand::EvalSha
-            | ScriptCommand::EvalShaRo
-            | ScriptCommand::ScriptDebug
-            | ScriptCommand::ScriptExists
-            | ScriptCommand::ScriptFlush
-            | ScriptCommand::ScriptKill
-            | ScriptCommand::ScriptLoad
-            | ScriptCommand::ScriptShow => Err(CmdError::Syntax),
-        }
+        self.core.effects.force();
+        self.core.effects.count_more_changes(1);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::{StoodStill, Unit};
+use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
@@ -80,8 +81,8 @@ impl Engine {
         let result = self.eval_script(kind, is_read_only, unit, session, args, now, process);
         if let (Err(error), Standing::Client) = (&result, unit.standing) {
             // The session ends, and says so ahead of the error.
-            self.end_debugging(session);
-            self.reply_error(session, error);
+            self.scripts().end_debugging(session);
+            self.core.reply_error(session, error);
             return Ok(Outcome::DoneWithError);
         }
         result
@@ -98,10 +99,10 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if self.script_waits_for_turn(unit, session) {
+        if self.scripts().script_waits_for_turn(unit, session) {
             return Ok(Outcome::Wait(Box::new(WaitFor::Turn)));
         }
-        self.show_script_to_monitors(unit, session, args, *now);
+        self.scripts().show_script_to_monitors(unit, session, args, *now);
         if kind == EvalKind::Sha && args.at(1).len() != SHA_LEN {
             return Err(NO_SCRIPT);
         }
@@ -110,30 +111,275 @@ impl Engine {
             EvalKind::Sha => self.scripting.cache.find_sha(args.at(1)).ok_or(NO_SCRIPT)?,
             EvalKind::Text => {
                 let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
-                self.script_of_text(args.at(1), false, is_obeyed)?
+                self.scripts().script_of_text(args.at(1), false, is_obeyed)?
             }
         };
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
         let (flags, chunk, name) = (script.flags, script.chunk, script.sha);
-        let rights = self.rights_of_script(flags, is_read_only, unit, session)?;
+        let rights = self.scripts().rights_of_script(flags, is_read_only, unit, session)?;
         let Some(mut machine) = self.scripting.machine.take() else { return Err(NO_SCRIPT) };
         rights.lift_limit(&mut machine);
         if let Err(fault) = start_eval(&mut machine, chunk, args, keys, process.recent()) {
             drop(fault);
             let _ = machine.vm.end();
-            self.end_lift(&mut machine, rights);
+            self.scripts().end_lift(&mut machine, rights);
             self.scripting.machine = Some(machine);
             return Err(CmdError::text("ERR Error running script, not enough memory"));
         }
-        let mut run =
-            self.new_run(machine, ScriptKind::Eval(slot), RunName::Sha(name), rights, session, *now);
-        run.rights.slot = self.slot_of_run(flags, rights, args);
+        let mut run = self.scripts().new_run(
+            machine,
+            ScriptKind::Eval(slot),
+            RunName::Sha(name),
+            rights,
+            session,
+            *now,
+        );
+        run.rights.slot = self.scripts().slot_of_run(flags, rights, args);
         if session.caller.flags.script_debugging == ScriptDebugging::Sync && rights.may_stand_still {
             run.debugger = Some(Box::new(Debugger::new(args, keys)));
         }
         self.begin_run(run, unit, session, now, process)
     }
 
+    /// Runs the first slice. Where the run stands still, the unit says so.
+    pub(crate) fn begin_run(
+        &mut self,
+        mut run: ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> Run {
+        match self.run_slice(&mut run, unit, session, now, process) {
+            ScriptProgress::Ended(result) => {
+                self.scripts().note_overrun(&run, process);
+                self.scripts().end_run(run, session);
+                result
+            }
+            ScriptProgress::StandsStill => {
+                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
+                Ok(Outcome::StandStill)
+            }
+        }
+    }
+
+    /// Goes on with a run that stood still: a slice, or the end where somebody has killed it.
+    pub(crate) fn resume_run(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let early = self.core.control.scripts.running.as_ref().and_then(|running| running.ending);
+        if let Some(early) = early {
+            let command = if matches!(run.what, ScriptKind::Eval(_)) { "SCRIPT" } else { "FUNCTION" };
+            let text = match early {
+                EarlyEnd::Killed => format!("Script killed by user with {command} KILL."),
+                EarlyEnd::ServerEnds => {
+                    "A script that had changed nothing was ended: the server ends".to_owned()
+                }
+                EarlyEnd::Unneeded => {
+                    "A script that had changed nothing was ended: its client has gone".to_owned()
+                }
+            };
+            process.log(sluice_base::LogLevel::Notice, &text);
+            let error = error_table(run.machine.vm.heap(), text.as_bytes()).map_or(Value::NIL, Into::into);
+            run.reply = Outbox::new();
+            return ScriptProgress::Ended(self.scripts().failed(run, error, session));
+        }
+        if let Some(error) = run.abortion() {
+            return ScriptProgress::Ended(Err(error));
+        }
+        let mark = session.outbox.mark();
+        let mut written = std::mem::take(&mut run.reply);
+        session.outbox.append(&mut written);
+        let progress = self.run_slice_from(run, mark, unit, session, now, process);
+        self.scripts().note_running_bytes(run);
+        if matches!(progress, ScriptProgress::Ended(_)) {
+            self.scripts().note_overrun(run, process);
+        }
+        progress
+    }
+
+    /// What scripts take.
+    pub(crate) fn script_facts(&self) -> ScriptFacts {
+        let functions = &self.core.control.functions;
+        ScriptFacts {
+            eval_machine_bytes: self.scripting.machine_bytes(),
+            eval_bytes: self.scripting.cache.footprint(),
+            cached: self.scripting.cache.len(),
+            functions: functions.count(),
+            libraries: functions.libraries(),
+            function_machine_bytes: functions.machine_bytes(),
+            function_bytes: functions.footprint(),
+        }
+    }
+
+    /// Whether scripts wait for their turn that will have it: behind the end of the server nothing runs.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.core.control.clients.blocking.scripts() > 0 && !self.core.control.persistence.has_stopped
+    }
+
+    /// Runs the scripts that wait for their turn, in the order of their coming, as far as the share goes.
+    #[cold]
+    pub(crate) fn serve_turns(&mut self, process: &mut dyn Process) {
+        self.scripting.serves_turns = true;
+        while self.core.control.between_units(BetweenUnits::Service)
+            && self.has_turns()
+            && !self.scripts().script_share_is_used()
+            && let Some(client) = self.core.control.clients.blocking.next_script()
+        {
+            self.run_waiting(client, process);
+            // It waits again.
+            if self.core.control.clients.blocking.next_script() == Some(client) {
+                break;
+            }
+        }
+        self.scripting.serves_turns = false;
+    }
+
+    /// What the script says of itself that a command runs, as far as that is known before the command runs.
+    /// `None`: the command runs no script.
+    pub(crate) fn flags_of_called_script(&self, spec: &'static Spec, args: Args<'_>) -> Option<ScriptFlags> {
+        let cache = &self.scripting.cache;
+        let of = |slot: Option<u32>| slot.and_then(|slot| cache.get(slot)).map(|script| script.flags);
+        match self.preparing.handlers[spec.id.0 as usize] {
+            Handler::Script(ScriptCommand::Eval | ScriptCommand::EvalRo) => {
+                let text = args.at(1);
+                let known = of(cache.find_text(self.core.keyspace.hasher().hash(text), text));
+                let head = || script_head(text).map_or(ScriptFlags::COMPATIBLE, |head| head.flags);
+                Some(known.unwrap_or_else(head))
+            }
+            Handler::Script(ScriptCommand::EvalSha | ScriptCommand::EvalShaRo) => {
+                Some(of(cache.find_sha(args.at(1))).unwrap_or(ScriptFlags::COMPATIBLE))
+            }
+            Handler::Script(ScriptCommand::Fcall | ScriptCommand::FcallRo) => {
+                let functions = &self.core.control.functions;
+                let found = functions.find(args.at(1)).and_then(|found| functions.function(found));
+                Some(found.map_or(ScriptFlags::COMPATIBLE, |function| function.flags))
+            }
+            _ => None,
+        }
+    }
+
+    /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
+    pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
+        let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+        let Some(running) = self.core.control.scripts.running.as_deref() else { return };
+        let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
+        let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
+        if !is_due || *self.core.control.scripts.is_busy {
+            return;
+        }
+        let command = if running.is_eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+        let text = format!(
+            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script using \
+             the {command} command. Script name is: {}.",
+            String::from_utf8_lossy(&running.name)
+        );
+        process.log(sluice_base::LogLevel::Warning, &text);
+        *self.core.control.scripts.is_busy = true;
+        // Those whose requests are held are told so too.
+        for client in self.core.control.clients.blocking.postponed() {
+            let is_held = self
+                .core
+                .sessions
+                .get(client)
+                .and_then(|session| session.waiting.as_deref())
+                .is_some_and(|waiting| matches!(waiting.on, WaitFor::Held | WaitFor::Turn));
+            if is_held {
+                self.run_waiting(client, process);
+            }
+        }
+    }
+
+    fn run_slice(
+        &mut self,
+        run: &mut ScriptRun,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let mark = session.outbox.mark();
+        self.run_slice_from(run, mark, unit, session, now, process)
+    }
+
+    /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
+    fn run_slice_from(
+        &mut self,
+        run: &mut ScriptRun,
+        mark: sluice_resp::Mark,
+        unit: &mut Unit,
+        session: &mut Session,
+        now: &mut Now,
+        process: &mut dyn Process,
+    ) -> ScriptProgress {
+        let began_ns = now.mono_ns;
+        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SLICE_NS));
+        loop {
+            if let Some(result) = run.result.as_mut() {
+                if let Some(ended) = self.scripts().write_result(result, &mut run.machine, mark, session) {
+                    return ScriptProgress::Ended(ended);
+                }
+                limit.note_time(process.now().mono_ns);
+            } else {
+                let clock = &mut || process.now().mono_ns;
+                let outcome = match run.machine.vm.run() {
+                    Some(_) if run.debugger.is_some() => run.resume_by_lines(&mut limit, clock),
+                    Some(mut running) => running.resume(&mut limit, clock),
+                    None => RunOutcome::Done,
+                };
+                self.scripts().show_time_to_debugger(run, limit.seen_ns());
+                match outcome {
+                    _ if run.is_stopped() => {
+                        run.reply = session.outbox.split_off(mark);
+                        return ScriptProgress::StandsStill;
+                    }
+                    RunOutcome::Call(code) => {
+                        self.serve_script(run, code, unit, session, now, process);
+                        // The end of the command that was called, if one was.
+                        limit.note_time(now.mono_ns);
+                        let copied = std::mem::take(&mut run.buffers.copied_bytes);
+                        limit.charge((copied / COPIED_PER_UNIT) as u64);
+                    }
+                    RunOutcome::Done => {
+                        let is_restoring = run.restore.is_some();
+                        if let Some(ended) = self.scripts().finish_program(run, session) {
+                            return ScriptProgress::Ended(ended);
+                        }
+                        if is_restoring {
+                            limit.note_time(process.now().mono_ns);
+                        }
+                    }
+                    RunOutcome::Failed(error) => {
+                        return ScriptProgress::Ended(self.scripts().failed(run, error, session));
+                    }
+                    RunOutcome::OutOfBudget => {}
+                }
+            }
+            if !limit.is_over() {
+                continue;
+            }
+            if let Err(error) = run.count_load_time(limit.seen_ns().saturating_sub(began_ns)) {
+                return ScriptProgress::Ended(Err(error));
+            }
+            if run.rights.may_stand_still {
+                run.reply = session.outbox.split_off(mark);
+                return ScriptProgress::StandsStill;
+            }
+            if process.is_broken_off() || unit.standing != Standing::Replay && !run.has_written {
+                session.outbox.rewind(mark);
+                return ScriptProgress::Ended(Err(CmdError::text(ENDS_WITH_SERVER)));
+            }
+            limit = RunLimit::until(limit.seen_ns(), limit.seen_ns().saturating_add(SLICE_NS));
+        }
+    }
+}
+
+impl Scripts<'_> {
     /// A run of what the machine has just started.
     pub(crate) fn new_run(
         &mut self,
@@ -165,33 +411,11 @@ impl Engine {
         }
     }
 
-    /// Runs the first slice. Where the run stands still, the unit says so.
-    pub(crate) fn begin_run(
-        &mut self,
-        mut run: ScriptRun,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> Run {
-        match self.run_slice(&mut run, unit, session, now, process) {
-            ScriptProgress::Ended(result) => {
-                self.note_overrun(&run, process);
-                self.end_run(run, session);
-                result
-            }
-            ScriptProgress::StandsStill => {
-                self.leave_run(Box::new(run), unit, now.mono_ns);
-                Ok(Outcome::StandStill)
-            }
-        }
-    }
-
     /// Leaves a run with its unit, for a later slice.
     pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
-        self.stats.iteration.script_slices += 1;
+        self.core.stats.iteration.script_slices += 1;
         self.note_running_bytes(&run);
-        let watch = &mut self.control.scripts;
+        let watch = &mut self.core.control.scripts;
         let running = watch.running.get_or_insert_with(|| {
             Box::new(RunningScript {
                 name: run.name.shared(),
@@ -209,53 +433,14 @@ impl Engine {
         unit.stood_still = Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns }));
     }
 
-    /// Goes on with a run that stood still: a slice, or the end where somebody has killed it.
-    pub(crate) fn resume_run(
-        &mut self,
-        run: &mut ScriptRun,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> ScriptProgress {
-        let early = self.control.scripts.running.as_ref().and_then(|running| running.ending);
-        if let Some(early) = early {
-            let command = if matches!(run.what, ScriptKind::Eval(_)) { "SCRIPT" } else { "FUNCTION" };
-            let text = match early {
-                EarlyEnd::Killed => format!("Script killed by user with {command} KILL."),
-                EarlyEnd::ServerEnds => {
-                    "A script that had changed nothing was ended: the server ends".to_owned()
-                }
-                EarlyEnd::Unneeded => {
-                    "A script that had changed nothing was ended: its client has gone".to_owned()
-                }
-            };
-            process.log(sluice_base::LogLevel::Notice, &text);
-            let error = error_table(run.machine.vm.heap(), text.as_bytes()).map_or(Value::NIL, Into::into);
-            run.reply = Outbox::new();
-            return ScriptProgress::Ended(self.failed(run, error, session));
-        }
-        if let Some(error) = run.abortion() {
-            return ScriptProgress::Ended(Err(error));
-        }
-        let mark = session.outbox.mark();
-        let mut written = std::mem::take(&mut run.reply);
-        session.outbox.append(&mut written);
-        let progress = self.run_slice_from(run, mark, unit, session, now, process);
-        self.note_running_bytes(run);
-        if matches!(progress, ScriptProgress::Ended(_)) {
-            self.note_overrun(run, process);
-        }
-        progress
-    }
-
     /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at
     /// it when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
-        let limit = self.control.limits.maxmemory;
+        let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_obeyed {
-            let beyond = process.counted_memory(&self.keyspace).saturating_sub(limit) as u64;
-            self.stats.eviction.script_overrun_max = self.stats.eviction.script_overrun_max.max(beyond);
+            let beyond = process.counted_memory(&self.core.keyspace).saturating_sub(limit) as u64;
+            self.core.stats.eviction.script_overrun_max =
+                self.core.stats.eviction.script_overrun_max.max(beyond);
         }
     }
 
@@ -264,95 +449,34 @@ impl Engine {
         let bytes = run.machine.bytes() + run.restore.as_ref().map_or(0, |restore| restore.footprint());
         match run.what {
             ScriptKind::Eval(_) => self.scripting.running_bytes = bytes,
-            ScriptKind::Function(_) | ScriptKind::Library => self.control.functions.note_lent(bytes),
-        }
-    }
-
-    /// What scripts take.
-    pub(crate) fn script_facts(&self) -> ScriptFacts {
-        let functions = &self.control.functions;
-        ScriptFacts {
-            eval_machine_bytes: self.scripting.machine_bytes(),
-            eval_bytes: self.scripting.cache.footprint(),
-            cached: self.scripting.cache.len(),
-            functions: functions.count(),
-            libraries: functions.libraries(),
-            function_machine_bytes: functions.machine_bytes(),
-            function_bytes: functions.footprint(),
+            ScriptKind::Function(_) | ScriptKind::Library => self.core.control.functions.note_lent(bytes),
         }
     }
 
     /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or
     /// others wait for theirs. What has begun, and what others have decided on, goes on.
     pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
-        let others_wait = self.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
+        let others_wait = self.core.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
         let waits = others_wait || self.script_share_is_used();
         waits && unit.standing == Standing::Client && !session.caller.is_primary()
     }
 
     fn script_share_is_used(&self) -> bool {
         let share = &self.scripting.share;
-        share.carried_ns + self.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
+        share.carried_ns + self.core.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
     }
 
     /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been
     /// served, and the share goes on.
     #[inline]
     pub(crate) fn renew_script_share(&mut self) {
-        let command_ns = self.stats.iteration.command_ns;
+        let command_ns = self.core.stats.iteration.command_ns;
         let share = &mut self.scripting.share;
-        share.carried_ns = match *self.control.clients.unit_stands_open {
+        share.carried_ns = match *self.core.control.clients.unit_stands_open {
             true => share.carried_ns + command_ns.saturating_sub(share.base_ns),
             false => 0,
         };
         share.base_ns = command_ns;
-    }
-
-    /// Whether scripts wait for their turn that will have it: behind the end of the server nothing runs.
-    pub(crate) fn has_turns(&self) -> bool {
-        self.control.clients.blocking.scripts() > 0 && !self.control.persistence.has_stopped
-    }
-
-    /// Runs the scripts that wait for their turn, in the order of their coming, as far as the share goes.
-    #[cold]
-    pub(crate) fn serve_turns(&mut self, process: &mut dyn Process) {
-        self.scripting.serves_turns = true;
-        while self.control.between_units(BetweenUnits::Service)
-            && self.has_turns()
-            && !self.script_share_is_used()
-            && let Some(client) = self.control.clients.blocking.next_script()
-        {
-            self.run_waiting(client, process);
-            // It waits again.
-            if self.control.clients.blocking.next_script() == Some(client) {
-                break;
-            }
-        }
-        self.scripting.serves_turns = false;
-    }
-
-    /// What the script says of itself that a command runs, as far as that is known before the command runs.
-    /// `None`: the command runs no script.
-    pub(crate) fn flags_of_called_script(&self, spec: &'static Spec, args: Args<'_>) -> Option<ScriptFlags> {
-        let cache = &self.scripting.cache;
-        let of = |slot: Option<u32>| slot.and_then(|slot| cache.get(slot)).map(|script| script.flags);
-        match self.preparing.handlers[spec.id.0 as usize] {
-            Handler::Script(ScriptCommand::Eval | ScriptCommand::EvalRo) => {
-                let text = args.at(1);
-                let known = of(cache.find_text(self.keyspace.hasher().hash(text), text));
-                let head = || script_head(text).map_or(ScriptFlags::COMPATIBLE, |head| head.flags);
-                Some(known.unwrap_or_else(head))
-            }
-            Handler::Script(ScriptCommand::EvalSha | ScriptCommand::EvalShaRo) => {
-                Some(of(cache.find_sha(args.at(1))).unwrap_or(ScriptFlags::COMPATIBLE))
-            }
-            Handler::Script(ScriptCommand::Fcall | ScriptCommand::FcallRo) => {
-                let functions = &self.control.functions;
-                let found = functions.find(args.at(1)).and_then(|found| functions.function(found));
-                Some(found.map_or(ScriptFlags::COMPATIBLE, |function| function.flags))
-            }
-            _ => None,
-        }
     }
 
     /// The run has ended: everything goes back to where the next finds it.
@@ -363,7 +487,7 @@ impl Engine {
         }
         self.scripting.random = Some(run.machine.vm.heap().host.random);
         if let Some(garbage) = run.machine.vm.end() {
-            self.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
+            self.core.actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_run(garbage))));
         }
         self.end_lift(&mut run.machine, run.rights);
         run.buffers.trim();
@@ -375,7 +499,7 @@ impl Engine {
                 self.scripting.machine = Some(run.machine);
             }
             ScriptKind::Function(slot) => {
-                if let Some(library) = self.control.functions.get_mut(slot) {
+                if let Some(library) = self.core.control.functions.get_mut(slot) {
                     library.machine = Some(run.machine);
                 }
             }
@@ -383,46 +507,16 @@ impl Engine {
             ScriptKind::Library => {}
         }
         self.scripting.running_bytes = 0;
-        self.control.functions.note_lent(0);
-        if self.control.scripts.running.is_some() {
-            self.control.scripts.end_watch();
+        self.core.control.functions.note_lent(0);
+        if self.core.control.scripts.running.is_some() {
+            self.core.control.scripts.end_watch();
         }
     }
 
     /// Gives a machine the limit of clients' scripts again.
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
         if rights.is_obeyed {
-            machine.set_limit(machine_limits(&self.control.config).bytes);
-        }
-    }
-
-    /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
-    pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
-        let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
-        let Some(running) = self.control.scripts.running.as_deref() else { return };
-        let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
-        let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
-        if !is_due || *self.control.scripts.is_busy {
-            return;
-        }
-        let command = if running.is_eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
-        let text = format!(
-            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script using \
-             the {command} command. Script name is: {}.",
-            String::from_utf8_lossy(&running.name)
-        );
-        process.log(sluice_base::LogLevel::Warning, &text);
-        *self.control.scripts.is_busy = true;
-        // Those whose requests are held are told so too.
-        for client in self.control.clients.blocking.postponed() {
-            let is_held = self
-                .sessions
-                .get(client)
-                .and_then(|session| session.waiting.as_deref())
-                .is_some_and(|waiting| matches!(waiting.on, WaitFor::Held | WaitFor::Turn));
-            if is_held {
-                self.run_waiting(client, process);
-            }
+            machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
     }
 
@@ -436,16 +530,16 @@ impl Engine {
         is_kept: bool,
         is_obeyed: bool,
     ) -> Result<u32, CmdError> {
-        let hash = self.keyspace.hasher().hash(text);
+        let hash = self.core.keyspace.hasher().hash(text);
         if let Some(slot) = self.scripting.cache.find_text(hash, text) {
             if is_kept {
                 self.scripting.cache.keep(slot);
             }
             return Ok(slot);
         }
-        let added = self.add_script(text, hash, is_kept, self.control.limits_of_load(is_obeyed));
+        let added = self.add_script(text, hash, is_kept, self.core.control.limits_of_load(is_obeyed));
         if is_obeyed && let Some(machine) = self.scripting.machine.as_mut() {
-            machine.set_limit(machine_limits(&self.control.config).bytes);
+            machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
         added
     }
@@ -471,7 +565,7 @@ impl Engine {
         let new = NewScript { body: text.into(), flags: head.flags, chunk, program_bytes, hash, is_kept };
         let (slot, displaced) = self.scripting.cache.add(new);
         if let Some(chunk) = displaced {
-            self.stats.eviction.scripts += 1;
+            self.core.stats.eviction.scripts += 1;
             if let Some(machine) = self.scripting.machine.as_mut() {
                 machine.vm.unload(chunk);
             }
@@ -484,7 +578,7 @@ impl Engine {
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
-            Some(spec) if self.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
+            Some(spec) if self.core.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
                 match route_of(spec, args) {
                     SlotRoute::Slot(slot) => RunSlot::Of(slot.number()),
                     SlotRoute::Keyless | SlotRoute::Crosses => RunSlot::OfFirstCall,
@@ -505,7 +599,7 @@ impl Engine {
         unit: &Unit,
         session: &Session,
     ) -> Result<ScriptRights, CmdError> {
-        let control = &self.control;
+        let control = &self.core.control;
         if control.cluster.is_some() && flags.has(ScriptFlags::NO_CLUSTER) {
             return Err(CmdError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
         }
@@ -525,7 +619,7 @@ impl Engine {
         }
         if !is_compatible && writes {
             if !is_obeyed {
-                self.control.may_write_by_script()?;
+                self.core.control.may_write_by_script()?;
             }
             if is_read_only {
                 return Err(CmdError::text(
@@ -560,91 +654,8 @@ impl Engine {
         now: Now,
     ) {
         let Some(spec) = args.spec() else { return };
-        if !self.control.clients.monitors.is_empty() && unit.standing.row().is_monitored {
-            self.show_to_monitors(session, spec, args, unit.standing, now);
-        }
-    }
-
-    fn run_slice(
-        &mut self,
-        run: &mut ScriptRun,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> ScriptProgress {
-        let mark = session.outbox.mark();
-        self.run_slice_from(run, mark, unit, session, now, process)
-    }
-
-    /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
-    fn run_slice_from(
-        &mut self,
-        run: &mut ScriptRun,
-        mark: sluice_resp::Mark,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> ScriptProgress {
-        let began_ns = now.mono_ns;
-        let mut limit = RunLimit::until(began_ns, began_ns.saturating_add(SLICE_NS));
-        loop {
-            if let Some(result) = run.result.as_mut() {
-                if let Some(ended) = self.write_result(result, &mut run.machine, mark, session) {
-                    return ScriptProgress::Ended(ended);
-                }
-                limit.note_time(process.now().mono_ns);
-            } else {
-                let clock = &mut || process.now().mono_ns;
-                let outcome = match run.machine.vm.run() {
-                    Some(_) if run.debugger.is_some() => run.resume_by_lines(&mut limit, clock),
-                    Some(mut running) => running.resume(&mut limit, clock),
-                    None => RunOutcome::Done,
-                };
-                self.show_time_to_debugger(run, limit.seen_ns());
-                match outcome {
-                    _ if run.is_stopped() => {
-                        run.reply = session.outbox.split_off(mark);
-                        return ScriptProgress::StandsStill;
-                    }
-                    RunOutcome::Call(code) => {
-                        self.serve_script(run, code, unit, session, now, process);
-                        // The end of the command that was called, if one was.
-                        limit.note_time(now.mono_ns);
-                        let copied = std::mem::take(&mut run.buffers.copied_bytes);
-                        limit.charge((copied / COPIED_PER_UNIT) as u64);
-                    }
-                    RunOutcome::Done => {
-                        let is_restoring = run.restore.is_some();
-                        if let Some(ended) = self.finish_program(run, session) {
-                            return ScriptProgress::Ended(ended);
-                        }
-                        if is_restoring {
-                            limit.note_time(process.now().mono_ns);
-                        }
-                    }
-                    RunOutcome::Failed(error) => {
-                        return ScriptProgress::Ended(self.failed(run, error, session));
-                    }
-                    RunOutcome::OutOfBudget => {}
-                }
-            }
-            if !limit.is_over() {
-                continue;
-            }
-            if let Err(error) = run.count_load_time(limit.seen_ns().saturating_sub(began_ns)) {
-                return ScriptProgress::Ended(Err(error));
-            }
-            if run.rights.may_stand_still {
-                run.reply = session.outbox.split_off(mark);
-                return ScriptProgress::StandsStill;
-            }
-            if process.is_broken_off() || unit.standing != Standing::Replay && !run.has_written {
-                session.outbox.rewind(mark);
-                return ScriptProgress::Ended(Err(CmdError::text(ENDS_WITH_SERVER)));
-            }
-            limit = RunLimit::until(limit.seen_ns(), limit.seen_ns().saturating_add(SLICE_NS));
+        if !self.core.control.clients.monitors.is_empty() && unit.standing.row().is_monitored {
+            self.core.show_to_monitors(session, spec, args, unit.standing, now);
         }
     }
 
@@ -665,7 +676,7 @@ impl Engine {
     /// A debugger says where its run has gone on for long.
     fn show_time_to_debugger(&mut self, run: &mut ScriptRun, mono_ns: u64) {
         if let Some(debugger) = run.debugger.as_deref_mut() {
-            let threshold_ms = self.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+            let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
             debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0));
         }
     }
@@ -682,7 +693,7 @@ impl Engine {
         let mut work = ELEMENTS;
         let progress = result.step(machine.vm.heap(), proto, &mut session.outbox, limit, &mut work);
         for error in std::mem::take(&mut result.errors) {
-            self.stats.count_custom_error(&error);
+            self.core.stats.count_custom_error(&error);
         }
         match progress {
             ReplyProgress::Done if result.has_error => Some(Ok(Outcome::DoneWithError)),
@@ -726,7 +737,7 @@ impl Engine {
         }
         if let Some(table) = table {
             if !is_counted(table, heap) {
-                self.stats.count_custom_error(&text);
+                self.core.stats.count_custom_error(&text);
             }
             Reply::new(&mut session.outbox, session.caller.proto).error_of_script(&text);
             return Ok(Outcome::DoneWithError);

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
+use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_command::specs::scripting as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
@@ -81,8 +82,8 @@ impl Engine {
         clock: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        if self.control.scripts.settings_changed {
-            self.follow_script_settings();
+        if self.core.control.scripts.settings_changed {
+            self.scripts().follow_script_settings();
         }
         if session.caller.flags.script_debugging == ScriptDebugging::Refused && runs_a_script(command) {
             // Once: the data must not be changed by whoever believes that they are a copy.
@@ -94,11 +95,11 @@ impl Engine {
             ScriptCommand::EvalRo => self.eval(EvalKind::Text, true, unit, session, args, clock, process),
             ScriptCommand::EvalSha => self.eval(EvalKind::Sha, false, unit, session, args, clock, process),
             ScriptCommand::EvalShaRo => self.eval(EvalKind::Sha, true, unit, session, args, clock, process),
-            ScriptCommand::ScriptExists => self.script_exists(session, args),
-            ScriptCommand::ScriptFlush => self.script_flush(session, args),
-            ScriptCommand::ScriptKill => self.control.kill_script(true, session),
-            ScriptCommand::ScriptLoad => self.script_load(session, args),
-            ScriptCommand::ScriptShow => self.script_show(session, args),
+            ScriptCommand::ScriptExists => self.scripts().script_exists(session, args),
+            ScriptCommand::ScriptFlush => self.scripts().script_flush(session, args),
+            ScriptCommand::ScriptKill => self.core.control.kill_script(true, session),
+            ScriptCommand::ScriptLoad => self.scripts().script_load(session, args),
+            ScriptCommand::ScriptShow => self.scripts().script_show(session, args),
             ScriptCommand::ScriptDebug => script_debug(session, args),
             ScriptCommand::Fcall
             | ScriptCommand::FcallRo
@@ -114,17 +115,19 @@ impl Engine {
             }
         }
     }
+}
 
+impl Scripts<'_> {
     /// Brings the machines in line with the configuration. Libraries that were loaded keep the functions of
     /// the insecure interface that they have seen, as in the reference.
     #[cold]
     fn follow_script_settings(&mut self) {
-        self.control.scripts.settings_changed = false;
-        let limits = machine_limits(&self.control.config);
-        self.control.functions.set_limit(limits.bytes);
+        self.core.control.scripts.settings_changed = false;
+        let limits = machine_limits(&self.core.control.config);
+        self.core.control.functions.set_limit(limits.bytes);
         if self.scripting.follow_settings(limits) {
             let garbage = self.scripting.flush();
-            self.actions.push(Action::FreeScripts(Box::new(garbage)));
+            self.core.actions.push(Action::FreeScripts(Box::new(garbage)));
         }
     }
 
@@ -157,14 +160,14 @@ impl Engine {
 
     fn script_flush(&mut self, session: &mut Session, args: Args<'_>) -> Run {
         let is_async = match args.len() {
-            2 => self.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
+            2 => self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH),
             3 if args.is(2, "SYNC") => false,
             3 if args.is(2, "ASYNC") => true,
             _ => return Err(CmdError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
         };
         let garbage = self.scripting.flush();
         match is_async {
-            true => self.actions.push(Action::FreeScripts(Box::new(garbage))),
+            true => self.core.actions.push(Action::FreeScripts(Box::new(garbage))),
             false => drop(garbage),
         }
         Reply::new(&mut session.outbox, session.caller.proto).ok();

@@ -3,26 +3,15 @@
 //!
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_base::SessionKey;
 use sluice_commands::{Limits, OutputLimit};
 use sluice_control::process::Process;
+use sluice_numbers::stats::Stats;
 use sluice_session::{Authentication, Caller, ClientKind, Closing, Session};
 
-impl Engine {
-    /// Marks a client whose output is beyond its limit to be closed.
-    pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let Some(mut session) = self.sessions.take(key) else { return };
-        self.limit_output(&mut session, process);
-        let is_replica = session.caller.replica.is_some();
-        self.sessions.put_back(session);
-        if is_replica {
-            self.limit_replicas(process);
-        }
-    }
-
+impl Core {
     /// Holds a session that executes to its limit.
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
@@ -71,7 +60,7 @@ impl Engine {
 }
 
 /// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That
-/// of a replica is looked at by [`Engine::limit_replicas`].
+/// of a replica is looked at by `ReplicaFeeds::limit_replicas`.
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
@@ -95,6 +84,13 @@ pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now
     }
     limit.hard > 0 && bytes >= limit.hard
         || above_soft && u64::from(second.saturating_sub(*since)) > limit.soft_seconds
+}
+
+/// Counts a client that is closed because its unfinished request is too large, and tells the log.
+pub(crate) fn note_query_buffer_disconnection(stats: &mut Stats, addr: &str, process: &mut dyn Process) {
+    stats.disconnections.query_buffer += 1;
+    let text = format!("Closing client that reached max query buffer length: {addr}");
+    process.log(sluice_base::LogLevel::Warning, &text);
 }
 
 /// Seconds between two lines about HTTP.

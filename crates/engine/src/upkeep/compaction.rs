@@ -5,22 +5,35 @@
 //! thresholds. Below `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values
 //! lie in the allocator's memory and are not moved.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_config::{Config, param};
 use sluice_control::action::Action;
 use sluice_control::process::Process;
 
-impl Engine {
+/// The steps of compaction.
+pub(crate) struct CompactionSteps<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> CompactionSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> CompactionSteps<'a> {
+        CompactionSteps { core }
+    }
+}
+
+impl CompactionSteps<'_> {
     /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do,
     /// `looks_again` says whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
         let start = process.recent();
-        let next_ns = self.upkeep.compaction.next_ns;
+        let next_ns = self.core.upkeep.compaction.next_ns;
         if start.mono_ns < next_ns && !(looks_again && next_ns == NEVER_NS) {
             return next_ns.saturating_sub(start.mono_ns).div_ceil(1_000_000);
         }
-        let pace = Pace::new(&self.control.config, &self.keyspace.chunk_memory());
-        let wait_ns = if self.control.debug.cron_paused || !self.compact_for(pace.step_ns, process) {
+        let pace = Pace::new(&self.core.control.config, &self.core.keyspace.chunk_memory());
+        let wait_ns = if self.core.control.debug.cron_paused || !self.compact_for(pace.step_ns, process) {
             self.note_compaction(0, start.unix_ms());
             NEVER_NS
         } else {
@@ -28,43 +41,47 @@ impl Engine {
             pace.step_ns * (100 - pace.percent) / pace.percent
         };
         let now = process.now();
-        self.upkeep.compaction.next_ns = now.mono_ns.saturating_add(wait_ns);
-        self.control.note_latency("active-defrag-cycle", start, now.mono_ns.saturating_sub(start.mono_ns));
+        self.core.upkeep.compaction.next_ns = now.mono_ns.saturating_add(wait_ns);
+        self.core.control.note_latency(
+            "active-defrag-cycle",
+            start,
+            now.mono_ns.saturating_sub(start.mono_ns),
+        );
         wait_ns.div_ceil(1_000_000)
     }
 
     /// Moves entries until the time is up or nothing is left to do, in which case it returns `false`.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
-        if self.has_job() {
+        if self.core.has_job() {
             // The cut knows entries by their blocks.
             return false;
         }
-        let databases = self.keyspace.databases();
+        let databases = self.core.keyspace.databases();
         let mut start = None;
-        self.upkeep.compaction.idle = 0;
-        while self.upkeep.compaction.idle < databases {
-            let done = self.keyspace.compact_step(self.upkeep.compaction.db, STEPS);
-            let remains = self.keyspace.take_remains(self.upkeep.compaction.db);
-            self.actions.extend(remains.into_iter().map(Action::FreeValue));
-            self.stats.compaction.moved += done.moved;
-            self.stats.compaction.abandoned += done.abandoned;
+        self.core.upkeep.compaction.idle = 0;
+        while self.core.upkeep.compaction.idle < databases {
+            let done = self.core.keyspace.compact_step(self.core.upkeep.compaction.db, STEPS);
+            let remains = self.core.keyspace.take_remains(self.core.upkeep.compaction.db);
+            self.core.actions.extend(remains.into_iter().map(Action::FreeValue));
+            self.core.stats.compaction.moved += done.moved;
+            self.core.stats.compaction.abandoned += done.abandoned;
             if done.has_more {
-                self.upkeep.compaction.idle = 0;
+                self.core.upkeep.compaction.idle = 0;
                 // The clock is not asked for databases that have nothing to do.
                 let now = process.now().mono_ns;
                 if now.saturating_sub(*start.get_or_insert(now)) + STEPS_NS > budget_ns {
                     return true;
                 }
             } else {
-                self.upkeep.compaction.db = (self.upkeep.compaction.db + 1) % databases;
-                self.upkeep.compaction.idle += 1;
+                self.core.upkeep.compaction.db = (self.core.upkeep.compaction.db + 1) % databases;
+                self.core.upkeep.compaction.idle += 1;
             }
         }
         false
     }
 
     fn note_compaction(&mut self, percent: u64, now_ms: i64) {
-        let stats = &mut self.stats.compaction;
+        let stats = &mut self.core.stats.compaction;
         if percent > 0 && stats.since_ms == 0 {
             stats.since_ms = now_ms;
         } else if percent == 0 {

@@ -1,86 +1,52 @@
 //! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
 
-use crate::cluster::driving::notice_standstill;
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
+use crate::replication::full_sync::FullCopies;
+use crate::replication::replicas::ReplicaFeeds;
 use sluice_base::LogLevel;
 use sluice_config::param;
 use sluice_control::action::Action;
 use sluice_control::process::Process;
 use sluice_session::{ClientKind, Closing};
 
-impl Engine {
-    /// Does what is due; returns the milliseconds until it wants to be called again.
-    pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
-        self.notice();
-        // Ahead of requests that were held and go on here.
-        notice_standstill(self, process);
-        let now = process.now();
-        let hz = self.control.config.int(param::HZ).clamp(1, 500);
-        let period = 1000 / hz;
-        let next_deadline_ms = self.expire_waits(now, process).unwrap_or(u64::MAX);
-        let is_early =
-            now.unix_ms() < self.upkeep.cron.next_ms && self.upkeep.cron.next_ms - now.unix_ms() <= period;
-        let eviction_ms = self.evict_by_clock(!is_early, process);
-        let compaction_ms = self.compact(!is_early, process).min(eviction_ms).min(self.tracking_wait_ms());
-        if is_early {
-            let left_ms = (self.upkeep.cron.next_ms - now.unix_ms()) as u64;
-            return left_ms.min(next_deadline_ms).min(compaction_ms);
-        }
-        self.upkeep.cron.next_ms = now.unix_ms() + period;
-        self.end_pause(now, process);
-        self.end_paused_migrations(process);
-        self.check_entry_space(process);
-        self.save_if_due(now, process);
-        self.rewrite_if_due(now, process);
-        if !self.control.debug.cron_paused {
-            self.begin_expiry(process);
-            self.walk_clients(now, hz, process);
-            if self.control.debug.resizing && self.control.config.bool(param::ACTIVEREHASHING) {
-                self.keyspace.shrink_step(64);
-            }
-        }
-        if now.unix_s() != self.upkeep.cron.last_second {
-            self.upkeep.cron.last_second = now.unix_s();
-            self.each_second(now, process);
-        }
-        self.control.clients.hot_keys.command.end_window(now.mono_ns);
-        self.sample_rates(now, process);
-        self.tell_progress(now, process);
-        self.look_at_keys(now, hz as u64, process);
-        self.stats.cron_ns += process.now().mono_ns.saturating_sub(now.mono_ns);
-        compaction_ms.min(next_deadline_ms).min(period as u64)
-    }
+/// What the cron does to clients, and once a second.
+pub(crate) struct CronSteps<'a> {
+    core: &'a mut Core,
+}
 
-    fn end_pause(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
-        if self.control.clients.pause.until_ms != 0 && !self.control.clients.pause.active(now) {
-            self.control.end_pause();
-            self.serve_waiting(process);
-        }
+impl<'a> CronSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> CronSteps<'a> {
+        CronSteps { core }
     }
+}
 
+impl CronSteps<'_> {
     /// Looks at a share of the clients so that each is seen once a second: idle ones, slow readers, and those
     /// with more room for input than they need.
-    fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
-        let slots = self.sessions.slots();
+    pub(crate) fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
+        let slots = self.core.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));
-        let timeout = self.control.config.int(param::TIMEOUT);
-        let sums_memory = self.control.config.int(param::METRICS_PORT) != 0;
-        let is_watched = self.upkeep.cron.page.gathers_clients(now);
+        let timeout = self.core.control.config.int(param::TIMEOUT);
+        let sums_memory = self.core.control.config.int(param::METRICS_PORT) != 0;
+        let is_watched = self.core.upkeep.cron.page.gathers_clients(now);
         for _ in 0..share {
-            let slot = self.upkeep.cron.next_client_slot % slots.max(1);
-            self.upkeep.cron.next_client_slot = slot + 1;
+            let slot = self.core.upkeep.cron.next_client_slot % slots.max(1);
+            self.core.upkeep.cron.next_client_slot = slot + 1;
             if slot == 0 && sums_memory {
-                self.upkeep.cron.client_memory.begin();
+                self.core.upkeep.cron.client_memory.begin();
             }
             if slot == 0 && is_watched {
-                self.upkeep.cron.page.clients.begin();
+                self.core.upkeep.cron.page.clients.begin();
             }
-            let Some(session) = self.sessions.in_slot(slot) else { continue };
+            let Some(session) = self.core.sessions.in_slot(slot) else { continue };
             if sums_memory {
-                self.upkeep.cron.client_memory.so_far.add(session);
+                self.core.upkeep.cron.client_memory.so_far.add(session);
             }
             if is_watched {
-                self.upkeep.cron.page.clients.add(session);
+                self.core.upkeep.cron.page.clients.add(session);
             }
             let key = session.key;
             let idle = now.unix_s() - session.caller.traffic.last_s;
@@ -92,53 +58,53 @@ impl Engine {
                 || session.caller.subscribed.is_any();
             if timeout > 0 && idle > timeout && !exempt {
                 session.caller.closing = Closing::Now;
-                self.control.clients.to_close.push(key);
+                self.core.control.clients.to_close.push(key);
                 process.log(LogLevel::Verbose, "Closing idle client");
                 continue;
             }
             if session.caller.traffic.input_bytes > 0 || session.caller.traffic.input_free > 0 {
-                self.actions.push(Action::TrimInput { key, idle_s: idle });
+                self.core.actions.push(Action::TrimInput { key, idle_s: idle });
             }
-            self.check_output_limit(key, process);
+            ReplicaFeeds::of(self.core).check_output_limit(key, process);
         }
     }
 
-    fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
-        self.watch_full_syncs(now, process);
-        self.limit_replicas(process);
-        self.control.end_idle_history(now, process);
-        self.control.forget_reserved(now);
-        self.control.replication.count_good_replicas = true;
-        self.watch_job(now, process);
-        self.stats.output_peaks.enter_second(now.unix_s());
-        let period_s = self.control.config.int(param::REPL_PING_REPLICA_PERIOD);
+    pub(crate) fn each_second(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+        FullCopies::of(self.core).watch_full_syncs(now, process);
+        ReplicaFeeds::of(self.core).limit_replicas(process);
+        self.core.control.end_idle_history(now, process);
+        self.core.control.forget_reserved(now);
+        self.core.control.replication.count_good_replicas = true;
+        Jobs::of(self.core).watch_job(now, process);
+        self.core.stats.output_peaks.enter_second(now.unix_s());
+        let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
         // The first one a period after the start: a replica that comes back finds the offset that it has. A
         // stream at its beginning is pinged at once: in a cluster a replica at 0 counts as one without data.
-        let last_ns = *self.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
-        let is_due =
-            now.mono_ns.saturating_sub(last_ns) >= period_ns || self.control.replication.stream.offset == 0;
+        let last_ns = *self.core.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
+        let is_due = now.mono_ns.saturating_sub(last_ns) >= period_ns
+            || self.core.control.replication.stream.offset == 0;
         // The replica that a failover waits for shall find the end of the stream.
-        if self.control.replication.failover.is_none()
-            && !self.control.is_handing_over()
-            && !self.control.replication.stream.replicas.is_empty()
+        if self.core.control.replication.failover.is_none()
+            && !self.core.control.is_handing_over()
+            && !self.core.control.replication.stream.replicas.is_empty()
             && is_due
         {
-            self.upkeep.cron.last_ping_ns = Some(now.mono_ns);
+            self.core.upkeep.cron.last_ping_ns = Some(now.mono_ns);
             // In small letters, as the reference writes it.
-            self.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
+            self.core.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
     }
 
-    fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
+    pub(crate) fn sample_rates(&mut self, now: sluice_base::Now, process: &mut dyn Process) {
         let now_us = now.mono_ns / 1000;
-        if now_us.saturating_sub(self.upkeep.cron.rate_at_us) < 100_000 {
+        if now_us.saturating_sub(self.core.upkeep.cron.rate_at_us) < 100_000 {
             return;
         }
-        self.upkeep.cron.rate_at_us = now_us;
+        self.core.upkeep.cron.rate_at_us = now_us;
         let counts = process.counts();
-        let rates = &mut self.stats.rates;
-        rates.ops.sample(self.stats.total_commands, now_us, 1_000_000);
+        let rates = &mut self.core.stats.rates;
+        rates.ops.sample(self.core.stats.total_commands, now_us, 1_000_000);
         rates.input.sample(counts.net_input_bytes, now_us, 1_000_000);
         rates.output.sample(counts.net_output_bytes, now_us, 1_000_000);
         rates.repl_input.sample(counts.net_repl_input_bytes, now_us, 1_000_000);

@@ -1,6 +1,8 @@
 //! How room is made above `maxmemory`, and clients are evicted.
 
-use crate::engine::Engine;
+use crate::core::Core;
+use crate::persistence::background::Jobs;
+use crate::replication::replicas::ReplicaFeeds;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
@@ -33,38 +35,56 @@ const FEW_CLIENTS: usize = 256;
 
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
-impl Engine {
+/// How room is made, and how the largest clients are closed.
+pub(crate) struct Evictions<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Evictions<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Evictions<'a> {
+        Evictions { core }
+    }
+}
+
+impl Evictions<'_> {
     fn note_room(&mut self, room: Headroom, now: Now) -> Headroom {
-        self.upkeep.eviction.is_running = room == Headroom::Later;
-        self.stats.eviction.memory_exceeded.note(room != Headroom::Enough, now);
+        self.core.upkeep.eviction.is_running = room == Headroom::Later;
+        self.core.stats.eviction.memory_exceeded.note(room != Headroom::Enough, now);
         room
     }
 
     /// Bytes of memory as `maxmemory` counts them.
     fn counted_memory(&mut self, process: &mut dyn Process) -> usize {
         let now_ns = process.recent().mono_ns;
-        let gauge = self.upkeep.eviction.gauge;
-        let limit = self.control.limits.maxmemory;
+        let gauge = self.core.upkeep.eviction.gauge;
+        let limit = self.core.control.limits.maxmemory;
         let is_far = self.gauged_bytes() < limit - limit / 4;
         let fresh_ns = if is_far { GAUGE_FAR_NS } else { GAUGE_FRESH_NS };
         let is_fresh = gauge.read_at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < fresh_ns);
         if !is_fresh {
-            let uncounted = self.held_by_job()
-                + self.control.clients.slow_reads.retained_bytes
-                + self.held_for_replicas()
+            let uncounted = Jobs::of(self.core).held_by_job()
+                + self.core.control.clients.slow_reads.retained_bytes
+                + ReplicaFeeds::of(self.core).held_for_replicas()
                 + self.left_garbage_bytes()
-                + if self.control.persistence.aof.is_on() { process.aof().buffer_bytes as usize } else { 0 };
-            let counted_bytes = process.counted_memory(&self.keyspace).saturating_sub(uncounted);
-            let data_bytes = self.keyspace.data_bytes();
-            self.upkeep.eviction.gauge = MemoryGauge { read_at_ns: Some(now_ns), counted_bytes, data_bytes };
+                + if self.core.control.persistence.aof.is_on() {
+                    process.aof().buffer_bytes as usize
+                } else {
+                    0
+                };
+            let counted_bytes = process.counted_memory(&self.core.keyspace).saturating_sub(uncounted);
+            let data_bytes = self.core.keyspace.data_bytes();
+            self.core.upkeep.eviction.gauge =
+                MemoryGauge { read_at_ns: Some(now_ns), counted_bytes, data_bytes };
         }
         self.gauged_bytes()
     }
 
     /// Bytes that count for `maxmemory`, by the last reading.
     fn gauged_bytes(&self) -> usize {
-        let MemoryGauge { counted_bytes, data_bytes, .. } = self.upkeep.eviction.gauge;
-        (counted_bytes + self.keyspace.data_bytes()).saturating_sub(data_bytes)
+        let MemoryGauge { counted_bytes, data_bytes, .. } = self.core.upkeep.eviction.gauge;
+        (counted_bytes + self.core.keyspace.data_bytes()).saturating_sub(data_bytes)
     }
 
     /// Bytes of what is to be freed on another thread and was not handed over yet.
@@ -74,38 +94,38 @@ impl Engine {
             Action::FreeDb(db) => db.allocated_bytes(),
             _ => 0,
         };
-        self.actions.iter().map(bytes).sum()
+        self.core.actions.iter().map(bytes).sum()
     }
 
     /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where
     /// there is a limit; `proto` is that of the client whose command is about to run.
     #[cold]
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Headroom {
-        let limit = self.control.limits.maxmemory;
+        let limit = self.core.control.limits.maxmemory;
         let now = process.recent();
-        if !self.control.between_units(BetweenUnits::Eviction) {
+        if !self.core.control.between_units(BetweenUnits::Eviction) {
             return Headroom::Enough;
         }
-        self.notice();
-        if limit == 0 || self.counted_memory(process) <= limit || !self.control.may_evict(now) {
+        self.core.notice();
+        if limit == 0 || self.counted_memory(process) <= limit || !self.core.control.may_evict(now) {
             return self.note_room(Headroom::Enough, now);
         }
         if let Some(room) = self.clear_remains(now, process) {
             return self.note_room(room, process.now());
         }
-        let rule = self.control.limits.eviction.rule.filter(|_| !self.control.limits.import_mode);
+        let rule = self.core.control.limits.eviction.rule.filter(|_| !self.core.control.limits.import_mode);
         let Some((order, among)) = rule else {
             return self.note_room(Headroom::None, now);
         };
-        if self.upkeep.eviction.rule.replace((order, among)) != Some((order, among)) {
-            self.upkeep.eviction.pool.clear();
+        if self.core.upkeep.eviction.rule.replace((order, among)) != Some((order, among)) {
+            self.core.upkeep.eviction.pool.clear();
         }
-        let eviction = self.control.limits.eviction;
-        let lfu_decay = self.control.limits.lfu_decay;
+        let eviction = self.core.control.limits.eviction;
+        let lfu_decay = self.core.control.limits.lfu_decay;
         let rule = EvictionRule { order, among, samples: eviction.samples, lfu_decay, now };
         let mut evicted = 0;
         let room = loop {
-            let Engine { keyspace, upkeep, rng, effects, .. } = self;
+            let Core { keyspace, upkeep, rng, effects, .. } = &mut *self.core;
             let state = &mut upkeep.eviction;
             if !keyspace.evict(&rule, &mut state.pool, rng, effects) {
                 break Headroom::None;
@@ -115,7 +135,7 @@ impl Engine {
                 break Headroom::Enough;
             }
             if evicted % KEYS_PER_COMMIT == 0 {
-                self.commit_unasked_before(now, proto);
+                self.core.commit_unasked_before(now, proto);
             }
             if evicted % KEYS_PER_LOOK == 0
                 && process.now().mono_ns.saturating_sub(now.mono_ns) >= eviction.budget_ns
@@ -123,24 +143,25 @@ impl Engine {
                 break Headroom::Later;
             }
         };
-        self.commit_unasked_before(now, proto);
+        self.core.commit_unasked_before(now, proto);
         let end = process.now();
-        self.control.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
+        self.core.control.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
         self.note_room(room, end)
     }
 
     /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for
     /// it: `None` where that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
-        if self.has_job() {
+        if self.core.has_job() {
             // As compaction, which does it otherwise.
             return None;
         }
-        let (limit, budget_ns) = (self.control.limits.maxmemory, self.control.limits.eviction.budget_ns);
-        for db in 0..self.keyspace.databases() {
-            while self.keyspace.clear_remains(db, STEPS_PER_LOOK) {
-                let remains = self.keyspace.take_remains(db);
-                self.actions.extend(remains.into_iter().map(Action::FreeValue));
+        let (limit, budget_ns) =
+            (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);
+        for db in 0..self.core.keyspace.databases() {
+            while self.core.keyspace.clear_remains(db, STEPS_PER_LOOK) {
+                let remains = self.core.keyspace.take_remains(db);
+                self.core.actions.extend(remains.into_iter().map(Action::FreeValue));
                 if self.gauged_bytes() <= limit {
                     return Some(Headroom::Enough);
                 }
@@ -152,40 +173,33 @@ impl Engine {
         None
     }
 
-    /// The limit, or what room is made by, may be another: looks at the end of this iteration.
-    pub(crate) fn evict_soon(&mut self) {
-        self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
-    }
-
     /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds
     /// until it wants to go on.
     pub(crate) fn evict_by_clock(&mut self, looks: bool, process: &mut dyn Process) -> u64 {
-        if self.control.limits.maxmemory == 0 || !(looks || self.upkeep.eviction.is_running) {
+        if self.core.control.limits.maxmemory == 0 || !(looks || self.core.upkeep.eviction.is_running) {
             return u64::MAX;
         }
         if looks {
             // What only the allocator knows of is seen by now.
-            self.upkeep.eviction.gauge.read_at_ns = None;
+            self.core.upkeep.eviction.gauge.read_at_ns = None;
         }
         let room = self.make_room(Protocol::Resp2, process);
-        self.log_disconnected(process);
-        // Who waits for a group of a stream is told that the stream is gone.
-        self.serve_waiting(process);
+        self.core.log_disconnected(process);
         if room == Headroom::Later { 0 } else { u64::MAX }
     }
 
     /// Closes the largest clients while all of them together take more than `maxmemory-clients`. Once an
     /// iteration.
     pub(crate) fn evict_clients(&mut self, process: &mut dyn Process) {
-        let limit = self.control.limits.maxmemory_clients;
+        let limit = self.core.control.limits.maxmemory_clients;
         if limit == 0 {
             return;
         }
         let now = process.recent();
-        if self.sessions.len() > FEW_CLIENTS && now.mono_ns < self.upkeep.eviction.next_clients_ns {
+        if self.core.sessions.len() > FEW_CLIENTS && now.mono_ns < self.core.upkeep.eviction.next_clients_ns {
             return;
         }
-        self.upkeep.eviction.next_clients_ns = now.mono_ns + CLIENTS_EVERY_NS;
+        self.core.upkeep.eviction.next_clients_ns = now.mono_ns + CLIENTS_EVERY_NS;
         let (mut sum, mut largest) = self.client_sizes();
         if sum < limit {
             return;
@@ -204,12 +218,12 @@ impl Engine {
     /// What all clients take together, and each of those that may be closed.
     fn client_sizes(&self) -> (usize, Vec<(usize, SessionKey)>) {
         let (mut sum, mut evictable) = (0, Vec::new());
-        for session in self.sessions.iter() {
+        for session in self.core.sessions.iter() {
             let caller = &session.caller;
             if caller.replica.is_some() || caller.is_primary() || caller.closing == Closing::Now {
                 continue;
             }
-            let bytes = session.total_bytes(self.control.clients.line_sources());
+            let bytes = session.total_bytes(self.core.control.clients.line_sources());
             sum += bytes;
             if !session.caller.flags.no_evict {
                 evictable.push((bytes, session.key));
@@ -219,12 +233,17 @@ impl Engine {
     }
 
     fn evict_client(&mut self, key: SessionKey, process: &mut dyn Process) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
         let mut text = String::from("Evicting client: ");
-        session.push_line(process.recent().unix_s(), self.control.clients.line_sources(), None, &mut text);
+        session.push_line(
+            process.recent().unix_s(),
+            self.core.control.clients.line_sources(),
+            None,
+            &mut text,
+        );
         process.log(LogLevel::Notice, &text);
         session.caller.closing = Closing::Now;
-        self.control.clients.to_close.push(key);
-        self.stats.eviction.clients += 1;
+        self.core.control.clients.to_close.push(key);
+        self.core.stats.eviction.clients += 1;
     }
 }

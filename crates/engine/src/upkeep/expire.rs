@@ -1,6 +1,6 @@
 //! When a slice of expiry runs, and for how long.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use sluice_base::Now;
 use sluice_base::mistake::{self, Mistake};
 use sluice_config::param;
@@ -19,79 +19,78 @@ const SPENT_NS_MAX: u64 = 5_000_000;
 /// Clients work when a command was executed in so much time.
 const WORKING_NS: u64 = 5_000_000;
 
-impl Engine {
-    /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where
-    /// nothing is to do.
-    #[inline]
-    pub fn next_expiry_ns(&self) -> u64 {
-        match self.upkeep.expiry.is_running && self.control.between_units(BetweenUnits::Expiry) {
-            true => self.upkeep.expiry.next_ns,
-            false => u64::MAX,
-        }
-    }
+/// The cycle of expiry, slice by slice.
+pub(crate) struct ExpirySlices<'a> {
+    pub(crate) core: &'a mut Core,
+}
 
+impl<'a> ExpirySlices<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> ExpirySlices<'a> {
+        ExpirySlices { core }
+    }
+}
+
+impl ExpirySlices<'_> {
     /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a
     /// primary expires what its own clients have written instead.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
-        if !self.control.between_units(BetweenUnits::Expiry) {
+        if !self.core.control.between_units(BetweenUnits::Expiry) {
             return;
         }
-        self.notice();
-        if self.control.is_expiry_held(process.now()) {
-            self.upkeep.expiry.is_running = false;
+        self.core.notice();
+        if self.core.control.is_expiry_held(process.now()) {
+            self.core.upkeep.expiry.is_running = false;
             return;
         }
         if self.has_primary() {
-            self.upkeep.expiry.is_running = false;
+            self.core.upkeep.expiry.is_running = false;
             if self.expire_local(process) {
-                self.commit_unasked(process.recent());
-                self.log_disconnected(process);
-                self.serve_waiting(process);
+                self.core.commit_unasked(process.recent());
+                self.core.log_disconnected(process);
             }
             return;
         }
-        self.control.replication.local_expiries.clear();
-        if self.upkeep.expiry.is_running {
-            self.stats.expiry.capped += 1;
+        self.core.control.replication.local_expiries.clear();
+        if self.core.upkeep.expiry.is_running {
+            self.core.stats.expiry.capped += 1;
             self.note_stale_share();
             return;
         }
-        self.upkeep.expiry.is_running = true;
-        self.upkeep.expiry.walk.begin(self.keyspace.databases());
+        self.core.upkeep.expiry.is_running = true;
+        self.core.upkeep.expiry.walk.begin(self.core.keyspace.databases());
         // Only what is executed from here on says that clients work.
-        self.upkeep.expiry.commands = self.stats.total_commands;
+        self.core.upkeep.expiry.commands = self.core.stats.total_commands;
     }
 
-    /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between
-    /// units, once an iteration: the more often iterations execute commands, the more seldom a slice is due.
-    pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
-        if !self.upkeep.expiry.is_running || !self.control.between_units(BetweenUnits::Expiry) {
+    pub(crate) fn take_expiry_slice(&mut self, process: &mut dyn Process) -> bool {
+        if !self.core.upkeep.expiry.is_running || !self.core.control.between_units(BetweenUnits::Expiry) {
             return false;
         }
-        self.notice();
+        self.core.notice();
         let start = process.now();
         if !self.is_slice_due(start.mono_ns) {
             return false;
         }
         // What the cycle has left is for the one that begins when nothing holds expiry any more.
-        if self.control.is_expiry_held(start) || self.has_primary() {
-            self.upkeep.expiry.is_running = false;
+        if self.core.control.is_expiry_held(start) || self.has_primary() {
+            self.core.upkeep.expiry.is_running = false;
             return false;
         }
-        let effort = self.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) as u64 - 1;
+        let effort = self.core.control.config.int(param::ACTIVE_EXPIRE_EFFORT).clamp(1, 10) as u64 - 1;
         let has_deleted = self.expire_until(start.mono_ns + SLICE_NS, start, effort, process);
         if has_deleted {
-            self.log_disconnected(process);
-            self.serve_waiting(process);
+            self.core.log_disconnected(process);
         }
         let end_ns = process.now().mono_ns;
         let spent_ns = end_ns.saturating_sub(start.mono_ns);
-        self.stats.expiry.ns += spent_ns;
-        self.stats.cron_ns += spent_ns;
-        self.control.note_latency("expire-cycle", start, spent_ns);
+        self.core.stats.expiry.ns += spent_ns;
+        self.core.stats.cron_ns += spent_ns;
+        self.core.control.note_latency("expire-cycle", start, spent_ns);
         self.plan_slice(end_ns, spent_ns, effort);
-        if self.upkeep.expiry.walk.is_over() {
-            self.upkeep.expiry.is_running = false;
+        if self.core.upkeep.expiry.walk.is_over() {
+            self.core.upkeep.expiry.is_running = false;
             self.note_stale_share();
         }
         true
@@ -99,7 +98,7 @@ impl Engine {
 
     /// Whether deletions come from a primary.
     fn has_primary(&self) -> bool {
-        self.control.replication.replica.is_some() && !mistake::is_made(Mistake::ReplicaExpires)
+        self.core.control.replication.replica.is_some() && !mistake::is_made(Mistake::ReplicaExpires)
     }
 
     /// Runs steps of the cycle until it is over or this time has come; whether anything was deleted.
@@ -110,13 +109,17 @@ impl Engine {
             tolerated_percent: (10 - effort) as usize,
         };
         let mut has_deleted = false;
-        while !self.upkeep.expiry.walk.is_over() {
-            let done = self.keyspace.expire_step(cycle, &mut self.upkeep.expiry.walk, &mut self.effects);
-            self.upkeep.expiry.sampled += done.sampled;
-            self.upkeep.expiry.expired += done.expired;
+        while !self.core.upkeep.expiry.walk.is_over() {
+            let done = self.core.keyspace.expire_step(
+                cycle,
+                &mut self.core.upkeep.expiry.walk,
+                &mut self.core.effects,
+            );
+            self.core.upkeep.expiry.sampled += done.sampled;
+            self.core.upkeep.expiry.expired += done.expired;
             if done.expired > 0 || done.fields > 0 {
                 has_deleted = true;
-                self.commit_unasked(now);
+                self.core.commit_unasked(now);
             }
             if process.now().mono_ns >= until_ns {
                 break;
@@ -127,8 +130,8 @@ impl Engine {
 
     /// Whether a slice may begin now; notes whether clients work.
     fn is_slice_due(&mut self, now_ns: u64) -> bool {
-        let commands = self.stats.total_commands;
-        let expiry = &mut self.upkeep.expiry;
+        let commands = self.core.stats.total_commands;
+        let expiry = &mut self.core.upkeep.expiry;
         if std::mem::replace(&mut expiry.commands, commands) != commands {
             expiry.worked_ns = Some(now_ns);
             expiry.next_ns = expiry.next_ns.max(expiry.shared_ns);
@@ -139,8 +142,8 @@ impl Engine {
     /// Decides when the next slice may begin, behind one that took so long.
     fn plan_slice(&mut self, end_ns: u64, spent_ns: u64, effort: u64) {
         let share = SHARE_PERCENT + SHARE_PERCENT_PER_EFFORT * effort;
-        let is_propagating = self.effects.propagating;
-        let expiry = &mut self.upkeep.expiry;
+        let is_propagating = self.core.effects.propagating;
+        let expiry = &mut self.core.upkeep.expiry;
         expiry.shared_ns = end_ns + spent_ns.min(SPENT_NS_MAX) * (100 - share) / share;
         let clients_work = expiry.worked_ns.is_some_and(|at_ns| end_ns.saturating_sub(at_ns) < WORKING_NS);
         expiry.next_ns = if clients_work || is_propagating { expiry.shared_ns } else { end_ns };
@@ -149,9 +152,9 @@ impl Engine {
     /// Has the running average of INFO learn which share of the keys was expired. A cycle that met none lets
     /// it fall.
     fn note_stale_share(&mut self) {
-        let sampled = std::mem::take(&mut self.upkeep.expiry.sampled);
-        let expired = std::mem::take(&mut self.upkeep.expiry.expired);
+        let sampled = std::mem::take(&mut self.core.upkeep.expiry.sampled);
+        let expired = std::mem::take(&mut self.core.upkeep.expiry.expired);
         let percent = expired as f64 * 100.0 / sampled.max(1) as f64;
-        self.stats.expiry.stale_percent = self.stats.expiry.stale_percent * 0.95 + percent * 0.05;
+        self.core.stats.expiry.stale_percent = self.core.stats.expiry.stale_percent * 0.95 + percent * 0.05;
     }
 }

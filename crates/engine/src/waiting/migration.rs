@@ -1,13 +1,11 @@
 //! How a MIGRATE begins and ends.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::commit::Committer;
-use crate::exec::finish::{CommandEnding, Ended};
-use crate::exec::request::Next;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
 use sluice_commands::{Migration, MigrationOutcome};
-use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
@@ -15,24 +13,20 @@ use sluice_resp::{Protocol, Reply};
 use sluice_session::Session;
 use sluice_session::migration::InFlight;
 
-impl Engine {
-    /// Begins a migration: the client waits for its end.
-    #[cold]
-    pub(crate) fn begin_migration(
-        &mut self,
-        mut migration: Box<Migration>,
-        ended: Ended<'_>,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> Next {
-        self.end_command(CommandEnding::Parked, ended, session, now, process);
-        self.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
-        let id = migration.id;
-        self.actions.push(Action::Migrate(migration));
-        Next::Wait(Box::new(WaitFor::Migration(id)))
-    }
+/// How a MIGRATE ends, but for the service of clients that have waited.
+pub(crate) struct MigrationEnds<'a> {
+    core: &'a mut Core,
+}
 
+impl<'a> MigrationEnds<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> MigrationEnds<'a> {
+        MigrationEnds { core }
+    }
+}
+
+impl MigrationEnds<'_> {
     /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where nobody can
     /// wait. The caller commits the command.
     #[cold]
@@ -57,67 +51,67 @@ impl Engine {
         }
     }
 
-    /// A migration has ended. To be called between units. While CLIENT PAUSE or a failover of the cluster
-    /// keeps writes back, the migration keeps its keys: the cron ends the migration behind the pause.
-    pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
+    /// Ends a migration, but for the service of clients that the keys have kept back.
+    pub(crate) fn settle_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
-        let is_paused = self.control.clients.pause.active(now) || self.control.is_paused_by_cluster();
-        let is_held = is_paused || !self.control.between_units(BetweenUnits::Migration);
-        if is_held && self.control.clients.migrations.is_deleting(id) {
-            self.control.clients.migrations.paused.push((id, outcome));
+        let is_paused =
+            self.core.control.clients.pause.active(now) || self.core.control.is_paused_by_cluster();
+        let is_held = is_paused || !self.core.control.between_units(BetweenUnits::Migration);
+        if is_held && self.core.control.clients.migrations.is_deleting(id) {
+            self.core.control.clients.migrations.paused.push((id, outcome));
             return;
         }
-        let Some(InFlight { client, db, keys, deletes }) = self.control.clients.migrations.end(id) else {
+        let Some(InFlight { client, db, keys, deletes }) = self.core.control.clients.migrations.end(id)
+        else {
             return;
         };
         if deletes {
-            self.notice();
+            self.core.notice();
             self.delete_migrated(db, &keys, &outcome.taken, now);
             // Away meanwhile: what it is sent of its own doing comes behind the reply.
-            let own = self.sessions.take(client);
+            let own = self.core.sessions.take(client);
             let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
-            self.commit_migrated(db, now, Committer { proto, client });
-            own.into_iter().for_each(|session| self.sessions.put_back(session));
+            self.core.commit_migrated(db, now, Committer { proto, client });
+            own.into_iter().for_each(|session| self.core.sessions.put_back(session));
         }
         let (written_at, durable_at) =
-            (self.control.replication.stream.offset, self.control.persistence.aof.position());
-        let waits = self.sessions.get_mut(client).filter(|session| {
+            (self.core.control.replication.stream.offset, self.core.control.persistence.aof.position());
+        let waits = self.core.sessions.get_mut(client).filter(|session| {
             session.waiting.as_ref().is_some_and(|waiting| waiting.on == WaitFor::Migration(id))
         });
         if let Some(session) = waits {
             session.caller.write_offset = written_at;
             session.wait_until_durable(durable_at);
             if let Some(error) = &outcome.error {
-                self.stats.count_error(error);
+                self.core.stats.count_error(error);
             }
-            self.end_wait(client, process, |reply| match &outcome.error {
+            WaitEnds::of(self.core).end_wait(client, process, |reply| match &outcome.error {
                 Some(error) => reply.error(error),
                 None => reply.ok(),
             });
         }
-        if self.control.clients.pubsub.outgoing.is_unfinished()
-            && let Some(mut session) = self.sessions.take(client)
+        if self.core.control.clients.pubsub.outgoing.is_unfinished()
+            && let Some(mut session) = self.core.sessions.take(client)
         {
-            self.finish_delivery(&mut session, process);
-            session.note_output(&mut self.control.clients.ready);
-            self.sessions.put_back(session);
+            self.core.finish_delivery(&mut session, process);
+            session.note_output(&mut self.core.control.clients.ready);
+            self.core.sessions.put_back(session);
         }
         // What these keys have kept back.
-        self.control.clients.blocking.release_postponed();
-        self.serve_waiting(process);
+        self.core.control.clients.blocking.release_postponed();
     }
 
     /// Ends the migrations that a pause has kept from deleting, if no pause is in force.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
-        if self.control.clients.migrations.paused.is_empty()
-            || !self.control.between_units(BetweenUnits::Migration)
-            || self.control.clients.pause.active(process.now())
-            || self.control.is_paused_by_cluster()
+        if self.core.control.clients.migrations.paused.is_empty()
+            || !self.core.control.between_units(BetweenUnits::Migration)
+            || self.core.control.clients.pause.active(process.now())
+            || self.core.control.is_paused_by_cluster()
         {
             return;
         }
-        for (id, outcome) in std::mem::take(&mut self.control.clients.migrations.paused) {
-            self.end_migration(id, outcome, process);
+        for (id, outcome) in std::mem::take(&mut self.core.control.clients.migrations.paused) {
+            self.settle_migration(id, outcome, process);
         }
     }
 
@@ -131,14 +125,14 @@ impl Engine {
         };
         let mut argv = vec![b"DEL".to_vec()];
         for (hash, name) in taken.iter().filter_map(|number| keys.get(*number)) {
-            let key = self.keyspace.key(name);
-            self.control.persistence.aof.note_key(*hash);
-            if self.keyspace.write(db, access, &mut self.effects).remove(key, Event::Del) {
+            let key = self.core.keyspace.key(name);
+            self.core.control.persistence.aof.note_key(*hash);
+            if self.core.keyspace.write(db, access, &mut self.core.effects).remove(key, Event::Del) {
                 argv.push(name.to_vec());
             }
         }
         if argv.len() > 1 {
-            self.effects.rewrite_as(|| vec![argv]);
+            self.core.effects.rewrite_as(|| vec![argv]);
         }
     }
 }

@@ -1,11 +1,10 @@
 //! How a slow read begins, is produced and ends.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::finish::{CommandEnding, Ended};
-use crate::exec::request::Next;
-use crate::waiting::serve::ProducedTimes;
-use sluice_base::Now;
-use sluice_base::SessionKey;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::waiting::ending::{ProducedTimes, WaitEnds};
+use sluice_base::{Now, SessionKey};
 use sluice_commands::{PIECE_BYTES, SlowRead, WaitFor};
 use sluice_control::action::Action;
 use sluice_control::process::Process;
@@ -13,31 +12,27 @@ use sluice_resp::{Outbox, Request};
 use sluice_session::slow_reads::{PieceRoom, Producing};
 use sluice_session::{Closing, Session};
 
-impl Engine {
-    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it
-    /// still finds none.
-    pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
-        let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
-        if let WaitFor::SlowRead { since_ns } = on
-            && !still_waits
-        {
-            self.control.note_latency("slow-read-wait", now, now.mono_ns.saturating_sub(since_ns));
-        }
-    }
+/// The steps of slow reads.
+pub(crate) struct SlowReadSteps<'a> {
+    core: &'a mut Core,
+}
 
-    /// So many slow reads can be produced at a time.
-    pub fn set_slow_read_threads(&mut self, threads: usize) {
-        self.control.clients.slow_reads.threads = threads;
+impl<'a> SlowReadSteps<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> SlowReadSteps<'a> {
+        SlowReadSteps { core }
     }
+}
 
-    /// What slow reads hold alone: `each_alone` is the sum of what every one of them holds, and nobody else,
-    /// not even another one. `holding`: those that still have their roots.
-    ///
-    /// What two reads hold together is not in that sum. The bytes that keys have lost to others since the
-    /// first of them began are an upper bound of all. A cut loses far more than reads, so that beside one the
-    /// sum has to do.
-    pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
-        let sessions = &self.sessions;
+impl SlowReadSteps<'_> {
+    /// As [`Engine::set_slow_read_retained`](crate::engine::Engine::set_slow_read_retained).
+    pub(crate) fn set_slow_read_retained(
+        &mut self,
+        each_alone: usize,
+        holding: impl Iterator<Item = SessionKey>,
+    ) {
+        let sessions = &self.core.sessions;
         let producing = holding.filter_map(|key| sessions.get(key)?.producing());
         let (mut reads, mut roots, mut left_before) = (0, 0, u64::MAX);
         for read in producing.filter(|read| read.root_bytes > 0) {
@@ -45,21 +40,21 @@ impl Engine {
             roots += read.root_bytes;
             left_before = left_before.min(read.left_before);
         }
-        let left = self.effects.left_to_others().saturating_sub(left_before);
-        let is_shared = reads > 1 && !self.has_job();
+        let left = self.core.effects.left_to_others().saturating_sub(left_before);
+        let is_shared = reads > 1 && !self.core.has_job();
         let together = if is_shared { usize::try_from(left).unwrap_or(roots).min(roots) } else { 0 };
-        self.control.clients.slow_reads.retained_bytes = each_alone.max(together);
+        self.core.control.clients.slow_reads.retained_bytes = each_alone.max(together);
     }
 
     /// No thread is free for a slow read: it has not happened.
     #[cold]
     pub(crate) fn put_off_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
-        let _ = self.effects.take_lookups();
+        let _ = self.core.effects.take_lookups();
         session.caller.traffic.net_in =
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
-    /// A slow read has taken its roots, and has happened.
+    /// A slow read has taken its roots, and has happened. What its client waits for.
     #[cold]
     pub(crate) fn begin_slow_read(
         &mut self,
@@ -68,7 +63,7 @@ impl Engine {
         session: &mut Session,
         now: &mut Now,
         process: &mut dyn Process,
-    ) -> Next {
+    ) -> WaitFor {
         let unsent = std::mem::take(&mut session.outbox);
         session.front.get_or_insert_default().producing = Some(Producing {
             unsent,
@@ -80,27 +75,27 @@ impl Engine {
             waited_ns: 0,
             is_unbounded: false,
             root_bytes: read.root_bytes(),
-            left_before: self.effects.left_to_others(),
+            left_before: self.core.effects.left_to_others(),
         });
         // Lines of MONITOR stand behind the reply.
-        let executing_ns = self.end_command(CommandEnding::Producing, ended, session, now, process);
+        let executing_ns = self.core.end_command(CommandEnding::Producing, ended, session, now, process);
         if let Some(producing) = session.producing_mut() {
             producing.executing_ns = executing_ns;
-            producing.left_before = self.effects.left_to_others();
+            producing.left_before = self.core.effects.left_to_others();
         }
-        session.note_unsent(&mut self.control.clients.ready);
+        session.note_unsent(&mut self.core.control.clients.ready);
         read.proto = session.caller.proto;
-        self.control.clients.slow_reads.running += 1;
-        self.control.clients.slow_reads.total += 1;
-        self.actions.push(Action::Produce(session.key, read));
-        Next::Wait(Box::new(WaitFor::Reply))
+        self.core.control.clients.slow_reads.running += 1;
+        self.core.control.clients.slow_reads.total += 1;
+        self.core.actions.push(Action::Produce(session.key, read));
+        WaitFor::Reply
     }
 
-    /// Whether a client is to be given the next piece of its reply.
-    pub fn piece_room(&mut self, key: SessionKey, now: Now) -> PieceRoom {
+    /// As [`Engine::piece_room`](crate::engine::Engine::piece_room).
+    pub(crate) fn piece_room(&mut self, key: SessionKey, now: Now) -> PieceRoom {
         let (others_waited_ns, are_threads_held) =
-            (self.longest_wait_ns(now), self.control.clients.slow_reads.are_threads_held());
-        let Some(session) = self.sessions.get_mut(key) else { return PieceRoom::Gone };
+            (self.longest_wait_ns(now), self.core.control.clients.slow_reads.are_threads_held());
+        let Some(session) = self.core.sessions.get_mut(key) else { return PieceRoom::Gone };
         let in_flight = session.in_flight;
         if session.caller.closing == Closing::Now {
             return PieceRoom::Gone;
@@ -126,78 +121,40 @@ impl Engine {
 
     /// How long the first of the clients that wait for a thread has waited, ns.
     fn longest_wait_ns(&self, now: Now) -> Option<u64> {
-        let first = self.sessions.get(self.control.clients.blocking.next_slow_read()?)?;
+        let first = self.core.sessions.get(self.core.control.clients.blocking.next_slow_read()?)?;
         let WaitFor::SlowRead { since_ns } = first.waiting.as_ref()?.on else { return None };
         Some(now.mono_ns.saturating_sub(since_ns))
     }
 
-    /// Whether the thread that produces a client's reply has waited for the client rather than worked.
-    pub fn is_slow_reader(&self, key: SessionKey) -> bool {
-        let producing = self.sessions.get(key).and_then(|session| session.producing());
-        producing.is_some_and(|producing| producing.waited_ns >= SLOW_READER_NS)
-    }
-
-    /// So many of the threads wait for slow readers.
-    pub fn set_slow_reads_held(&mut self, held: usize) {
-        self.control.clients.slow_reads.held = held;
-    }
-
-    /// Takes a piece of a client's reply.
-    pub fn take_piece(&mut self, key: SessionKey, mut piece: Outbox, process: &mut dyn Process) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
+    /// As [`Engine::take_piece`](crate::engine::Engine::take_piece).
+    pub(crate) fn take_piece(&mut self, key: SessionKey, mut piece: Outbox, process: &mut dyn Process) {
+        let Some(session) = self.core.sessions.get_mut(key) else { return };
         let Some(producing) = session.producing_mut() else { return };
         producing.reply_bytes += piece.len();
         producing.unsent.append(&mut piece);
-        session.note_unsent(&mut self.control.clients.ready);
-        if session.output_bytes() >= self.control.limits.output_floor {
-            self.check_output_limit(key, process);
+        session.note_unsent(&mut self.core.control.clients.ready);
+        if session.output_bytes() >= self.core.control.limits.output_floor {
+            ReplicaFeeds::of(self.core).check_output_limit(key, process);
         }
     }
 
-    /// The client was given the last piece of its reply, which took so much processor time: it goes on. A
-    /// client that is gone is none of it.
-    pub fn end_slow_read(&mut self, key: SessionKey, produced_ns: u64, process: &mut dyn Process) {
-        let Some(mut session) = self.sessions.take(key) else { return };
+    /// As [`Engine::end_slow_read`](crate::engine::Engine::end_slow_read).
+    pub(crate) fn end_slow_read(&mut self, key: SessionKey, produced_ns: u64, process: &mut dyn Process) {
+        let Some(mut session) = self.core.sessions.take(key) else { return };
         if let Some(mut producing) = session.take_producing() {
             let now = process.recent();
-            self.control.note_latency("slow-read", now, producing.produced_ns(now));
+            self.core.control.note_latency("slow-read", now, producing.produced_ns(now));
             let Producing { mut unsent, reply_bytes, executing_ns, .. } = producing;
             unsent.append(&mut session.outbox);
             session.outbox = unsent;
             session.caller.traffic.last_s = now.unix_s();
             let duration_ns = executing_ns + produced_ns;
             let times = ProducedTimes { duration_ns, executing_ns, reply_bytes };
-            self.end_waiting(CommandEnding::Produced, times, &mut session, process);
-            self.control.clients.tracking.release_held(key);
-            self.resume(&mut session, process);
+            WaitEnds::of(self.core).end_waiting(CommandEnding::Produced, times, &mut session, process);
+            self.core.control.clients.tracking.release_held(key);
+            WaitEnds::of(self.core).resume(&mut session, process);
         }
-        self.sessions.put_back(session);
-    }
-
-    /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took
-    /// out of the data: it counts, with the time that it took where it ran.
-    pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
-        let Some(producing) = session.take_producing() else { return };
-        let executing_ns = producing.executing_ns;
-        let times = ProducedTimes { duration_ns: executing_ns, executing_ns, reply_bytes: 0 };
-        self.end_waiting(CommandEnding::Lost, times, session, process);
-    }
-
-    /// A thread that produced a slow read has no roots any more: the next one can begin.
-    pub fn slow_thread_is_free(&mut self, process: &mut dyn Process) {
-        let reads = &mut self.control.clients.slow_reads;
-        reads.running = reads.running.saturating_sub(1);
-        self.control.clients.blocking.thread_is_free();
-        self.serve_waiting(process);
-    }
-
-    /// Begins the slow reads that wait, in the order of their coming, as long as a thread is free.
-    pub(crate) fn serve_slow_reads(&mut self, process: &mut dyn Process) {
-        while self.control.clients.slow_reads.has_free_thread()
-            && let Some(client) = self.control.clients.blocking.next_slow_read()
-        {
-            self.run_waiting(client, process);
-        }
+        self.core.sessions.put_back(session);
     }
 }
 
@@ -210,4 +167,4 @@ const AHEAD_BYTES: usize = 512 << 10;
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A client that had no room for so long in all is a slow reader.
-const SLOW_READER_NS: u64 = 20_000_000;
+pub(crate) const SLOW_READER_NS: u64 = 20_000_000;

@@ -99,8 +99,8 @@ impl Engine {
     /// Begins to record what a command meets.
     #[cold]
     pub(in crate::exec) fn record_declared_keys(&mut self) {
-        self.effects.record_met();
-        self.control.clients.pubsub.met.start();
+        self.core.effects.record_met();
+        self.core.control.clients.pubsub.met.start();
     }
 
     /// Ends the process where the command that ran in database `db` did what its declaration does not say, or
@@ -110,8 +110,8 @@ impl Engine {
     /// Then.
     #[cold]
     pub(in crate::exec) fn check_declared_keys(&mut self, spec: &'static Spec, args: Args<'_>, db: usize) {
-        let met = self.effects.take_met();
-        let channels = self.control.clients.pubsub.met.take();
+        let met = self.core.effects.take_met();
+        let channels = self.core.control.clients.pubsub.met.take();
         let args: Vec<&[u8]> = args.iter_from(0).collect();
         let is_strict = self.probes.declared_keys == DeclaredKeysCheck::WithoutExemptions;
         let exempt = if is_strict { &[] } else { EXEMPT };
@@ -136,7 +136,7 @@ impl Engine {
         let meets_db = !met.keys.is_empty() || !met.databases.is_empty();
         let met = [!met.keys.is_empty(), meets_db, !channels.is_empty()];
         let is_nothing = met == [false; 3];
-        let databases = self.control.limits.databases;
+        let databases = self.core.control.limits.databases;
         if is_exempt || is_nothing {
             return None;
         }

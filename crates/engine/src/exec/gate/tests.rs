@@ -56,9 +56,9 @@ fn answers(check: Check) -> [&'static str; 3] {
     let keyspace = sluice_keyspace::Keyspace::new(1, hasher);
     let engine = Engine::for_replay(config, limits, keyspace, Now::default());
     let mut gate = Gate::with_checks(Box::leak(Box::new([check])), &sluice_command::table::ALL);
-    gate.rearm(&engine.control);
+    gate.rearm(&engine.core.control);
     let connection = ClientAddress { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
-    let identity = Identity::of_newcomer(engine.control.clients.users.users());
+    let identity = Identity::of_newcomer(engine.core.control.clients.users.users());
     let key = SessionKey { slot: 0, generation: 0 };
     let session = gate.masked(Session::new(key, ClientId(1), connection, 0, identity));
     let mut arguments = sluice_resp::ArgumentList::default();
@@ -67,8 +67,9 @@ fn answers(check: Check) -> [&'static str; 3] {
     let (request, mut batch) = (arguments.request(), sluice_commands::PreparedBatch::default());
     engine.preparing.preparer.prepare(&request, &mut batch);
     let args = Args::new(&request, &batch.items()[0], &batch.hashing);
-    let (spec, control, now) = (&sluice_command::specs::connection::ECHO, &engine.control, Now::default());
-    let data = &engine.keyspace;
+    let (spec, control, now) =
+        (&sluice_command::specs::connection::ECHO, &engine.core.control, Now::default());
+    let data = &engine.core.keyspace;
     let client = match gate.pass(spec, &session, Standing::Client) {
         Some(_) => "passes",
         None => match gate.ask(&Asked::new(spec, args, &session, control, data, None, now, Headroom::Enough))

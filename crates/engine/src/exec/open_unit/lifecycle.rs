@@ -1,14 +1,20 @@
 //! How a unit comes to stand open, goes on and ends.
 
 use super::OpenUnit;
-use crate::cluster::driving::log_writes_too_late;
+use crate::cluster::driving::{ClusterDriver, log_writes_too_late};
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
-use crate::exec::unit::StoodStill;
-use crate::exec::unit::Unit;
-use sluice_base::mistake::{self, Mistake};
-use sluice_base::{Now, SessionKey};
+use crate::exec::unit::{StoodStill, Unit};
+use crate::persistence::rewriting::Rewrites;
+use crate::persistence::saving::Saves;
+use crate::replication::failover::FailoverSteps;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::replication::role::RoleChanges;
+use crate::waiting::ending::WaitEnds;
+use crate::waiting::migration::MigrationEnds;
+use sluice_base::mistake::Mistake;
+use sluice_base::{Now, SessionKey, mistake};
 use sluice_command::Named;
 use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
 use sluice_control::process::Process;
@@ -31,7 +37,7 @@ impl Engine {
     /// where there is none.
     #[inline]
     pub fn next_unit_ns(&self) -> u64 {
-        match &self.units.open {
+        match &self.open {
             Some(open) => open.at.until_ns,
             None if self.has_turns() => 0,
             None => u64::MAX,
@@ -41,13 +47,13 @@ impl Engine {
     /// Whether a unit stands open.
     #[inline]
     pub fn has_open_unit(&self) -> bool {
-        *self.control.clients.unit_stands_open
+        self.core.has_open_unit()
     }
 
     /// Whose unit stands open, and when that unit happens, monotonic nanoseconds: for tests.
     #[doc(hidden)]
     pub fn open_unit(&self) -> Option<(SessionKey, u64)> {
-        self.units.open.as_ref().map(|open| (open.client, open.unit.now.mono_ns))
+        self.open.as_ref().map(|open| (open.client, open.unit.now.mono_ns))
     }
 
     /// Goes on with the unit that stands open, if its time has come, or with scripts that wait for their
@@ -61,10 +67,10 @@ impl Engine {
 
     #[cold]
     fn advance_scripts_and_unit(&mut self, process: &mut dyn Process) {
-        if self.units.open.is_none() {
+        if self.open.is_none() {
             return self.serve_turns(process);
         }
-        if self.units.open.as_ref().is_some_and(|open| open.at.until_ns <= process.recent().mono_ns) {
+        if self.open.as_ref().is_some_and(|open| open.at.until_ns <= process.recent().mono_ns) {
             self.look_at_busy_script(process);
             match self.awaits_debugger(process) {
                 true => {}
@@ -76,12 +82,13 @@ impl Engine {
     /// Whether the open unit is left alone, because its debugger has stopped it. Not where somebody has
     /// killed the script, its client has gone, or the server is about to end: it goes on then.
     fn awaits_debugger(&mut self, process: &mut dyn Process) -> bool {
-        let is_killed = self.control.scripts.running.as_ref().is_some_and(|running| running.ending.is_some());
-        let persistence = &self.control.persistence;
-        let ends = self.control.debug.end_waits_for_cron
+        let is_killed =
+            self.core.control.scripts.running.as_ref().is_some_and(|running| running.ending.is_some());
+        let persistence = &self.core.control.persistence;
+        let ends = self.core.control.debug.end_waits_for_cron
             || persistence.pending_end.is_some()
             || persistence.saved_for_end;
-        let Some(open) = self.units.open.as_deref_mut().filter(|open| open.is_stopped()) else {
+        let Some(open) = self.open.as_deref_mut().filter(|open| open.is_stopped()) else {
             return false;
         };
         if is_killed || ends || open.orphan.is_some() {
@@ -105,16 +112,16 @@ impl Engine {
     ) -> Next {
         let Some(at) = ended.unit.stood_still.take() else {
             debug_assert!(false, "whoever stands still says where");
-            self.end_command(CommandEnding::Done, ended, session, now, process);
+            self.core.end_command(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
         };
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
         let mut at = *at;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
-        let spent_ns = self.end_command(CommandEnding::Yields, yielded, session, now, process);
+        let spent_ns = self.core.end_command(CommandEnding::Yields, yielded, session, now, process);
         let unit = std::mem::replace(unit, Unit::new(*now));
         let client = session.key;
-        let own_messages = std::mem::take(&mut self.control.clients.pubsub.outgoing.own);
+        let own_messages = std::mem::take(&mut self.core.control.clients.pubsub.outgoing.own);
         let reply = session.outbox.split_off(mark);
         if let (None, Some(run)) = (&at.transaction, at.script.as_mut()) {
             run.spent_ns += spent_ns;
@@ -126,36 +133,40 @@ impl Engine {
 
     fn leave_open(&mut self, mut open: OpenUnit, session: &mut Session) {
         if open.at.script.is_some() && mistake::is_made(Mistake::RunByParts) {
-            *self.control.clients.unit_stands_open = false;
+            *self.core.control.clients.unit_stands_open = false;
             let rest = Unit::new(open.unit.now);
-            self.close_own_unit(std::mem::replace(&mut open.unit, rest));
+            self.core.close_own_unit(std::mem::replace(&mut open.unit, rest));
         }
-        debug_assert_eq!(self.effects.changes(), 0, "a command's effects are committed with the command");
+        debug_assert_eq!(
+            self.core.effects.changes(),
+            0,
+            "a command's effects are committed with the command"
+        );
         if open.is_stopped() {
-            self.await_debugger(&mut open, session);
+            self.scripts().await_debugger(&mut open, session);
         }
         // What is written of the reply counts as memory of the client.
         let queued = open.at.transaction.as_ref().map_or(0, |position| position.transaction.heap_bytes());
         session.caller.multi.bytes = sluice_base::heap::short(queued + open.reply.len());
-        self.units.open = Some(Box::new(open));
-        *self.control.clients.unit_stands_open = true;
+        self.open = Some(Box::new(open));
+        *self.core.control.clients.unit_stands_open = true;
     }
 
     #[cold]
     pub(crate) fn go_on(&mut self, process: &mut dyn Process) {
-        let Some(open) = self.units.open.take() else { return };
+        let Some(open) = self.open.take() else { return };
         let OpenUnit { mut unit, client, at, reply, own_messages, spent_ns, request, orphan } = *open;
-        let found = self.sessions.take(client);
+        let found = self.core.sessions.take(client);
         let is_connected = found.is_some();
         let Some(mut session) = found.or(orphan) else {
             debug_assert!(false, "a unit keeps the session of a client that has gone");
-            *self.control.clients.unit_stands_open = false;
-            self.close_own_unit(unit);
+            *self.core.control.clients.unit_stands_open = false;
+            self.core.close_own_unit(unit);
             return self.end_open_unit(process);
         };
         // What others have sent the client meanwhile stands before the reply.
         let pushed = std::mem::replace(&mut session.outbox, reply);
-        self.control.clients.pubsub.outgoing.own = own_messages;
+        self.core.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
         let StoodStill { transaction, mut script, .. } = at;
         if !is_connected && let Some(run) = script.as_deref_mut() {
@@ -170,7 +181,7 @@ impl Engine {
             }
             (None, Some(run)) => {
                 if !is_connected {
-                    self.control.scripts.drop_unneeded_script(run.has_written);
+                    self.core.control.scripts.drop_unneeded_script(run.has_written);
                 }
                 ended = self.resume_open_script(*run, &mut unit, &mut session, &mut now, process);
                 if mistake::is_made(Mistake::RunDropped) && !is_connected {
@@ -181,22 +192,22 @@ impl Engine {
         }
         if let Some(at) = unit.stood_still.take() {
             let reply = std::mem::replace(&mut session.outbox, pushed);
-            let own_messages = std::mem::take(&mut self.control.clients.pubsub.outgoing.own);
+            let own_messages = std::mem::take(&mut self.core.control.clients.pubsub.outgoing.own);
             let at = *at;
             let open = OpenUnit { unit, client, at, reply, own_messages, spent_ns, request, orphan: None };
             self.leave_open(open, &mut session);
             return match is_connected {
-                true => self.sessions.put_back(session),
+                true => self.core.sessions.put_back(session),
                 false => self.keep_orphan(session),
             };
         }
-        *self.control.clients.unit_stands_open = false;
-        log_writes_too_late(&self.control, &unit, process);
-        match self.control.unpark(&mut session).or(request) {
+        *self.core.control.clients.unit_stands_open = false;
+        log_writes_too_late(&self.core.control, &unit, process);
+        match self.core.control.unpark(&mut session).or(request) {
             Some(waiting) => self.end_open_command(unit, &waiting, ended, &mut session, &mut now, process),
             None => {
                 debug_assert!(false, "a unit keeps the request of a client that has gone");
-                self.close_own_unit(unit);
+                self.core.close_own_unit(unit);
             }
         }
         let mut before = pushed;
@@ -204,8 +215,8 @@ impl Engine {
         session.outbox.prepend(before);
         match is_connected {
             true => {
-                self.resume(&mut session, process);
-                self.sessions.put_back(session);
+                WaitEnds::of(&mut self.core).resume(&mut session, process);
+                self.core.sessions.put_back(session);
             }
             false => self.forget_session(client, session, process),
         }
@@ -214,7 +225,7 @@ impl Engine {
 
     /// A client has gone: the unit that stands open goes on with the session.
     pub(crate) fn keep_orphan(&mut self, session: Box<Session>) {
-        if let Some(open) = self.units.open.as_mut().filter(|open| open.client == session.key) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.client == session.key) {
             open.orphan = Some(session);
         }
     }
@@ -234,14 +245,14 @@ impl Engine {
         let spent_ns = now.mono_ns.saturating_sub(began_ns);
         match progress {
             ScriptProgress::StandsStill => {
-                self.stats.iteration.command_ns += spent_ns;
+                self.core.stats.iteration.command_ns += spent_ns;
                 run.spent_ns += spent_ns;
-                self.leave_run(Box::new(run), unit, now.mono_ns);
+                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
                 OpenEnd { spent_ns: 0, result: Ok(Outcome::Done) }
             }
             ScriptProgress::Ended(result) => {
                 let spent_ns = spent_ns + run.spent_ns;
-                self.end_run(run, session);
+                self.scripts().end_run(run, session);
                 OpenEnd { spent_ns, result }
             }
         }
@@ -257,21 +268,21 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) {
-        let Named::Command(spec) = waiting.prepared.named else { return self.close_own_unit(unit) };
+        let Named::Command(spec) = waiting.prepared.named else { return self.core.close_own_unit(unit) };
         let request = waiting.request.at(0);
-        let hashing = Hashing { hasher: self.keyspace.hasher(), hashes: Vec::new() };
+        let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &waiting.prepared, &hashing);
         let db = session.caller.db;
         session.caller.last_command = Some(spec);
         let mut ended = Ended::new(&mut unit, spec, args, db, request.wire_len(), Mark::default());
         ended.earlier_ns = end.spent_ns;
         self.end_script_command(end.result, ended, session, now, process);
-        self.close_unit(unit, session, spec);
-        if self.control.clients.pubsub.outgoing.is_unfinished() {
-            self.finish_delivery(session, process);
+        self.core.close_unit(unit, session, spec);
+        if self.core.control.clients.pubsub.outgoing.is_unfinished() {
+            self.core.finish_delivery(session, process);
         }
         if session.caller.is_primary() {
-            self.control.note_applied(session, &request);
+            self.core.control.note_applied(session, &request);
         }
     }
 
@@ -279,14 +290,14 @@ impl Engine {
     fn end_open_unit(&mut self, process: &mut dyn Process) {
         self.apply_user_load(process);
         // Ahead of the requests that were held: another node may own their slots by now.
-        self.take_cluster_outputs(process);
-        self.apply_role(process);
-        self.apply_failover(None, process);
-        self.follow_appendonly(process);
-        self.carry_out_asks(process);
-        self.end_paused_migrations(process);
+        ClusterDriver::of(&mut self.core).take_cluster_outputs(process);
+        RoleChanges::of(&mut self.core).apply_role(process);
+        FailoverSteps::of(&mut self.core).apply_failover(None, process);
+        Rewrites::of(&mut self.core).follow_appendonly(process);
+        Saves::of(&mut self.core).carry_out_asks(process);
+        MigrationEnds::of(&mut self.core).end_paused_migrations(process);
         // The requests that were held, in their order.
-        self.control.clients.blocking.release_postponed();
+        self.core.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 
@@ -294,6 +305,33 @@ impl Engine {
     /// alone.
     #[doc(hidden)]
     pub fn take_refused_between_units(&mut self) -> Vec<String> {
-        self.control.take_refused_between_units()
+        self.core.control.take_refused_between_units()
+    }
+
+    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with
+    /// the unit.
+    pub(crate) fn forget_session(
+        &mut self,
+        key: SessionKey,
+        mut session: Box<Session>,
+        process: &mut dyn Process,
+    ) {
+        if session.waiting.is_some() || self.core.control.clients.watching.concerns(key) {
+            self.forget_waits(&mut session, process);
+        }
+        if session.caller.is_primary() {
+            self.core.control.replication.forget_link_session(key);
+        }
+        if session.caller.replica.is_some() {
+            ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);
+        }
+        if session.caller.subscribed.is_any() {
+            self.core.control.clients.pubsub.forget(key);
+        }
+        if session.caller.flags.monitor {
+            self.core.control.clients.monitors.retain(|k| *k != key);
+        }
+        self.core.control.clients.tracking.leave(key);
+        self.keep_orphan(session);
     }
 }

@@ -1,18 +1,18 @@
 //! How units are opened and closed.
 //!
-//! [`Engine::begin_unit`] and [`Engine::close_unit`] are the only way to run handlers:
-//! [`Engine::run_command`] wants a [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each
+//! [`Core::begin_unit`] and [`Core::close_unit`] are the only way to run handlers:
+//! `Engine::run_command` wants a [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each
 //! command, and after the unit.
 
 use super::Unit;
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::exec::commit::CommitUnit;
 use sluice_base::Now;
 use sluice_command::{Flags, Spec};
 use sluice_replication::{Grouping, UnitCommands};
 use sluice_session::Session;
 
-impl Engine {
+impl Core {
     /// Opens a unit that happens at `now`, for the command of a client.
     #[inline]
     pub(crate) fn begin_unit(&mut self, now: Now) -> Unit {

@@ -1,11 +1,14 @@
 //! How a load begins, goes on and ends.
 
 use crate::cluster::imports::{LOADED, RESTARTED, fail_imports};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::persistence::loading::aof::replay::replay;
+use crate::persistence::rewriting::Rewrites;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::waiting::ending::WaitEnds;
 use sluice_base::LogLevel;
 use sluice_base::Now;
-use sluice_cluster::{ClusterInput, OpenSlotList};
+use sluice_cluster::OpenSlotList;
 use sluice_config::param;
 use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
@@ -17,11 +20,23 @@ use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_snapshot::{Duplicates, LoadOutcome, NotLoaded};
 use std::time::Duration;
 
-impl Engine {
-    /// Begins to load the snapshot file before the first client is served: [`Action::Load`]. `false`, where
-    /// there is no file. Errors: the log has said why.
-    pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
-        let name = self.control.config.bytes(param::DBFILENAME).to_vec();
+/// The load that is under way, as the main thread drives it.
+pub(crate) struct Loads<'a> {
+    core: &'a mut Core,
+}
+
+impl<'a> Loads<'a> {
+    /// Works on this core.
+    #[inline]
+    pub(crate) fn of(core: &'a mut Core) -> Loads<'a> {
+        Loads { core }
+    }
+}
+
+impl Loads<'_> {
+    /// As [`Engine::begin_load_at_start`](crate::engine::Engine::begin_load_at_start).
+    pub(crate) fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
+        let name = self.core.control.config.bytes(param::DBFILENAME).to_vec();
         let mut source = process.snapshot_source(&name);
         let opened = source.open().map_err(|reason| {
             let text = format!("Opening the RDB file {} failed: {reason}", name.escape_ascii());
@@ -36,31 +51,25 @@ impl Engine {
         Ok(true)
     }
 
-    /// Begins to load an append-only file before the first client is served: [`Action::Load`].
-    pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
+    /// As [`Engine::begin_aof_load_at_start`](crate::engine::Engine::begin_aof_load_at_start).
+    pub(crate) fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
         let plan = LoadPlan::new(LoadPurpose::Start, OldData::Freed, Duplicates::Refused);
         self.begin_load_of(LoadSource::Aof(files, replay), plan, process.now());
     }
 
     pub(crate) fn begin_load_of(&mut self, source: LoadSource, plan: LoadPlan, now: Now) {
-        let job = self.control.begin_load(source, self.keyspace.empty_twin(), plan, now);
-        self.actions.push(Action::Load(Box::new(job)));
+        let job = self.core.control.begin_load(source, self.core.keyspace.empty_twin(), plan, now);
+        self.core.actions.push(Action::Load(Box::new(job)));
     }
 
-    /// The snapshot file was not loaded and holds data: nothing is saved in its place.
-    pub fn keep_unloaded_snapshot(&mut self) {
-        self.control.persistence.partly_loaded.snapshot = Some(self.control.snapshot_file());
-    }
-
-    /// Whether a load is under way.
-    pub fn is_loading(&self) -> bool {
-        self.control.persistence.load.is_some()
-    }
-
-    /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
-    pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
-        let load = self.control.persistence.load.as_ref()?;
-        if !self.control.between_units(BetweenUnits::Load) {
+    /// As [`Engine::advance_load`](crate::engine::Engine::advance_load), but for what follows: the open slots that the cluster is to be told, the
+    /// service of clients that have waited, and the link's step.
+    pub(crate) fn advance_load_under_way(
+        &mut self,
+        process: &mut dyn Process,
+    ) -> Option<(LoadEnded, Option<OpenSlotList>)> {
+        let load = self.core.control.persistence.load.as_ref()?;
+        if !self.core.control.between_units(BetweenUnits::Load) {
             return None;
         }
         let news = load.progress.take_news();
@@ -72,19 +81,14 @@ impl Engine {
             process.log(level, &line);
         }
         let outcome = news.outcome?;
-        let load = self.control.persistence.load.take()?;
-        let ended = self.end_load(*load, outcome, process);
-        self.serve_waiting(process);
-        if let LoadEnded::Sync(result) = ended {
-            self.tell_link_of_load(result, process);
-        }
-        Some(ended)
+        let load = self.core.control.persistence.load.take()?;
+        Some(self.end_load(*load, outcome, process))
     }
 
     /// The file is one that can be loaded: what was there goes before there is a second copy.
     fn free_old_data(&mut self, process: &mut dyn Process) {
         let Some(load) =
-            self.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)
+            self.core.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)
         else {
             return;
         };
@@ -93,11 +97,11 @@ impl Engine {
         }
         load.has_freed = true;
         process.log(LogLevel::Notice, "RDB signature and version check passed. Flushing old data");
-        self.notice();
+        self.core.notice();
         let now = process.now();
-        let twin = self.keyspace.empty_twin();
-        self.keyspace.dataset(access_between_units(now), &mut self.effects).replace(twin);
-        self.commit_unasked(now);
+        let twin = self.core.keyspace.empty_twin();
+        self.core.keyspace.dataset(access_between_units(now), &mut self.core.effects).replace(twin);
+        self.core.commit_unasked(now);
     }
 
     fn end_load(
@@ -105,37 +109,34 @@ impl Engine {
         load: LoadUnderWay,
         mut outcome: LoadOutcome,
         process: &mut dyn Process,
-    ) -> LoadEnded {
+    ) -> (LoadEnded, Option<OpenSlotList>) {
         let open_slots = take_open_slots(&mut outcome, process);
-        self.notice();
+        self.core.notice();
         let now = process.now();
-        let mut data = self.keyspace.dataset(access_between_units(now), &mut self.effects);
-        let loaded = self.control.install(outcome, &load, &mut data, process);
-        self.notice();
-        self.commit_unasked(now);
-        self.control.persistence.rewriting.awaited_file = None;
+        let mut data = self.core.keyspace.dataset(access_between_units(now), &mut self.core.effects);
+        let loaded = self.core.control.install(outcome, &load, &mut data, process);
+        self.core.notice();
+        self.core.commit_unasked(now);
+        self.core.control.persistence.rewriting.awaited_file = None;
         let has_all =
-            load.plan.is_of_file && loaded.is_ok() && self.control.persistence.last_load.skipped == 0;
-        self.control.persistence.loaded_file_at = has_all.then_some(self.control.persistence.dirty);
-        self.announce_loaded(now);
+            load.plan.is_of_file && loaded.is_ok() && self.core.control.persistence.last_load.skipped == 0;
+        self.core.control.persistence.loaded_file_at = has_all.then_some(self.core.control.persistence.dirty);
+        self.core.announce_loaded(now);
         // The primary's commands have waited.
-        self.control.clients.blocking.release_postponed();
+        self.core.control.clients.blocking.release_postponed();
         match load.plan.purpose {
             LoadPurpose::Sync => {
                 if loaded.is_ok() || load.has_freed {
-                    self.leave_history(process);
-                }
-                if loaded.is_ok() {
-                    self.step_cluster(&ClusterInput::OpenSlots(&open_slots), process);
+                    ReplicaFeeds::of(self.core).leave_history(process);
                 }
                 if loaded.is_err() {
-                    self.begin_aof_again();
+                    Rewrites::of(self.core).begin_aof_again();
                 }
-                LoadEnded::Sync(loaded)
+                (LoadEnded::Sync(loaded), loaded.is_ok().then_some(open_slots))
             }
             LoadPurpose::Start => {
                 if loaded.is_ok() {
-                    fail_imports(self, RESTARTED, process);
+                    fail_imports(self.core, RESTARTED, process);
                     let spent = Duration::from_nanos(now.mono_ns.saturating_sub(load.began.mono_ns));
                     let what = match load.from {
                         LoadedFrom::Snapshot => "disk",
@@ -144,24 +145,31 @@ impl Engine {
                     let text = format!("DB loaded from {what}: {:.3} seconds", spent.as_secs_f64());
                     process.log(LogLevel::Notice, &text);
                 }
-                LoadEnded::Start(loaded)
+                (LoadEnded::Start(loaded), None)
             }
             LoadPurpose::Debug(client) => {
                 let failed = load.from.failed();
                 if loaded.is_ok() {
-                    fail_imports(self, LOADED, process);
+                    fail_imports(self.core, LOADED, process);
                 }
                 match loaded {
                     Ok(()) => process.log(LogLevel::Notice, load.from.done()),
-                    Err(_) => self.stats.count_error(&failed.wire()),
+                    Err(_) => self.core.stats.count_error(&failed.wire()),
                 }
-                self.end_wait(client, process, |reply| match loaded {
+                WaitEnds::of(self.core).end_wait(client, process, |reply| match loaded {
                     Ok(()) => reply.ok(),
                     Err(_) => reply.error(&failed.wire()),
                 });
-                LoadEnded::Debug
+                (LoadEnded::Debug, None)
             }
         }
+    }
+}
+
+impl Core {
+    /// As [`Engine::is_loading`](crate::engine::Engine::is_loading).
+    pub(crate) fn is_loading(&self) -> bool {
+        self.control.persistence.load.is_some()
     }
 }
 

@@ -7,14 +7,17 @@
 use super::frame::{CallFrame, FrameSettings};
 use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::cluster::slot_costs::note_call;
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::gate::{Asked, CallRights, NotPermitted, Permit, Rejection};
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
+use crate::scripting::scripts::Scripts;
+use crate::users::{UserUpdates, denied};
 use sluice_acl::RefusalContext;
 use sluice_base::{Now, num};
 use sluice_command::{Flags, Named, Spec};
-use sluice_commands::Args;
+use sluice_commands::{Args, CmdError};
 use sluice_control::process::Process;
 use sluice_control::unknown::unknown_subcommand;
 use sluice_lua::{Fault, Heap, Value};
@@ -134,13 +137,13 @@ impl Engine {
         let item = batch.items()[0];
         let args = Args::new(&request, &item, &batch.hashing);
         // What the command before has changed holds for this one.
-        self.notice();
+        self.core.notice();
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
         }
         let result = match self.admit_call(run, unit.standing, item.named, args, session, process) {
             Ok((spec, permit)) => {
-                if self.conclusions.counts_slots {
+                if self.core.conclusions.counts_slots {
                     note_call(unit, run.rights.slot, spec, args);
                 }
                 run.has_written |= spec.flags.has(Flags::WRITE);
@@ -148,7 +151,7 @@ impl Engine {
                     proto: if run.settings.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 },
                     audience: audience(run.settings.receivers),
                     // A script that waits for a time would wait for ever.
-                    told_now: self.control.scripts.is_busy.then(|| process.recent()),
+                    told_now: self.core.control.scripts.is_busy.then(|| process.recent()),
                 };
                 let reply = std::mem::take(&mut run.buffers.reply);
                 let frame = CallFrame::enter(&settings, reply, session, unit);
@@ -162,24 +165,16 @@ impl Engine {
                 value
             }
             Err(CallRefusal { told, counted }) => {
-                self.stats.count_error(&counted);
-                self.show_refused_call(run, item.named, args, &told);
+                self.core.stats.count_error(&counted);
+                show_refused_call(run, item.named, args, &told);
                 if let Named::Command(spec) = item.named {
-                    self.stats.commands[spec.id.0 as usize].rejected += 1;
+                    self.core.stats.commands[spec.id.0 as usize].rejected += 1;
                 }
                 refused(run.machine.vm.heap(), &told)
             }
         };
         run.buffers.batch = batch;
         result
-    }
-
-    /// Whether a call that needs memory looks at `maxmemory` itself: `script-deny-oom-calls`.
-    fn asks_for_memory_again(&self, run: &ScriptRun) -> bool {
-        self.control.limits.maxmemory > 0
-            && !run.rights.is_obeyed
-            && !run.rights.allows_oom
-            && self.control.config.bool(sluice_config::param::SCRIPT_DENY_OOM_CALLS)
     }
 
     /// Whether a script may call this command now.
@@ -206,38 +201,32 @@ impl Engine {
                 return Err(own("Unknown command called from script", "ERR unknown command"));
             }
         };
-        if spec.flags.has(Flags::NOSCRIPT) && !self.control.debug.scripts_call_all {
+        if spec.flags.has(Flags::NOSCRIPT) && !self.core.control.debug.scripts_call_all {
             return Err(own("This Valkey command is not allowed from script", "ERR not allowed"));
         }
         let call = CallRights {
             is_read_only: run.rights.is_read_only,
-            is_full: match spec.flags.has(Flags::DENYOOM) && self.asks_for_memory_again(run) {
-                true => process.counted_memory(&self.keyspace) > self.control.limits.maxmemory,
+            is_full: match spec.flags.has(Flags::DENYOOM) && self.scripts().asks_for_memory_again(run) {
+                true => process.counted_memory(&self.core.keyspace) > self.core.control.limits.maxmemory,
                 false => run.rights.is_full && !run.rights.allows_oom && !run.has_written,
             },
             has_written: run.has_written,
             is_obeyed: run.rights.is_obeyed,
             is_replayed: standing == Standing::Replay,
         };
-        if self.control.persistence.aof.is_strict() {
-            session.wait_until_durable(self.control.persistence.aof.needed_by(spec, args));
+        if self.core.control.persistence.aof.is_strict() {
+            session.wait_until_durable(self.core.control.persistence.aof.needed_by(spec, args));
         }
-        if let Some(permit) = self.gate.pass_called(spec, session, call) {
+        if let Some(permit) = self.core.gate.pass_called(spec, session, call) {
             return self.hold_to_slot(run, spec, args, permit);
         }
         let now = process.recent();
-        match self.gate.ask_inside(&Asked::called(
-            spec,
-            args,
-            session,
-            &self.control,
-            &self.keyspace,
-            call,
-            now,
-        )) {
+        let Core { gate, control, keyspace, .. } = &self.core;
+        match gate.ask_inside(&Asked::called(spec, args, session, control, keyspace, call, now)) {
             Ok(permit) => self.hold_to_slot(run, spec, args, permit),
             Err(NotPermitted::Denied(denial)) => {
-                self.note_denial(session, denial, RefusalContext::Lua, spec, args, now);
+                let mut users = UserUpdates::of(&mut self.core);
+                users.note_denial(session, denial, RefusalContext::Lua, spec, args, now);
                 let text = denial.text(session.caller.user_name(), spec);
                 let told = [b"ACL failure in script: ", &text[..]].concat();
                 Err(CallRefusal { told, counted: b"ERR refused".to_vec() })
@@ -284,7 +273,9 @@ impl Engine {
             let args = Args::new(&request, &item, &batch.hashing);
             is_allowed = match item.named {
                 // Whether the call has enough arguments is not the question.
-                Named::Command(spec) => Some(self.denied(session, spec, args, session.caller.db).is_none()),
+                Named::Command(spec) => {
+                    Some(denied(&self.core.control, session, spec, args, session.caller.db).is_none())
+                }
                 Named::UnknownSubcommand(_) | Named::Unknown => None,
             };
         }
@@ -295,6 +286,16 @@ impl Engine {
             (true, None) => Err(thrown(run, b"Invalid command passed to server.acl_check_cmd()")),
             (true, Some(is_allowed)) => Ok(Value::boolean(is_allowed)),
         }
+    }
+}
+
+impl Scripts<'_> {
+    /// Whether a call that needs memory looks at `maxmemory` itself: `script-deny-oom-calls`.
+    fn asks_for_memory_again(&self, run: &ScriptRun) -> bool {
+        self.core.control.limits.maxmemory > 0
+            && !run.rights.is_obeyed
+            && !run.rights.allows_oom
+            && self.core.control.config.bool(sluice_config::param::SCRIPT_DENY_OOM_CALLS)
     }
 }
 
@@ -373,4 +374,20 @@ fn answer_nothing(run: &mut ScriptRun) {
     if let Some(mut asking) = run.machine.vm.run() {
         asking.answer(&[]);
     }
+}
+
+/// What a client would be told of a call that is refused.
+fn show_refused_call(run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
+    let Some(debugger) = run.debugger.as_deref_mut() else { return };
+    let error = match named {
+        Named::Unknown => sluice_control::unknown::unknown_command(args),
+        Named::Command(spec) if !spec.arity.accepts(args.len()) => CmdError::Arity(spec.full_name),
+        Named::Command(spec) if spec.flags.has(sluice_command::Flags::NOSCRIPT) => {
+            CmdError::owned(format!("ERR command '{}' is not allowed on script mode", spec.full_name))
+        }
+        Named::Command(_) | Named::UnknownSubcommand(_) => {
+            CmdError::owned(told.strip_prefix(b"-").unwrap_or(told))
+        }
+    };
+    debugger.show_refusal(&error.wire(), told);
 }

@@ -5,6 +5,7 @@
 //! becomes of the load; (3) the last file alone may end within a unit, under `aof-load-truncated`, and is cut
 //! off there before the load has succeeded; (4) nothing is cut off that is not kept in another file.
 
+use crate::core::Core;
 use crate::engine::Engine;
 use sluice_base::LogLevel;
 use sluice_base::Now;
@@ -38,11 +39,11 @@ pub(crate) fn replay(
     let twin = keyspace.empty_twin();
     let now = out.thread.now();
     let mut engine = Engine::for_replay(config, limits, std::mem::replace(keyspace, twin), now);
-    engine.control.debug.skip_checksum = skip_checksum;
+    engine.core.control.debug.skip_checksum = skip_checksum;
     let mut process = ReplayProcess { out, recent: now, history: LoadedHistory::default() };
     let result = load_parts(&mut engine, parts, &mut process);
     let history = process.history;
-    let Engine { keyspace: filled, control, .. } = engine;
+    let Core { keyspace: filled, control, .. } = engine.core;
     *keyspace = filled;
     result.map(|()| LoadResult {
         counts: control.persistence.last_load,

@@ -9,7 +9,7 @@ impl Engine {
     /// From now on a client can be listed with others of its group. Its outbox is to go the same way as the
     /// lists, behind them.
     pub fn join_group(&mut self, key: SessionKey, group: OutputGroup) {
-        let Multicasts { groups, clients, .. } = &mut self.control.clients.multicasts;
+        let Multicasts { groups, clients, .. } = &mut self.core.control.clients.multicasts;
         if groups.len() <= usize::from(group.0) {
             groups.resize_with(usize::from(group.0) + 1, GroupLists::default);
         }
@@ -22,7 +22,7 @@ impl Engine {
     /// From now on a client is not listed. What is listed is to be taken before the client's connection goes
     /// elsewhere.
     pub fn leave_group(&mut self, key: SessionKey) {
-        if let Some(listing) = self.control.clients.multicasts.clients.get_mut(key.slot as usize) {
+        if let Some(listing) = self.core.control.clients.multicasts.clients.get_mut(key.slot as usize) {
             *listing = Listing::default();
         }
     }
@@ -31,18 +31,18 @@ impl Engine {
     /// later. `None` when nothing is listed any more. The bytes count against the output limits until
     /// [`Engine::sent`].
     pub fn take_multicast(&mut self, process: &mut dyn Process) -> Option<GroupOutput> {
-        if !self.control.clients.multicasts.are_pending {
+        if !self.core.control.clients.multicasts.are_pending {
             return None;
         }
-        let (group, multicasts) = self.control.clients.multicasts.take()?;
+        let (group, multicasts) = self.core.control.clients.multicasts.take()?;
         let mut receivers = 0;
         for key in multicasts.iter().flat_map(|multicast| &multicast.receivers) {
-            let Some(session) = self.sessions.get_mut(*key) else { continue };
-            let Some(bytes) = self.control.clients.multicasts.taken(*key) else { continue };
+            let Some(session) = self.core.sessions.get_mut(*key) else { continue };
+            let Some(bytes) = self.core.control.clients.multicasts.taken(*key) else { continue };
             receivers += 1;
             session.output_peak = session.output_peak.max(bytes);
-            self.stats.output_peaks.note(session.in_flight);
-            if session.output_bytes() >= self.control.limits.output_floor {
+            self.core.stats.output_peaks.note(session.in_flight);
+            if session.output_bytes() >= self.core.control.limits.output_floor {
                 self.check_output_limit(*key, process);
             }
         }

@@ -21,10 +21,10 @@ impl Engine {
     /// The parts. To be called between commands. O(sessions, databases, keys and values outside of the
     /// entries, topics, keys that are watched or waited for, entries of the logs).
     pub fn memory_parts(&self) -> Vec<MemoryPart> {
-        let (entries, keyspace) = self.keyspace.footprint();
-        let control = &self.control;
-        let spare: usize = heap::vec(&self.units.spare_outboxes)
-            + self.units.spare_outboxes.iter().map(Outbox::footprint).sum::<usize>();
+        let (entries, keyspace) = self.core.keyspace.footprint();
+        let control = &self.core.control;
+        let spare: usize = heap::vec(&self.core.units.spare_outboxes)
+            + self.core.units.spare_outboxes.iter().map(Outbox::footprint).sum::<usize>();
         let lists = heap::vec(&control.clients.ready)
             + heap::vec(&control.clients.to_close)
             + heap::vec(&control.clients.monitors);
@@ -33,10 +33,12 @@ impl Engine {
             .batch
             .as_deref()
             .map_or(0, |batch| heap::boxed::<PreparedBatch>() + batch.footprint());
-        let work =
-            self.effects.footprint() + prepared + heap::vec(&self.actions) + self.upkeep.eviction.footprint();
-        let work = work + self.upkeep.expiry.footprint();
-        let work = work + self.units.open.as_deref().map_or(0, OpenUnit::footprint);
+        let work = self.core.effects.footprint()
+            + prepared
+            + heap::vec(&self.core.actions)
+            + self.core.upkeep.eviction.footprint();
+        let work = work + self.core.upkeep.expiry.footprint();
+        let work = work + self.open.as_deref().map_or(0, OpenUnit::footprint);
         let syncs = &control.replication.full_syncs;
         let syncs = heap::vec(&syncs.wanted) + heap::vec(&syncs.readers) + heap::vec(&syncs.ended);
         let role = control.replication.replica.as_deref().map_or(0, ReplicaRole::footprint);
@@ -47,13 +49,13 @@ impl Engine {
         vec![
             ("entries", entries),
             ("keyspace", keyspace),
-            ("sessions", self.sessions.footprint()),
+            ("sessions", self.core.sessions.footprint()),
             ("spare_outboxes", spare),
             ("lists", lists + work),
             ("pubsub", control.clients.pubsub.footprint() + control.clients.multicasts.footprint()),
             ("users", control.clients.users.footprint() + self.probes.footprint()),
             ("watching", control.clients.watching.footprint()),
-            ("tracking", control.clients.tracking.footprint() + self.effects.listened_footprint()),
+            ("tracking", control.clients.tracking.footprint() + self.core.effects.listened_footprint()),
             ("blocking", control.clients.blocking.footprint()),
             ("commandlog", control.commandlog.footprint()),
             ("latency", control.latency.footprint()),
@@ -61,12 +63,12 @@ impl Engine {
             (
                 "replication",
                 control.replication.stream.footprint()
-                    + self.units.spare_commands.as_deref().map_or(0, UnitCommands::footprint_boxed)
+                    + self.core.units.spare_commands.as_deref().map_or(0, UnitCommands::footprint_boxed)
                     + syncs
                     + role,
             ),
             ("aof", control.persistence.aof.footprint()),
-            ("stats", self.stats.footprint()),
+            ("stats", self.core.stats.footprint()),
             ("scripts", self.script_facts().bytes() + spare_of_scripts),
         ]
     }

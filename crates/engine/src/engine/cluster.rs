@@ -1,0 +1,84 @@
+//! What the process tells the engine of the cluster's bus, and asks about the node.
+
+use crate::cluster::driving::ClusterDriver;
+use crate::engine::Engine;
+use sluice_cluster::{Cluster, ClusterInput, LinkKey, SavedCluster, StartRefused};
+use sluice_control::cluster::order::BusOrder;
+use sluice_control::process::Process;
+use std::net::IpAddr;
+
+impl Engine {
+    /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the
+    /// machine's addresses. To be called before the first request, and before the data are loaded.
+    ///
+    /// # Errors
+    /// The line of the file that cannot be read, and why.
+    pub fn start_cluster(
+        &mut self,
+        file: Option<&[u8]>,
+        local: &[IpAddr],
+        process: &mut dyn Process,
+    ) -> Result<(), StartRefused> {
+        ClusterDriver::of(&mut self.core).start_cluster(file, local, process)
+    }
+
+    /// The node of a cluster that this server is, to look at.
+    pub fn node(&self) -> Option<&Cluster> {
+        self.core.control.cluster.as_ref().map(|mode| &mode.machine)
+    }
+
+    /// As [`Engine::start_cluster`], from what a file would say: for tests.
+    #[doc(hidden)]
+    pub fn begin_cluster(
+        &mut self,
+        saved: Option<&SavedCluster>,
+        local: &[IpAddr],
+        process: &mut dyn Process,
+    ) {
+        ClusterDriver::of(&mut self.core).begin_cluster(saved, local, process)
+    }
+
+    /// Has the machine know of a connection to the bus port. `None`: it is to be closed.
+    pub fn accept_bus_link(
+        &mut self,
+        peer: IpAddr,
+        local: IpAddr,
+        process: &mut dyn Process,
+    ) -> Option<LinkKey> {
+        self.core.control.cluster.as_mut()?.machine.accept(process.recent(), peer, local)
+    }
+
+    /// Has the machine know of an event of the bus, or of its file.
+    pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
+        ClusterDriver::of(&mut self.core).take_cluster_step(input, process);
+        self.serve_waiting(process);
+    }
+
+    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
+    /// orders; the process takes all of them once an iteration, after these.
+    pub fn next_bus_order(&mut self) -> Option<BusOrder> {
+        self.core.control.cluster.as_mut()?.orders.pop_front()
+    }
+
+    /// When [`Engine::end_iteration`] is wanted for the cluster though nothing happens, monotonic ns;
+    /// `u64::MAX` without cluster mode.
+    pub fn cluster_deadline_ns(&self) -> u64 {
+        let Some(mode) = &self.core.control.cluster else { return u64::MAX };
+        // What was stepped behind the end of an iteration does not wait for the next event.
+        if mode.machine.awaits_iteration_end() {
+            return 0;
+        }
+        let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
+        mode.pulse.next_tick_ns.min(own)
+    }
+
+    /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
+    /// has kept back: once an iteration.
+    pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
+        if self.core.control.cluster.is_some() {
+            ClusterDriver::of(&mut self.core).advance_node(process);
+            self.serve_waiting(process);
+            ClusterDriver::of(&mut self.core).advance_node_data(process);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What the process shows of the engine: the page and the samples of the metrics endpoint.
+
+use crate::engine::Engine;
+use crate::observe::page::PageRows;
+use sluice_control::observe::info::{LOOKED_AT_MAX, View, sample};
+use sluice_control::process::Process;
+use sluice_numbers::info::sample::MetricsSample;
+use sluice_numbers::page::details::{PageAsk, PageDetails};
+
+impl Engine {
+    /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
+    /// hash of each password, of [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX) at most.
+    pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
+        PageRows::of(&mut self.core).page_details(ask, process)
+    }
+
+    /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open
+    /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
+    /// there are; of clients only `LOOKED_AT_MAX`.
+    pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
+        let facts = process.sample_facts(&self.core.keyspace);
+        let is_crowd = self.core.sessions.len() > LOOKED_AT_MAX;
+        let view = View {
+            now: process.recent(),
+            asker: None,
+            sessions: &self.core.sessions,
+            control: &self.core.control,
+            stats: &self.core.stats,
+            keyspace: &self.core.keyspace,
+            job: self.core.job_state(),
+            scripts: self.script_facts(),
+            facts: &facts,
+            client_memory: self.core.upkeep.cron.client_memory.last.filter(|_| is_crowd),
+        };
+        sample(&view)
+    }
+}

@@ -1,0 +1,286 @@
+//! What the process tells the engine of the files, and asks about them.
+
+use crate::engine::Engine;
+use crate::persistence::aof::{Appending, bound_of, receives_pushes};
+use crate::persistence::background::Jobs;
+use crate::persistence::ending::{EndBegun, ServerEnd};
+use crate::persistence::loading::under_way::Loads;
+use crate::persistence::rewriting::Rewrites;
+use crate::persistence::saving::Saves;
+use crate::replication::link::LinkSteps;
+use sluice_base::mistake::Mistake;
+use sluice_base::{LogLevel, SessionKey, mistake};
+use sluice_cluster::ClusterInput;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::persistence::background::Slice;
+use sluice_control::persistence::ending::EndOrder;
+use sluice_control::persistence::loading::LoadEnded;
+use sluice_control::persistence::saving::Ending;
+use sluice_control::process::{AofBacklog, AofFiles, Process};
+use sluice_persist::rdb::Version;
+use sluice_resp::Outbox;
+use sluice_session::Closing;
+use sluice_snapshot::{NotLoaded, RdbAux};
+use std::ops::{ControlFlow, Range};
+
+impl Engine {
+    /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be
+    /// called between units.
+    pub fn begin_aof(&mut self) {
+        Appending::of(&mut self.core).begin_aof()
+    }
+
+    /// Appends nothing from now on. What is pending can still be taken.
+    pub fn end_aof(&mut self) {
+        Appending::of(&mut self.core).end_aof()
+    }
+
+    /// The next unit is the first of another file. To be called between units, after [`Engine::take_aof`].
+    pub fn begin_aof_file(&mut self) {
+        Appending::of(&mut self.core).begin_aof_file()
+    }
+
+    /// Whether output waits until it is durable: `appendfsync always`.
+    pub fn is_aof_strict(&self) -> bool {
+        self.core.control.persistence.aof.is_strict()
+    }
+
+    /// End of the last unit that was appended: a position.
+    pub fn aof_position(&self) -> u64 {
+        self.core.control.persistence.aof.position()
+    }
+
+    /// Takes the bytes of the units that have closed since the last call, and the positions where they begin
+    /// and end. The caller gives an empty buffer in exchange. `None` where there are none.
+    pub fn take_aof(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
+        Appending::of(&mut self.core).take_aof(buffer)
+    }
+
+    /// Whether there are bytes to be taken.
+    #[inline]
+    pub fn has_aof(&self) -> bool {
+        self.core.control.persistence.aof.has_pending()
+    }
+
+    /// Learns that everything up to this position is on disk.
+    #[inline]
+    pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
+        if Appending::of(&mut self.core).note_durable(position) {
+            self.serve_waiting(process);
+        }
+    }
+
+    /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
+    pub fn report_aof_fault(&mut self, fault: Option<String>) {
+        Appending::of(&mut self.core).report_aof_fault(fault)
+    }
+
+    /// What [`Engine::report_aof_backlog`] was told last.
+    pub fn aof_backlog(&self) -> AofBacklog {
+        self.core.control.persistence.aof.report().backlog
+    }
+
+    /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when
+    /// it is not.
+    #[inline]
+    pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
+        if backlog != self.core.control.persistence.aof.report().backlog {
+            Appending::of(&mut self.core).note_backlog(backlog, process);
+            self.serve_waiting(process);
+        }
+    }
+
+    /// Notes for the latency monitor how long something took that the process did.
+    pub fn report_latency(&mut self, event: &'static str, nanos: u64, process: &mut dyn Process) {
+        let now = process.recent();
+        self.core.control.note_latency(event, now, nanos);
+    }
+
+    /// Gives the data away as the base of an append-only file, piece by piece. Errors: those of `give`.
+    pub fn write_aof_base(
+        &mut self,
+        give: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+        process: &mut dyn Process,
+    ) -> Result<(), String> {
+        let used_memory = process.used_memory(&self.core.keyspace);
+        let about = RdbAux {
+            now: process.now(),
+            used_memory,
+            stream: None,
+            slot_states: None,
+            imports: self.core.keyspace.imports(),
+            is_aof_base: true,
+        };
+        let config = &self.core.control.config;
+        let mut result = Ok(());
+        sluice_snapshot::write(
+            &self.core.keyspace,
+            config,
+            sluice_snapshot::options(config, Version::Valkey),
+            &about,
+            self.core.control.libraries(),
+            &mut || {},
+            &mut |piece| {
+                result = give(&piece);
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            },
+        );
+        result
+    }
+
+    /// Up to which position of the append-only file output may tell of: what is on disk, where replies wait
+    /// for that.
+    #[inline]
+    pub fn output_bound(&self) -> u64 {
+        bound_of(&self.core.control)
+    }
+
+    /// Defers output that is not durable; what may be sent of the session's output.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn defer_output(
+        &mut self,
+        key: SessionKey,
+        output: Outbox,
+        durable: u64,
+    ) -> Option<(Outbox, Closing)> {
+        let needs = self.output_position(key);
+        let session = self.core.sessions.get_mut(key)?;
+        if needs <= durable && !session.has_deferred_output() {
+            return Some((output, session.caller.closing));
+        }
+        let front = session.front.get_or_insert_default();
+        if front.push(needs, output) && needs > durable {
+            self.core.control.persistence.aof.await_durable(needs, key);
+        }
+        let output = front.take(durable);
+        // It ends behind what waits.
+        let closing = if front.has_deferred_output() { Closing::No } else { session.caller.closing };
+        session.front.take_if(|front| front.is_empty());
+        Some((output, closing))
+    }
+
+    /// The position that must be durable before a session's output, as it is now, is sent. It never falls.
+    pub fn output_position(&mut self, key: SessionKey) -> u64 {
+        let newest = self.core.control.persistence.aof.position();
+        if mistake::is_made(Mistake::AnsweredEarly) {
+            return 0;
+        }
+        let Some(session) = self.core.sessions.get_mut(key) else { return 0 };
+        if std::mem::take(&mut session.was_pushed) || receives_pushes(&session.caller) {
+            session.wait_until_durable(newest);
+        }
+        session.durable_at
+    }
+
+    /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
+    pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
+        Jobs::of(&mut self.core).save_slice(budget_ns, process)
+    }
+
+    /// Whether a job is under way.
+    #[inline]
+    pub fn has_job(&self) -> bool {
+        self.core.has_job()
+    }
+
+    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then
+    /// SHUTDOWN ABORT can prevent it, by
+    /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). It waits for a unit that stands
+    /// open, too; a script that has written nothing is ended for it.
+    pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
+        Saves::of(&mut self.core).end_waits_for_cron(process)
+    }
+
+    /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall
+    /// not end, as it would lose data; the log says why.
+    pub fn prepare_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> bool {
+        Saves::of(&mut self.core).prepare_end(order, process)
+    }
+
+    /// Saves what commands have changed since the data were saved for the end of the server: others of the
+    /// same iteration were executed behind SHUTDOWN. Nothing may be executed after this.
+    pub fn save_rest(&mut self, process: &mut dyn Process) {
+        Saves::of(&mut self.core).save_rest(process)
+    }
+
+    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its
+    /// name, because that one would become the base of commands that its data have already.
+    pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
+        Rewrites::of(&mut self.core).is_snapshot_wanted(process)
+    }
+
+    /// The process has put the new base in force, or could not.
+    pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
+        Rewrites::of(&mut self.core).note_rewrite(is_in_force, process);
+        self.serve_waiting(process);
+    }
+
+    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written
+    /// already, the process refuses it, and [`Engine::report_aof_rewrite`] tells so.
+    pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
+        Rewrites::of(&mut self.core).report_aof_cut_failed(process)
+    }
+
+    /// Begins to load the snapshot file before the first client is served: [`Action::Load`](sluice_control::action::Action::Load). `false`, where
+    /// there is no file. Errors: the log has said why.
+    pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
+        Loads::of(&mut self.core).begin_load_at_start(process)
+    }
+
+    /// Begins to load an append-only file before the first client is served: [`Action::Load`](sluice_control::action::Action::Load).
+    pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
+        Loads::of(&mut self.core).begin_aof_load_at_start(files, process)
+    }
+
+    /// The snapshot file was not loaded and holds data: nothing is saved in its place.
+    pub fn keep_unloaded_snapshot(&mut self) {
+        self.core.control.persistence.partly_loaded.snapshot = Some(self.core.control.snapshot_file());
+    }
+
+    /// Whether a load is under way.
+    pub fn is_loading(&self) -> bool {
+        self.core.is_loading()
+    }
+
+    /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
+    pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
+        let (ended, open_slots) = Loads::of(&mut self.core).advance_load_under_way(process)?;
+        if let Some(open_slots) = open_slots {
+            self.step_cluster(&ClusterInput::OpenSlots(&open_slots), process);
+        }
+        self.serve_waiting(process);
+        if let LoadEnded::Sync(result) = ended {
+            LinkSteps::of(&mut self.core).tell_link_of_load(result, process);
+        }
+        Some(ended)
+    }
+
+    /// Ends the server for a signal, or begins to.
+    pub fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
+        ServerEnd::of(&mut self.core).begin_end(order, process)
+    }
+
+    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done
+    /// behind that would be lost. Replicas still get what the stream has.
+    pub fn stop(&mut self) {
+        self.core.control.persistence.has_stopped = true;
+    }
+
+    /// Ends the server when what it waits for has come about, or has had the time for it.
+    #[inline]
+    pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
+        let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return };
+        // SHUTDOWN NOSAVE ends a server whose script has no end, and saves nothing of it.
+        let breaks_off = pending.order.ending == Ending::NoSave && *self.core.control.scripts.is_busy;
+        if breaks_off || self.core.control.between_units(BetweenUnits::End) {
+            ServerEnd::of(&mut self.core).advance_pending_end(breaks_off, process);
+            self.serve_waiting(process);
+        } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
+            && let Some(line) = self.core.control.scripts.end_for_server()
+        {
+            // A script that reads alone may have begun while clients were being sent away.
+            process.log(LogLevel::Warning, &line);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the process tells the engine of users.
+
+use crate::engine::Engine;
+use crate::users::UserUpdates;
+use sluice_acl::Users;
+use sluice_base::SessionKey;
+use sluice_control::process::Process;
+use sluice_control::users::load::JudgedUsers;
+
+impl Engine {
+    /// Takes over the users of the configuration: at the start, ahead of the first client.
+    pub fn install_users(&mut self, users: Users) {
+        UserUpdates::of(&mut self.core).install_users(users)
+    }
+
+    /// Puts the users of a file in force that another thread has judged, or tells the client what is wrong
+    /// with them; behind the unit that stands open, if one does. Where users were changed meanwhile, or the
+    /// file was written, the client's request is run again. Cost: the users, and a look at each session.
+    pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
+        self.core.control.clients.users.loading.note_judged(judged);
+        self.apply_user_load(process);
+        self.serve_waiting(process);
+    }
+
+    /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.
+    pub fn default_user_has_no_password(&self) -> bool {
+        self.core.control.clients.users.users().default_user().is_nopass()
+    }
+
+    /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
+    /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and
+    /// logged, or that there is none. To be called ahead of the client's first request. Cost: the names.
+    pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
+        UserUpdates::of(&mut self.core).log_in_by_certificate(key, names, process)
+    }
+}
