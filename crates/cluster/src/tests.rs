@@ -5,6 +5,7 @@ mod elections;
 mod failing;
 mod files;
 mod hearsay;
+mod imports;
 mod leaving;
 mod meeting;
 mod network;

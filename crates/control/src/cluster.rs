@@ -6,4 +6,5 @@ pub mod endpoint;
 pub mod mode;
 pub mod order;
 pub mod settings;
+pub mod slot_moves;
 pub mod slot_stats;

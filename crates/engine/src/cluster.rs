@@ -19,3 +19,4 @@ mod lost_waits;
 pub(crate) mod messages;
 pub(crate) mod redirect;
 pub(crate) mod slot_costs;
+mod slot_moves;

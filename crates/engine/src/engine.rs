@@ -423,6 +423,9 @@ impl Engine {
         if session.caller.is_primary() {
             self.control.replication.forget_link_session(key);
         }
+        if session.caller.is_import() {
+            self.control.lose_import_link(key, process);
+        }
         if session.caller.replica.is_some() {
             self.detach_replica(key, &session);
         }

@@ -5,6 +5,7 @@
 
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
+use crate::cluster::slot_moves::SlotMoves;
 use crate::cluster::slot_stats::SlotStats;
 use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
@@ -42,6 +43,8 @@ pub struct ClusterMode {
     pub has_kept_files: bool,
     /// Slots whose keys are being deleted.
     pub emptying: Emptying,
+    /// Atomic moves of slots to this node.
+    pub moves: SlotMoves,
     /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
     /// machine ends it; CLIENT UNPAUSE does not.
     pub paused_until_ms: Option<u64>,
@@ -208,6 +211,7 @@ impl ClusterMode {
             orders: VecDeque::new(),
             has_kept_files: false,
             emptying: Emptying::default(),
+            moves: SlotMoves::default(),
             paused_until_ms: None,
             drops_data: false,
             waiting_message_bytes: 0,

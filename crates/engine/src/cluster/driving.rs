@@ -1,6 +1,7 @@
 //! How the machine is stepped, and its outputs are carried out.
 
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
+use crate::cluster::slot_moves;
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
 use sluice_base::{LogLevel, Now};
@@ -131,9 +132,13 @@ impl Engine {
         let offset = self.offset_for_nodes();
         // What has been loaded so far says nothing of what there will be.
         let is_whole = !self.is_loading();
-        let Some(mode) = &mut self.control.cluster else { return };
         let now = process.recent();
-        let is_tick = now.mono_ns >= mode.pulse.next_tick_ns;
+        let next_tick_ns = self.control.cluster.as_ref().map_or(u64::MAX, |mode| mode.pulse.next_tick_ns);
+        let is_tick = now.mono_ns >= next_tick_ns;
+        if is_tick {
+            slot_moves::tell_heard(self, now);
+        }
+        let Some(mode) = &mut self.control.cluster else { return };
         if is_tick || mode.machine.awaits_own_offset() {
             mode.machine.step(now, &ClusterInput::Offset(offset));
         }
@@ -169,6 +174,7 @@ impl Engine {
         fail_imports(self, FAILED_OVER, process);
         self.advance_emptying(process);
         end_failed_imports(self, process);
+        slot_moves::begin_jobs(self, process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
@@ -223,6 +229,7 @@ impl Engine {
                     }
                 }
             }
+            ClusterOutput::Migration(order) => slot_moves::carry_out(self, order, process),
             ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
             ClusterOutput::AskKeys => self.tell_slots_with_keys(process.recent()),
@@ -247,7 +254,12 @@ impl Engine {
     }
 
     /// Answers the client whose command has this ticket, if the client still waits.
-    fn answer_ticket(&mut self, ticket: Ticket, answer: &ClusterAnswer, process: &mut dyn Process) {
+    pub(super) fn answer_ticket(
+        &mut self,
+        ticket: Ticket,
+        answer: &ClusterAnswer,
+        process: &mut dyn Process,
+    ) {
         let client = self.control.cluster.as_mut().and_then(|mode| mode.waiting.remove(&ticket.0));
         let Some(client) = client else { return };
         let waits = self.sessions.get(client).is_some_and(|session| {

@@ -52,6 +52,9 @@ impl Engine {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
+                if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) && result.is_ok() {
+                    self.control.fail_flushed_imports(unit.now);
+                }
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     self.save_emptiness(process);
                 }
@@ -70,11 +73,7 @@ impl Engine {
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
-            Handler::Imports(run) => {
-                let reply = Reply::new(&mut session.outbox, proto);
-                let imports = keyspace.import_marks();
-                run(&mut ImportsCtx { caller: &session.caller, imports, limits, effects, reply }, args)
-            }
+            Handler::Imports(run) => self.for_imports(run, unit, session, args),
             Handler::ReadByMap(run) => read_by_map(self, run, access, unit, session, args),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
@@ -181,6 +180,33 @@ impl Engine {
             run(&mut ctx, args)
         });
         if mode.machine.has_outputs() {
+            clients.blocking.node_has_decided();
+        }
+        result
+    }
+
+    fn for_imports(
+        &mut self,
+        run: fn(&mut ImportsCtx<'_>, Args<'_>) -> Run,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+    ) -> Run {
+        let Engine { keyspace, effects, control, .. } = self;
+        let Control { cluster, limits, clients, .. } = control;
+        let mut ctx = ImportsCtx {
+            now: unit.now,
+            client: session.key,
+            caller: &session.caller,
+            may_wait: unit.standing.row().may_wait,
+            mode: cluster.as_deref_mut(),
+            imports: keyspace.import_marks(),
+            limits,
+            effects,
+            reply: Reply::new(&mut session.outbox, session.caller.proto),
+        };
+        let result = run(&mut ctx, args);
+        if ctx.mode.is_some_and(|mode| mode.machine.has_outputs()) {
             clients.blocking.node_has_decided();
         }
         result
@@ -401,7 +427,8 @@ impl Engine {
             || hot_keys.page.is_on()
             || replica.is_some()
             || failover.is_some()
-            || self.control.is_paused_by_cluster();
+            || self.control.is_paused_by_cluster()
+            || self.control.cluster.as_ref().is_some_and(|mode| !mode.moves.links.is_empty());
     }
 
     #[cold]

@@ -206,7 +206,8 @@ impl Engine {
         let (mut sum, mut evictable) = (0, Vec::new());
         for session in self.sessions.iter() {
             let caller = &session.caller;
-            if caller.replica.is_some() || caller.is_primary() || caller.closing == Closing::Now {
+            let is_spared = caller.replica.is_some() || caller.is_primary() || caller.is_import();
+            if is_spared || caller.closing == Closing::Now {
                 continue;
             }
             let bytes = session.total_bytes(self.control.clients.line_sources());

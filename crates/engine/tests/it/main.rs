@@ -38,6 +38,7 @@ mod memory;
 mod metrics;
 mod migrate;
 mod monitor;
+mod moves_in;
 mod multicast;
 mod notifications;
 mod open_units;

@@ -17,7 +17,9 @@ fn orders(gate: &Gate) -> String {
     let mut table = String::new();
     for asker in Asker::ALL {
         let names = match asker {
-            Asker::Client | Asker::Primary | Asker::Queued => names(gate, 0..gate.checks.len(), asker),
+            Asker::Client | Asker::Primary | Asker::Queued | Asker::Import => {
+                names(gate, 0..gate.checks.len(), asker)
+            }
             Asker::Call | Asker::ObeyedCall => names(gate, gate.call_order.iter().copied(), asker),
         };
         table += &format!("{asker:?}: {names}\n");
@@ -35,7 +37,8 @@ fn the_checks_are_asked_of_these_in_this_order() {
          Primary: open-unit, loading, pause, migrating, queue, aof-backlog\n\
          Queued: rights\n\
          Call: maxmemory, rights, slots, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
-         ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n"
+         ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n\
+         Import: open-unit, rights, maxmemory, entry-space, min-replicas, loading, pause, migrating, aof-backlog, import-scope\n"
     );
     assert!(CHECKS.len() < NOTES_ASKING.trailing_zeros() as usize);
     assert_eq!(CHECKS[RIGHTS.trailing_zeros() as usize].name, "rights");
