@@ -49,8 +49,8 @@ pub struct ImportsCtx<'a> {
     pub now: Now,
     /// The session of the client that asks.
     pub client: SessionKey,
-    /// The client that asks.
-    pub caller: &'a Caller,
+    /// The client that asks; to change.
+    pub caller: &'a mut Caller,
     /// Whether it may wait: not inside a transaction.
     pub may_wait: bool,
     /// The node, where there is one.

@@ -194,16 +194,17 @@ impl Engine {
     ) -> Run {
         let Engine { keyspace, effects, control, .. } = self;
         let Control { cluster, limits, clients, .. } = control;
+        let proto = session.caller.proto;
         let mut ctx = ImportsCtx {
             now: unit.now,
             client: session.key,
-            caller: &session.caller,
+            caller: &mut session.caller,
             may_wait: unit.standing.row().may_wait,
             mode: cluster.as_deref_mut(),
             imports: keyspace.import_marks(),
             limits,
             effects,
-            reply: Reply::new(&mut session.outbox, session.caller.proto),
+            reply: Reply::new(&mut session.outbox, proto),
         };
         let result = run(&mut ctx, args);
         if ctx.mode.is_some_and(|mode| mode.machine.has_outputs()) {

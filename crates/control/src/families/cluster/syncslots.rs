@@ -66,6 +66,11 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     let link = ctx.mode.as_deref().and_then(|mode| mode.moves.link(ctx.client));
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
     let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
+    if word == SyncWord::SnapshotEof {
+        // The source's own commands begin in database 0 behind its image, which another process has sent: a
+        // stock source sends no SELECT for that.
+        ctx.caller.db = 0;
+    }
     step(ctx, MigrationInput::Said { job, word });
     Ok(Outcome::Done)
 }
