@@ -73,8 +73,10 @@ pub use input::{
 };
 pub use link_key::LinkKey;
 pub use migration::establish::OwnersOfRanges;
+pub use migration::export::SlotsToMove;
+pub use migration::export_job::{EXPORT_STATES, ExportHandshake};
 pub use migration::job::{IMPORT_STATES, MigrationRow};
-pub use migration::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
+pub use migration::{ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
 pub use output::{
@@ -93,7 +95,7 @@ pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
 
 use link::{BusLink, DialTarget, LinkKind, SendQueue};
 use machine::{ClusterMachine, Epochs, ManualFailover, StepTime, log};
-use migration::{establish, import};
+use migration::{establish, export, import};
 use node::{ClusterNode, NodeRole};
 use sluice_base::{Now, Rng};
 use std::net::IpAddr;
@@ -354,6 +356,27 @@ impl Cluster {
         establish::check_free(&self.machine, slots)
     }
 
+    /// Whether slots that all have one owner may leave this node.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn may_export(&self, slots: impl Iterator<Item = HashSlot> + Clone) -> Result<(), String> {
+        export::check_slots(&self.machine, slots)
+    }
+
+    /// The node that slots are to go to.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn export_target(&self, text: &[u8]) -> Result<NodeId, String> {
+        export::target(&self.machine, text)
+    }
+
+    /// Whether a move from this node is not finished.
+    pub fn has_exports(&self) -> bool {
+        !self.machine.migrations.unfinished_exports().is_empty()
+    }
+
     /// Whether a move to this node may begin now.
     ///
     /// # Errors
@@ -365,7 +388,7 @@ impl Cluster {
     /// Jobs as CLUSTER GETSLOTMIGRATIONS shows them, the newest first.
     pub fn migrations(&self) -> impl Iterator<Item = MigrationRow<'_>> {
         let me = self.id();
-        self.machine.migrations.iter().map(move |job| job.row(me))
+        self.machine.migrations.rows(me)
     }
 
     /// Whether a move to this node, or to its primary, is not finished.
@@ -598,6 +621,7 @@ impl Cluster {
             m.save();
         }
         m.reconsider();
+        export::settings_changed(m);
     }
 
     /// The end of each step: state of the cluster, what may be told, what has to be written, the map.
@@ -624,6 +648,9 @@ impl Cluster {
         // By the map of before, writes that waited would be executed here and be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
+        }
+        for job in std::mem::take(&mut m.migrations.ended) {
+            m.out.push_back(ClusterOutput::Migration(MigrationOrder::EndExport { job }));
         }
     }
 }

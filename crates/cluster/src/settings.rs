@@ -37,11 +37,13 @@ pub struct MigrationRules {
     pub repl_timeout_ms: u64,
     /// `cluster-slot-migration-log-max-len`: jobs that are remembered.
     pub log_len_max: usize,
+    /// `tls-replication`: connections to targets are of TLS.
+    pub uses_tls: bool,
 }
 
 impl Default for MigrationRules {
     fn default() -> MigrationRules {
-        MigrationRules { repl_timeout_ms: 60_000, log_len_max: 1_000 }
+        MigrationRules { repl_timeout_ms: 60_000, log_len_max: 1_000, uses_tls: false }
     }
 }
 
@@ -113,6 +115,8 @@ pub struct BusDebug {
     pub reconnection: Switch,
     /// `DEBUG SLOTMIGRATION PREVENT-FAILOVER`.
     pub takeover_of_imports: Switch,
+    /// `DEBUG SLOTMIGRATION PREVENT-PAUSE`.
+    pub pauses_of_exports: Switch,
 }
 
 /// Which received messages are dropped.

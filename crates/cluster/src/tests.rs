@@ -2,6 +2,7 @@
 
 mod demotion;
 mod elections;
+mod exports;
 mod failing;
 mod files;
 mod hearsay;

@@ -1,6 +1,7 @@
 //! A move to this node: what the source says, the takeover, failures (A-20 to A-22, A-46, A-60 to A-62).
 
 use super::job::{ImportJob, ImportState, Takeover};
+use super::export;
 use super::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
 use crate::epochs;
 use crate::machine::{ClusterMachine, log};
@@ -17,15 +18,28 @@ const ACK_MS: u64 = 1_000;
 pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
     match input {
         MigrationInput::Established(job) => establish(m, job),
-        MigrationInput::Said { job, word } => said(m, job, word),
+        MigrationInput::Said { job, word } => {
+            if !export::said(m, job, word) {
+                said(m, job, word);
+            }
+        }
+        MigrationInput::Begin { client, groups } => export::begin(m, client, groups),
+        MigrationInput::Cancel { client } => export::cancel(m, client),
+        MigrationInput::Export { job, input } => export::handle(m, job, input),
         MigrationInput::Faulted { job, fault } => faulted(m, job, fault),
         MigrationInput::Heard { job, at } => heard(m, job, at),
-        MigrationInput::LinkLost { job } => fail(
-            m,
-            job,
-            "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more information.",
-        ),
+        MigrationInput::LinkLost { job } => {
+            if !export::link_lost(m, job) {
+                fail(
+                    m,
+                    job,
+                    "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more \
+                     information.",
+                );
+            }
+        }
         MigrationInput::Flushed => {
+            export::fail_all(m, "Data was flushed");
             for name in m.migrations.open() {
                 fail(m, name, "Data was flushed");
             }
@@ -136,6 +150,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
             order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
         }
     }
+    export::tick(m);
     m.migrations.trim(m.settings.migration.log_len_max);
 }
 
@@ -144,6 +159,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     if !std::mem::take(&mut m.migrations.wants_look) && !m.todo.map {
         return;
     }
+    export::advance(m);
     if !m.table.me().is_primary() {
         return m.migrations.of_this_node().into_iter().for_each(|name| hand_over(m, name));
     }
@@ -264,6 +280,7 @@ fn forget_all(m: &mut ClusterMachine) {
         return;
     }
     log!(m, Notice, "Cleaning slot migration log in anticipation of a load operation.");
+    export::fail_all(m, "A new RDB is being loaded");
     for name in m.migrations.open() {
         order(m, MigrationOrder::Close { job: name });
         end(m, name, ImportState::Failed, "A new RDB is being loaded".into());

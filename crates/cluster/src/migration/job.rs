@@ -119,7 +119,7 @@ impl ImportJob {
             slots.insert(slot);
         });
         ImportJob {
-            described: described(job, labels),
+            described: described(job, ("import", "source", job.source), labels),
             slots,
             job: job.clone(),
             state,
@@ -177,21 +177,27 @@ pub struct MigrationRow<'a> {
 }
 
 /// Ranges as they are shown: `a-b c-d`.
-fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
+pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
     let texts = ranges.iter().map(|(first, last)| format!("{}-{}", first.number(), last.number()));
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// How the log names an import (V-8).
-fn described(job: &SlotMove, labels: Option<&NodeLabels>) -> Box<str> {
-    let mut text = format!("{{name: {}, operation: import, source_node_id: ", job.name);
+/// How the log names a job (V-8): its operation, what the other node is in it, and that node; with the labels
+/// of that node, where it is known.
+pub(super) fn described(
+    job: &SlotMove,
+    (operation, part, other): (&str, &str, Option<NodeId>),
+    labels: Option<&NodeLabels>,
+) -> Box<str> {
+    let mut text = format!("{{name: {}, operation: {operation}, {part}_node_id: ", job.name);
     // Writing to a string cannot fail.
-    let _ = match job.source {
-        Some(source) => write!(text, "{source}"),
+    let _ = match other {
+        Some(other) => write!(text, "{other}"),
         None => write!(text, "unknown"),
     };
     if let Some(labels) = labels.filter(|labels| !labels.human_name.is_empty()) {
-        let _ = write!(text, ", source_node_human_name: {}", String::from_utf8_lossy(&labels.human_name));
+        let name = String::from_utf8_lossy(&labels.human_name);
+        let _ = write!(text, ", {part}_node_human_name: {name}");
     }
     let _ = write!(text, ", slots: {}}}", ranges_text(&job.ranges));
     text.into()

@@ -183,7 +183,7 @@ fn cb_a70_an_ack_leaves_each_second_from_the_first_of_the_source_on() {
     assert_eq!(orders(&mut network), [], "the source reads nothing but the reply before its ACK");
     say(&mut network, &[SyncWord::Ack]);
     network.run(3_000);
-    assert_eq!(orders(&mut network), [said(SyncWord::Ack); 3]);
+    assert_eq!(orders(&mut network), vec![said(SyncWord::Ack); 3]);
 }
 
 #[test]
