@@ -20,6 +20,7 @@ mod stream;
 mod tables;
 mod take;
 mod volatile;
+mod walk;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
@@ -220,7 +221,14 @@ impl Db {
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
         let scratch = store.scratch.heap_bytes() + self.volatile.footprint();
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
-        self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
+        self.index_bytes()
+            + self.expires_bytes()
+            + tables
+            + values
+            + keys
+            + scratch
+            + self.cut_bytes()
+            + self.walk_bytes()
     }
 
     /// Makes room in the indexes of an empty database.
@@ -506,5 +514,6 @@ impl Db {
         let keys: usize = self.store.keys.iter().map(|(_, key)| key.len()).sum();
         assert_eq!(values + keys, self.store.outside_bytes, "the parts of memory add up");
         self.tables.check(&self.store);
+        self.check_walk();
     }
 }

@@ -113,6 +113,9 @@ pub struct Effects {
     expired_fields: Vec<ExpiredFields>,
     /// Fields deleted since their time has passed, for INFO.
     fields_deleted: u64,
+    /// Somebody wants to know which keys went with their slot.
+    pub names_flushed_keys: bool,
+    flushed_keys: Vec<(usize, Box<[u8]>)>,
     propagation: Propagation,
     /// The command has published its message, which nobody has sent yet.
     pub published: bool,
@@ -249,6 +252,13 @@ impl Effects {
     pub fn do_not_propagate(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::Rewritten(Vec::new());
+    }
+
+    /// A key went with its slot, of which the replication stream is told as a whole.
+    pub fn flush_key(&mut self, db: usize, key: &[u8]) {
+        if self.names_flushed_keys {
+            self.flushed_keys.push((db, key.into()));
+        }
     }
 
     /// Has what is left of emptied databases freed before the command ends, instead of elsewhere. O(keys).
@@ -436,6 +446,11 @@ impl Effects {
     #[inline]
     pub fn clear_evicted(&mut self) {
         self.evicted.clear();
+    }
+
+    /// Keys that went with their slot, with their databases; named while [`Effects::names_flushed_keys`].
+    pub fn take_flushed_keys(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.flushed_keys)
     }
 
     /// How the command propagates when it changed something.
