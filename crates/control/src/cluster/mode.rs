@@ -3,6 +3,7 @@
 //! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
 //! between units; (2) each ticket belongs to one session that waits, or to none that is left.
 
+use crate::cluster::exports::SlotExports;
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
 use crate::cluster::slot_stats::SlotStats;
@@ -60,6 +61,8 @@ pub struct ClusterMode {
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// What is counted for each slot.
     pub slot_stats: SlotStats,
+    /// Exports of slots to other nodes.
+    pub exports: SlotExports,
     /// Switches of DEBUG.
     pub debug: BusDebug,
 }
@@ -216,6 +219,7 @@ impl ClusterMode {
             open_slots: None,
             replies: BTreeMap::new(),
             slot_stats: SlotStats::default(),
+            exports: SlotExports::default(),
             debug: BusDebug::default(),
         }
     }

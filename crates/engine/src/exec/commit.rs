@@ -5,6 +5,7 @@
 //! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
 //! and costs no indirect call.
 
+use crate::cluster::exports::tap::tap;
 use crate::cluster::messages::tell_other_nodes;
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
@@ -217,8 +218,11 @@ impl Engine {
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
-        let Engine { keyspace, effects, control, units, .. } = self;
-        if effects.propagating {
+        let Engine { keyspace, effects, control, units, conclusions, .. } = self;
+        if conclusions.taps_exports {
+            tap(keyspace, effects, control, command, units.changes);
+        }
+        if conclusions.has_stream {
             let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
             let audience = unit.audience;
             let unit = unit.commands.get_or_insert_with(|| units.spare_commands.take().unwrap_or_default());
