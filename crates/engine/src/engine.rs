@@ -239,9 +239,9 @@ impl Engine {
         self.refresh_access();
         self.conclusions.counts_slots =
             self.control.cluster.is_some() && self.control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED);
-        let exports = self.control.cluster.as_ref().map(|mode| &mode.exports);
+        let exports = self.control.cluster.as_ref().map(|mode| mode.exports());
         self.conclusions.taps_exports = exports.is_some_and(|exports| !exports.tapped().is_empty());
-        self.effects.names_flushed_keys = self.conclusions.taps_exports;
+        self.effects.flushed_keys.are_wanted = self.conclusions.taps_exports;
         self.conclusions.has_stream =
             self.control.replication.stream.generates() || self.control.persistence.aof.is_on();
         self.effects.propagating = self.conclusions.has_stream || self.conclusions.taps_exports;

@@ -1,7 +1,7 @@
 //! All databases at once: what FLUSHALL, SWAPDB and loading need, and what hands out the doors to one.
 
 use crate::access::{DbMut, DbRef};
-use crate::db::{ChunkMemory, Db, Meta};
+use crate::db::{ChunkMemory, Db, Meta, walking};
 use crate::effects::{DbChange, Effects};
 use crate::hasher::KeyHasher;
 use crate::imports::SlotImports;
@@ -154,36 +154,36 @@ impl Keyspace {
     /// at a time. Cost: one step for each database.
     pub fn begin_slot_walk(&mut self, slot: u16) {
         for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| db.slot_len(slot) > 0) {
-            db.begin_walk(number, slot);
+            walking::begin(db, number, slot);
             self.walked.push(number);
         }
     }
 
     /// Captures a few entries more of the walk; whether any is left.
     pub fn advance_slot_walk(&mut self) -> bool {
-        self.walked.iter().any(|number| self.dbs[*number].advance_walk())
+        self.walked.iter().any(|number| walking::advance(&mut self.dbs[*number]))
     }
 
     /// Has the walk capture a key that a command reads, unless that was done. `number` must be below
     /// [`Keyspace::databases`].
     pub fn capture_read(&mut self, number: usize, name: &[u8]) {
         let key = self.key(name);
-        self.dbs[number].capture_read(key);
+        walking::capture_read(&mut self.dbs[number], key);
     }
 
     /// A key as it is. `number` must be below [`Keyspace::databases`].
     pub fn image_of(&self, number: usize, name: &[u8]) -> Option<crate::Captured> {
-        self.dbs[number].image_of(number, self.key(name))
+        walking::image_of(&self.dbs[number], number, self.key(name))
     }
 
     /// What the walk has captured in one of the databases, as often as there is something.
     pub fn take_walked(&mut self) -> Option<crate::Captured> {
-        self.walked.iter().find_map(|number| self.dbs[*number].take_walked())
+        self.walked.iter().find_map(|number| walking::take(&mut self.dbs[*number]))
     }
 
     /// Ends the walk, whether it is through or not.
     pub fn end_slot_walk(&mut self) {
-        self.walked.drain(..).for_each(|number| self.dbs[number].end_walk());
+        self.walked.drain(..).for_each(|number| walking::end(&mut self.dbs[number]));
     }
 
     /// How often a database was emptied or exchanged as a whole.

@@ -21,6 +21,7 @@ mod tables;
 mod take;
 mod volatile;
 mod walk;
+pub(crate) mod walking;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
@@ -228,7 +229,7 @@ impl Db {
             + keys
             + scratch
             + self.cut_bytes()
-            + self.walk_bytes()
+            + self.store.walk.as_ref().map_or(0, |walk| walk.bytes())
     }
 
     /// Makes room in the indexes of an empty database.
@@ -514,6 +515,9 @@ impl Db {
         let keys: usize = self.store.keys.iter().map(|(_, key)| key.len()).sum();
         assert_eq!(values + keys, self.store.outside_bytes, "the parts of memory add up");
         self.tables.check(&self.store);
-        self.check_walk();
+        for key in self.store.walk.iter().flat_map(|walk| &walk.ahead) {
+            let found = self.find(Key::hashed(key, self.hasher()));
+            assert!(found.is_some(), "what was captured ahead of the cursor is there");
+        }
     }
 }

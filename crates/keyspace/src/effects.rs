@@ -113,9 +113,8 @@ pub struct Effects {
     expired_fields: Vec<ExpiredFields>,
     /// Fields deleted since their time has passed, for INFO.
     fields_deleted: u64,
-    /// Somebody wants to know which keys went with their slot.
-    pub names_flushed_keys: bool,
-    flushed_keys: Vec<(usize, Box<[u8]>)>,
+    /// Keys that went with their slot, of which the replication stream is told as a whole.
+    pub flushed_keys: FlushedKeys,
     propagation: Propagation,
     /// The command has published its message, which nobody has sent yet.
     pub published: bool,
@@ -151,6 +150,28 @@ pub struct LazyFreeThreshold(pub usize);
 impl Default for LazyFreeThreshold {
     fn default() -> LazyFreeThreshold {
         LazyFreeThreshold(LAZY_FREE_BYTES)
+    }
+}
+
+/// Keys that went with their slot.
+#[derive(Default, Debug)]
+pub struct FlushedKeys {
+    /// Somebody wants to know them.
+    pub are_wanted: bool,
+    keys: Vec<(usize, Box<[u8]>)>,
+}
+
+impl FlushedKeys {
+    /// Notes a key of a database, if that is wanted.
+    pub fn note(&mut self, db: usize, key: &[u8]) {
+        if self.are_wanted {
+            self.keys.push((db, key.into()));
+        }
+    }
+
+    /// The keys since the last call, with their databases.
+    pub fn take(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.keys)
     }
 }
 
@@ -252,13 +273,6 @@ impl Effects {
     pub fn do_not_propagate(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::Rewritten(Vec::new());
-    }
-
-    /// A key went with its slot, of which the replication stream is told as a whole.
-    pub fn flush_key(&mut self, db: usize, key: &[u8]) {
-        if self.names_flushed_keys {
-            self.flushed_keys.push((db, key.into()));
-        }
     }
 
     /// Has what is left of emptied databases freed before the command ends, instead of elsewhere. O(keys).
@@ -446,11 +460,6 @@ impl Effects {
     #[inline]
     pub fn clear_evicted(&mut self) {
         self.evicted.clear();
-    }
-
-    /// Keys that went with their slot, with their databases; named while [`Effects::names_flushed_keys`].
-    pub fn take_flushed_keys(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        std::mem::take(&mut self.flushed_keys)
     }
 
     /// How the command propagates when it changed something.

@@ -62,7 +62,7 @@ pub struct ClusterMode {
     /// What is counted for each slot.
     pub slot_stats: SlotStats,
     /// Exports of slots to other nodes.
-    pub exports: SlotExports,
+    exports: SlotExports,
     /// Switches of DEBUG.
     pub debug: BusDebug,
 }
@@ -291,6 +291,17 @@ impl ClusterMode {
         self.last_ticket += 1;
         self.waiting.insert(self.last_ticket, client);
         Ticket(self.last_ticket)
+    }
+
+    /// Exports of slots to other nodes.
+    #[inline]
+    pub fn exports(&self) -> &SlotExports {
+        &self.exports
+    }
+
+    /// Exports of slots, to go on with.
+    pub fn exports_mut(&mut self) -> &mut SlotExports {
+        &mut self.exports
     }
 
     /// This node's id.

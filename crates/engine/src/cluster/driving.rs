@@ -122,7 +122,7 @@ impl Engine {
             return 0;
         }
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
-        let exports = exports::deadline_ns(&mode.exports, mode.pulse.moved_ns);
+        let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
         mode.pulse.next_tick_ns.min(own).min(exports)
     }
 

@@ -6,24 +6,21 @@
 //! ACK and FAILOVER-GRANTED; [`next_export_news`] once an iteration; [`end_export`] when the slots' owner is
 //! the other node, behind the new map, or for whatever reason the job has failed.
 
+mod ending;
+pub(crate) mod held;
 pub(crate) mod tap;
 
-use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec};
 use crate::engine::Engine;
-use crate::exec::gate::{Asked, Verdict};
+use ending::{drop_export, exports_of, fail_export, fail_flushed};
 use sluice_base::Bytes;
 use sluice_cluster::{LostSlots, SlotSet};
-use sluice_command::Flags;
-use sluice_command::specs::transactions;
 use sluice_control::Control;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::exports::{
-    Convergence, ConvergenceStep, ExportEnd, ExportId, ExportNews, ExportWalk, FLUSHED, SlotExport,
-    SlotExports,
+    Convergence, ConvergenceStep, ExportEnd, ExportId, ExportNews, SlotExports,
 };
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
-use sluice_scripts::shebang::runs_script;
 
 /// How long the work for exports may take in one iteration, ns.
 const SLICE_NS: u64 = 1_000_000;
@@ -36,7 +33,7 @@ const BUCKETS_PER_LOOK: usize = 4;
 /// none.
 pub fn begin_export(engine: &mut Engine, slots: &SlotSet) -> Option<ExportId> {
     let exchanges = engine.keyspace.exchanges();
-    engine.control.cluster.as_mut()?.exports.begin(slots, exchanges)
+    engine.control.cluster.as_mut()?.exports_mut().begin(slots, exchanges)
 }
 
 /// The next bytes of an export's stream; `None`: nothing now.
@@ -93,45 +90,6 @@ pub fn end_export(engine: &mut Engine, id: ExportId, end: ExportEnd, process: &m
         }
         engine.empty_slots(&lost, LostSlots::TakenOver, process);
     }
-}
-
-fn exports_of(control: &mut Control) -> Option<&mut SlotExports> {
-    control.cluster.as_deref_mut().map(|mode| &mut mode.exports)
-}
-
-/// Takes an export out, with its walk; writers that it held go on.
-fn drop_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId) -> Option<SlotExport> {
-    let job = exports_of(control)?.remove(id)?;
-    if matches!(job.walk, ExportWalk::In(_)) {
-        keyspace.end_slot_walk();
-    }
-    control.epoch.advance();
-    if job.convergence.is_some() {
-        control.clients.blocking.release_postponed();
-    }
-    Some(job)
-}
-
-/// Ends an export that cannot go on.
-fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
-    if drop_export(keyspace, control, id).is_some()
-        && let Some(exports) = exports_of(control)
-    {
-        exports.tell_failure(id, why);
-    }
-}
-
-/// Ends the exports under which a database was emptied or exchanged; whether there was one.
-fn fail_flushed(keyspace: &mut Keyspace, control: &mut Control) -> bool {
-    let exchanges = keyspace.exchanges();
-    let mut any = false;
-    while let Some(exports) = exports_of(control)
-        && let Some(id) = exports.begun_ahead_of(exchanges)
-    {
-        fail_export(keyspace, control, id, FLUSHED.to_owned());
-        any = true;
-    }
-    any
 }
 
 /// When an iteration is wanted for exports though nothing happens, monotonic ns.
@@ -227,34 +185,4 @@ fn converge(control: &mut Control, process: &mut dyn Process) {
     if lets_go {
         control.clients.blocking.release_postponed();
     }
-}
-
-/// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script that
-/// may write waits whatever its keys are: one without a first line may write to any slot.
-pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
-    let exports = &asked.control.cluster.as_deref()?.exports;
-    let is_exec = asked.spec.id == transactions::EXEC.id;
-    let may_replicate = asked.flags.has(Flags::MAY_REPLICATE);
-    let writes = asked.flags.has(Flags::WRITE) || may_replicate && !asked.spec.flags.has(Flags::PUBSUB);
-    if !writes || !exports.hold_any() {
-        return None;
-    }
-    let queue = match &asked.session.transaction {
-        // It waits with its transaction.
-        Some(_) if !is_exec => return None,
-        Some(transaction) if transaction.aborted => return None,
-        queue => queue.as_ref().filter(|_| is_exec),
-    };
-    // Of a queued script nothing but that is known.
-    let is_script = runs_script(asked.spec) || is_exec && may_replicate;
-    let route = match queue {
-        Some(transaction) => route_of_exec(asked.spec, asked.args, &transaction.route),
-        None => route_of(asked.spec, asked.args),
-    };
-    let is_held = match route {
-        SlotRoute::Keyless => false,
-        SlotRoute::Slot(slot) => exports.hold(slot),
-        SlotRoute::Crosses => true,
-    };
-    (is_held || is_script).then_some(Verdict::Postpone)
 }

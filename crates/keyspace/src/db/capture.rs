@@ -76,7 +76,7 @@ impl Db {
     #[cold]
     fn capture_changing(&mut self, handle: Handle) {
         self.store.capture(handle, CapturedBy::Change);
-        self.capture_ahead(handle);
+        self.store.capture_ahead(handle);
     }
 
     /// Opens a cut: from now on what is captured is what the database holds at this moment. `number` is

@@ -38,7 +38,7 @@ impl Db {
     pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
         self.tables.insert(IndexKind::Keys, key.hash, handle, &self.store);
         if self.store.walk.is_some() {
-            self.note_entered(key);
+            self.store.note_entered(key);
         }
         if meta.expiry.is_some() {
             self.expires_insert(key.hash, handle);
@@ -243,7 +243,7 @@ impl Db {
     pub(crate) fn remove(&mut self, found: Found, key: Key<'_>) -> Option<Value> {
         self.before_change(found.handle);
         if self.store.walk.is_some() {
-            self.note_left(key);
+            self.store.note_left(key);
         }
         if self.head(found.handle).has_expiry() {
             self.expires_remove(key.hash, found.handle);

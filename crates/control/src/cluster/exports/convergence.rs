@@ -39,7 +39,7 @@ pub struct Convergence {
     stage: ConvergenceStage,
     /// Times, and what had left by then; the oldest is the first.
     samples: VecDeque<(u64, u64)>,
-    /// The same of the last look.
+    /// The time, and what had left, at the last look.
     latest: (u64, u64),
     /// The lowest estimate so far, ns, and when it was met.
     lowest: Option<(u64, u64)>,
@@ -101,11 +101,6 @@ impl Convergence {
             }
             ConvergenceStage::Holding { .. } | ConvergenceStage::Paused => true,
         }
-    }
-
-    /// Whether writers come at a part of their rate (V-6).
-    pub fn is_braked(&self) -> bool {
-        self.brake.is_some()
     }
 
     /// A look at the stream, at most one for each iteration: so many bytes are left, and have left since the
@@ -289,7 +284,7 @@ mod tests {
         let ms = flow.until_pause(2_000).expect("it converges");
         assert!((400..600).contains(&ms), "2,000 more leave than come each ms: {ms}");
         assert!(flow.waited.1 <= 20, "{:?}", flow.waited);
-        assert!(!flow.convergence.is_braked());
+        assert!(!flow.convergence.brake.is_some());
         assert!(flow.convergence.holds());
     }
 
@@ -317,7 +312,7 @@ mod tests {
         for writes_per_ms in [16_000, 64_000, 640_000] {
             let mut flow = Flow::new(Some(0), 4_000_000, 10_000, writes_per_ms);
             let ms = flow.until_pause(600_000).unwrap_or_else(|| panic!("{writes_per_ms}: never"));
-            assert!(flow.convergence.is_braked() && ms >= 1_000, "{writes_per_ms}: {ms}");
+            assert!(flow.convergence.brake.is_some() && ms >= 1_000, "{writes_per_ms}: {ms}");
         }
     }
 
@@ -325,7 +320,7 @@ mod tests {
     fn cb_a86_the_brake_keeps_no_writer_for_longer_than_5_ms() {
         let mut flow = Flow::new(Some(0), 4_000_000, 10_000, 64_000);
         (0..1_100).for_each(|_| _ = flow.pass());
-        assert!(flow.convergence.is_braked());
+        assert!(flow.convergence.brake.is_some());
         (flow.drain_per_ms, flow.waited) = (0, (0, 0));
         (0..500).for_each(|_| _ = flow.pass());
         assert!((4..=5).contains(&flow.waited.1), "{:?}", flow.waited);

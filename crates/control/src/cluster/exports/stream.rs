@@ -176,7 +176,7 @@ impl ExportStream {
     }
 
     /// Whether something waits to be formatted.
-    pub fn has_waiting(&self) -> bool {
+    pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 

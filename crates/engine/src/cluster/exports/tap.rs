@@ -6,27 +6,40 @@
 //! shows nothing of it before it has all, so MULTI and EXEC are left out. What a script keeps from replicas is
 //! not kept from there: this node has it.
 
-use super::{exports_of, fail_export, fail_flushed};
+use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
-use crate::exec::commit::CommitCommand;
+use sluice_base::Now;
 use sluice_cluster::HashSlot;
 use sluice_command::derive::keys::routing_keys;
 use sluice_command::table;
+use sluice_commands::Args;
 use sluice_control::Control;
 use sluice_control::cluster::exports::{ExportId, ExportWalk, SlotExports, WRITTEN_TO};
 use sluice_control::persistence::aof::reads_beyond;
 use sluice_keyspace::{Effects, Keyspace, Propagation};
 
-/// See the module. `changes`: those of the command.
+/// The command that is committed.
+#[derive(Clone, Copy)]
+pub(crate) struct TappedCommand<'a> {
+    /// The database in which it ran.
+    pub db: usize,
+    /// Its arguments; none for what no client has asked for.
+    pub args: Option<&'a Args<'a>>,
+    /// The unit's time.
+    pub now: Now,
+    /// Its changes.
+    pub changes: u64,
+}
+
+/// Tells the streams what a command has changed: see the module.
 #[cold]
 pub(crate) fn tap(
     keyspace: &mut Keyspace,
     effects: &mut Effects,
     control: &mut Control,
-    command: CommitCommand<'_>,
-    changes: u64,
+    command: TappedCommand<'_>,
 ) {
-    let flushed = effects.take_flushed_keys();
+    let flushed = effects.flushed_keys.take();
     if fail_flushed(keyspace, control) {
         return;
     }
@@ -51,13 +64,25 @@ pub(crate) fn tap(
         tap.command(slot_of_name(key), *db, &[verb, key]);
     }
     let is_forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
-    if changes > 0 || is_forced {
+    if command.changes > 0 || is_forced {
         tap.propagation(effects.propagation(), command);
     }
     let written_to = tap.written_to;
     if let Some(id) = written_to {
         fail_export(keyspace, control, id, WRITTEN_TO.to_owned());
     }
+}
+
+/// Whether anybody is told what a command has changed: with exports alone, of their slots. One without a key
+/// may have changed any.
+#[inline]
+pub(crate) fn tells(control: &Control, has_stream: bool, args: &Args<'_>) -> bool {
+    let is_tapped = |hash| {
+        let slot = u16::try_from(sluice_keyspace::slot_of(hash)).ok().and_then(HashSlot::new);
+        let exports = control.cluster.as_deref().map(|mode| mode.exports());
+        slot.zip(exports).is_none_or(|(slot, exports)| exports.tapped().contains(slot))
+    };
+    has_stream || args.first_hash().is_none_or(is_tapped)
 }
 
 struct Tap<'a> {
@@ -128,7 +153,7 @@ impl Tap<'_> {
     }
 
     /// The command, as the replication stream has it. All of its keys are of one slot.
-    fn propagation(&mut self, propagation: &Propagation, command: CommitCommand<'_>) {
+    fn propagation(&mut self, propagation: &Propagation, command: TappedCommand<'_>) {
         let named = command.args.and_then(|args| match args.spec().map(|spec| route_of(spec, *args)) {
             Some(SlotRoute::Slot(slot)) => Some(slot),
             Some(SlotRoute::Keyless | SlotRoute::Crosses) | None => None,

@@ -4,7 +4,8 @@
 //! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
-use crate::cluster::{exports, redirect};
+use crate::cluster::exports::held;
+use crate::cluster::redirect;
 use crate::exec::standing::Standing;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::derive::keys::has_routing_keys;
@@ -353,10 +354,10 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "exported",
         concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) || is_judged_inside(spec),
-        armed: |control| control.cluster.as_ref().is_some_and(|mode| mode.exports.may_hold()),
+        armed: |control| control.cluster.as_ref().is_some_and(|mode| mode.exports().may_hold()),
         armed_for: |_| false,
         askers: Askers::CLIENT,
-        ask: exports::ask,
+        ask: held::ask,
     },
     Check {
         name: "queue",
