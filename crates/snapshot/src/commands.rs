@@ -1,7 +1,7 @@
 //! Values as the commands that make them: for the base of an append-only file, and for a node of a cluster
 //! that is given a slot.
 //!
-//! Writing may stop behind each command, and within the bytes of a long string, and goes on later at the
+//! Writing may stop after each command, and within the bytes of a long string, and goes on later at the
 //! [`ValuePosition`]: the value must be the same then, as a captured one is.
 
 use sluice_base::num::{IntBuffer, push_f64};
@@ -48,7 +48,7 @@ impl ValuePosition {
     pub const START: ValuePosition = ValuePosition(ValueStage::Elements(0));
 }
 
-/// Writes a value from `from` on into `out`. `stop` is asked behind each command, and each 64 KiB of a
+/// Writes a value from `from` on into `out`. `stop` is asked after each command, and each 64 KiB of a
 /// string, may take `out`, and has writing stop there. Returns where; `None` when the value is whole.
 pub fn write_commands(
     key: &[u8],
@@ -255,7 +255,7 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// The entries behind `last`, and the ids.
+    /// The entries after `last`, and the ids.
     fn entries(&mut self, stream: &Stream, last: StreamId) -> ControlFlow<ValueStage> {
         let log = stream.log();
         for entry in log.iter(last, StreamId::MAX).filter(|entry| entry.id() != last) {

@@ -1,5 +1,5 @@
-//! Exports of slots: for each job one stream of commands that gives another node the slots' keys, and behind
-//! each key what changes it (A-82, A-83). What drives them is `engine/cluster/exports.rs`; the link to the
+//! Exports of slots: for each job one stream of commands that gives another node the slots' keys, each key
+//! ahead of its changes (A-82, A-83). What drives them is `engine/cluster/exports.rs`; the link to the
 //! other node, and what is said on it, belongs to whoever begins an export.
 //!
 //! ```text
@@ -9,11 +9,11 @@
 //!
 //! Of a slot that the walk has not come to nothing is in the stream: its keys are sent as they are then. So
 //! one rule suffices, *the walk of a slot begins between two units, and from then on each change of the slot
-//! is appended, behind what the walk has captured*: the keyspace captures an entry ahead of its first change
+//! is appended, after what the walk has captured*: the keyspace captures an entry ahead of its first change
 //! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
 //! Invariants: (1) a slot belongs to one job at most; (2) one slot of one job is walked at a time, the oldest
-//! job's first; (3) behind PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
+//! job's first; (3) after PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
 //! whose walk has begun, of all jobs.
 
 mod convergence;
@@ -41,7 +41,7 @@ pub struct ExportId(u64);
 /// What whoever has begun an export has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportNews {
-    /// All keys are in the stream, and behind them SNAPSHOT-EOF.
+    /// All keys are in the stream, and SNAPSHOT-EOF after these.
     SnapshotWhole,
     /// Writers of the slots are held until the export ends; PAUSED is in the stream, with so many bytes of
     /// it not taken.
@@ -96,7 +96,7 @@ pub enum ExportWalk {
 
 /// Why an export ends when a database was emptied or exchanged (A-60).
 pub const FLUSHED: &str = "Data was flushed";
-/// A change of the slots came behind PAUSED: the other node will not have it.
+/// A change of the slots came after PAUSED: the other node will not have the change.
 pub const WRITTEN_TO: &str = "The slots were written to during the pause";
 
 impl SlotExports {
@@ -192,7 +192,7 @@ impl SlotExports {
         self.jobs.iter_mut().find(|job| matches!(job.walk, ExportWalk::In(_)))
     }
 
-    /// The walk of a slot is through; behind the last one the stream says so.
+    /// The walk of a slot is through; after the last one the stream says so.
     pub fn end_walk(&mut self) {
         let Some(job) = self.walking() else { return };
         if !job.to_walk.is_empty() {
@@ -205,7 +205,7 @@ impl SlotExports {
         self.news.push_back((id, ExportNews::SnapshotWhole));
     }
 
-    /// Writers of the slots are held until the end: PAUSED stands behind all commands.
+    /// Writers of the slots are held until the end: PAUSED is the last command.
     pub fn pause(&mut self, id: ExportId) {
         let Some(job) = self.job(id).filter(|job| !job.is_paused) else { return };
         job.is_paused = true;

@@ -4,7 +4,7 @@
 //! For that caller: [`begin_export`] once ACK was said; [`take_export_output`] as the socket takes bytes, and
 //! [`note_link_backlog`] how many of them it has not taken; [`request_pause`] at REQUEST-PAUSE; [`say`] for
 //! ACK and FAILOVER-GRANTED; [`next_export_news`] once an iteration; [`end_export`] when the slots' owner is
-//! the other node, behind the new map, or for whatever reason the job has failed.
+//! the other node, after the new map, or for whatever reason the job has failed.
 
 mod ending;
 pub(crate) mod held;
@@ -48,7 +48,7 @@ pub fn note_link_backlog(engine: &mut Engine, id: ExportId, bytes: u64) {
     }
 }
 
-/// Puts a word for the other node behind what is in the stream.
+/// Appends a word for the other node to the stream.
 pub fn say(engine: &mut Engine, id: ExportId, word: &[u8]) {
     if let Some(job) = exports_of(&mut engine.control).and_then(|exports| exports.job(id)) {
         job.stream.say(word);

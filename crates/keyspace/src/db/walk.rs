@@ -1,4 +1,4 @@
-//! The walk over one hash slot of a database, for whoever wants each key once, whole, and behind it each
+//! The walk over one hash slot of a database, for a stream that has each key once, whole, and then each
 //! change: the slot goes on changing meanwhile. No moment is shown, unlike by a cut.
 //!
 //! ```text

@@ -5,13 +5,13 @@
 //!                      (empty: straight to made)
 //! ```
 //!
-//! An image of entries is formatted late, in slices, and what is appended behind it waits for that: so the
+//! An image of entries is formatted late, in slices, and later appends wait for the image: so the
 //! order is that of the appends, and a large value stops nobody.
 //!
 //! Invariants: (1) what was taken is at any moment the begin of a sequence of whole commands, each in the
 //! database that the SELECT ahead of it names; (2) the parts of `made` are in order: `memory` ahead of the
-//! spool, `late` behind it; bytes are given to the spool by [`ExportStream::settle`] alone; (3) behind
-//! [`MEMORY_MAX`] bytes are in the spool, but for those of the iteration under way and those that the disk
+//! spool, `late` after the spool; bytes are given to the spool by [`ExportStream::settle`] alone; (3) what
+//! is more than [`MEMORY_MAX`] bytes is in the spool, but for those of the iteration under way and those that the disk
 //! has not taken.
 
 use crate::process::{Process, SaveError};
@@ -52,7 +52,7 @@ pub struct ExportStream {
     failure: Option<String>,
 }
 
-/// A part of the stream that is not formatted, or stands behind such a part.
+/// A part of the stream that is not formatted, or comes after such a part.
 enum WaitingPart {
     Bytes(Vec<u8>),
     Image(EntryImages),
@@ -138,7 +138,7 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats what waits, until `is_over` says that the time is up, which is asked behind each command; at
+    /// Formats what waits, until `is_over` says that the time is up, which is asked after each command; at
     /// least one command. Whether more waits.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {

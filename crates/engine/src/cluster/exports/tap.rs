@@ -11,7 +11,7 @@ use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
 use sluice_base::Now;
 use sluice_cluster::HashSlot;
 use sluice_command::derive::keys::routing_keys;
-use sluice_command::table;
+use sluice_command::{Spec, table};
 use sluice_commands::Args;
 use sluice_control::Control;
 use sluice_control::cluster::exports::{ExportId, ExportWalk, SlotExports, WRITTEN_TO};
@@ -89,7 +89,7 @@ struct Tap<'a> {
     keyspace: &'a mut Keyspace,
     exports: &'a mut SlotExports,
     now_ns: u64,
-    /// An export whose slots were written to behind PAUSED.
+    /// An export whose slots were written to after PAUSED.
     written_to: Option<ExportId>,
 }
 
@@ -109,8 +109,8 @@ impl Tap<'_> {
         self.lapse(slot_of_name(key), db, &[verb, key]);
     }
 
-    /// A change that the other node needs no more behind PAUSED: it knows the times of expiry itself, and
-    /// what had to make room here is none the worse there.
+    /// A change that the other node does not need after PAUSED: the node knows the times of expiry, and a
+    /// key that had to make room here does no harm there.
     fn lapse(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         if self.exports.job_of(slot).is_some_and(|job| !job.is_paused()) {
             self.command(slot, db, argv);
@@ -127,13 +127,11 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// A command that was executed: while its slot is walked, behind the images of the keys that it reads. One
+    /// A command that was executed: while its slot is walked, after the images of the keys that it reads. One
     /// that reads keys that only the data name has its own image stand for it.
     fn executed(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         let is_walked = self.exports.walking().is_some_and(|job| job.walk == ExportWalk::In(slot));
-        let Some(spec) = argv.first().and_then(|name| table::lookup(name)).filter(|_| is_walked) else {
-            return self.command(slot, db, argv);
-        };
+        let Some(spec) = spec_of(argv).filter(|_| is_walked) else { return self.command(slot, db, argv) };
         let mut found = Vec::new();
         routing_keys(spec, argv, &mut found);
         let keys: Vec<&[u8]> = found.iter().filter_map(|(at, _)| argv.get(*at).copied()).collect();
@@ -195,6 +193,12 @@ impl Tap<'_> {
 /// The slot of the keys of a command that no client has sent.
 fn slot_of(argv: &[&[u8]]) -> Option<HashSlot> {
     let mut found = Vec::new();
-    routing_keys(table::lookup(argv.first()?)?, argv, &mut found);
+    routing_keys(spec_of(argv)?, argv, &mut found);
     found.first().and_then(|(at, _)| argv.get(*at)).map(|key| slot_of_name(key))
+}
+
+/// The command that the words call.
+fn spec_of(argv: &[&[u8]]) -> Option<&'static Spec> {
+    let spec = table::lookup(argv.first()?)?;
+    Some(argv.get(1).and_then(|name| table::lookup_sub(spec, name)).unwrap_or(spec))
 }
