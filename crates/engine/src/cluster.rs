@@ -14,6 +14,7 @@
 
 pub(crate) mod driving;
 mod emptying;
+pub(crate) mod exports;
 pub(crate) mod imports;
 mod lost_waits;
 pub(crate) mod messages;

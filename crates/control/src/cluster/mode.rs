@@ -3,6 +3,7 @@
 //! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
 //! between units; (2) each ticket belongs to one session that waits, or to none that is left.
 
+use crate::cluster::exports::SlotExports;
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
 use crate::cluster::slot_moves::SlotMoves;
@@ -63,6 +64,8 @@ pub struct ClusterMode {
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// What is counted for each slot.
     pub slot_stats: SlotStats,
+    /// Exports of slots to other nodes.
+    exports: SlotExports,
     /// Switches of DEBUG.
     pub debug: BusDebug,
 }
@@ -220,6 +223,7 @@ impl ClusterMode {
             open_slots: None,
             replies: BTreeMap::new(),
             slot_stats: SlotStats::default(),
+            exports: SlotExports::default(),
             debug: BusDebug::default(),
         }
     }
@@ -291,6 +295,17 @@ impl ClusterMode {
         self.last_ticket += 1;
         self.waiting.insert(self.last_ticket, client);
         Ticket(self.last_ticket)
+    }
+
+    /// Exports of slots to other nodes.
+    #[inline]
+    pub fn exports(&self) -> &SlotExports {
+        &self.exports
+    }
+
+    /// Exports of slots, to go on with.
+    pub fn exports_mut(&mut self) -> &mut SlotExports {
+        &mut self.exports
     }
 
     /// This node's id.

@@ -1,5 +1,6 @@
 //! How the machine is stepped, and its outputs are carried out.
 
+use crate::cluster::exports::{self, advance_exports};
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
 use crate::cluster::slot_moves;
 use crate::engine::Engine;
@@ -122,7 +123,8 @@ impl Engine {
             return 0;
         }
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
-        mode.pulse.next_tick_ns.min(own)
+        let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
+        mode.pulse.next_tick_ns.min(own).min(exports)
     }
 
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
@@ -172,6 +174,7 @@ impl Engine {
             self.drop_unwanted_data(process);
         }
         fail_imports(self, FAILED_OVER, process);
+        advance_exports(self, process);
         self.advance_emptying(process);
         end_failed_imports(self, process);
         slot_moves::begin_jobs(self, process);

@@ -20,6 +20,7 @@ mod elsewhere;
 mod events;
 mod eviction;
 mod expire;
+mod exports;
 mod failover;
 mod foreign_files;
 mod functions;

@@ -4,6 +4,7 @@
 //! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
+use crate::cluster::exports::held;
 use crate::cluster::redirect;
 use crate::exec::standing::Standing;
 use sluice_base::mistake::{self, Mistake};
@@ -349,6 +350,15 @@ pub(super) const CHECKS: &[Check] = &[
             let waits = asked.may_write() && migrations.hold_any() && touches_held(asked);
             (waits || is_one_too_many).then_some(Verdict::Postpone)
         },
+    },
+    // What another node is about to own is not changed behind what that node was sent.
+    Check {
+        name: "exported",
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) || is_judged_inside(spec),
+        armed: |control| control.cluster.as_ref().is_some_and(|mode| mode.exports().may_hold()),
+        armed_for: |_| false,
+        askers: Askers::CLIENT,
+        ask: held::ask,
     },
     Check {
         name: "queue",

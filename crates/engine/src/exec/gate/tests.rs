@@ -33,7 +33,7 @@ fn the_checks_are_asked_of_these_in_this_order() {
     assert_eq!(
         orders(&gate),
         "Client: open-unit, auth, protected, no-multi, rights, slots, replica-redirect, maxmemory, unsaved, entry-space, \
-         aof-fault, min-replicas, read-only, pubsub, stale, loading, busy, replica, pause, migrating, queue, aof-backlog\n\
+         aof-fault, min-replicas, read-only, pubsub, stale, loading, busy, replica, pause, migrating, exported, queue, aof-backlog\n\
          Primary: open-unit, loading, pause, migrating, queue, aof-backlog\n\
          Queued: rights\n\
          Call: maxmemory, rights, slots, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
