@@ -3,6 +3,7 @@
 use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, Sureness, log};
+use crate::migration::export;
 use crate::node::NodeIx;
 use crate::output::{ClusterOutput, LostSlots, Synchronisation};
 use crate::roles::{self, OpenSlots};
@@ -108,7 +109,9 @@ fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &S
         let yields = owner.is_none_or(|owner| {
             let known = m.table.node(owner).config_epoch;
             let is_equal = known == epoch && is_made(Mistake::ReboundAtEqualEpoch);
-            m.table.is_unclaimed(slot) || known < epoch || is_equal
+            // A slot that was granted to the sender is the sender's whatever the epochs say.
+            let is_granted = owner == my_ix && export::is_granted(m, slot, sender);
+            m.table.is_unclaimed(slot) || known < epoch || is_equal || is_granted
         });
         if !yields {
             continue;

@@ -8,6 +8,7 @@ use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, Sureness, log};
 use crate::manual;
 use crate::meet;
+use crate::migration::import;
 use crate::node::{LinkOut, Ms, NodeIx, NodeStanding};
 use crate::orphans;
 use crate::output::{ClusterOutput, ClusterState};
@@ -59,6 +60,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     candidate::advance(m);
     orphans::tick(m);
     twins::tick(m);
+    import::tick(m);
     voter::regain(m);
     if m.table.suspects() > 0 || m.cluster.state == ClusterState::Fail {
         m.todo.evaluate = true;

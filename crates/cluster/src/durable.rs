@@ -5,6 +5,7 @@
 //! when a file of that generation or a later one is durable, and a vote leaves at no other moment.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
+use crate::migration::JobName;
 use crate::node::Ms;
 use crate::output::{ClusterAnswer, Generation, Ticket};
 use crate::slots::SlotSet;
@@ -44,6 +45,10 @@ pub(crate) enum Withheld {
     },
     /// A PONG to every node.
     Announce,
+    /// The end of a job whose slots this node has claimed.
+    Takeover {
+        job: JobName,
+    },
 }
 
 /// A write under way.

@@ -3,6 +3,7 @@
 use crate::candidate::FailoverKind;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
+use crate::migration::MigrationInput;
 use crate::node::Ms;
 use crate::open_slots::OpenSlotList;
 use crate::output::{BusLane, Generation, PublishScope, Ticket};
@@ -65,6 +66,8 @@ pub enum ClusterInput<'a> {
     Command { ticket: Ticket, client: &'a str, command: ClusterCommand<'a> },
     /// The directives in force.
     Settings(&'a Arc<ClusterSettings>),
+    /// Something has happened to an atomic move of slots.
+    Migration(MigrationInput<'a>),
     /// A message of a client here for subscribers elsewhere.
     Publish { channel: &'a Bytes, message: &'a Bytes, scope: PublishScope },
 }

@@ -37,6 +37,7 @@ mod machine;
 mod manual;
 mod map;
 mod meet;
+mod migration;
 mod node;
 mod open_slots;
 mod orphans;
@@ -71,6 +72,11 @@ pub use input::{
     ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind, SetSlot, SlotAction,
 };
 pub use link_key::LinkKey;
+pub use migration::establish::OwnersOfRanges;
+pub use migration::export::SlotsToMove;
+pub use migration::export_job::{EXPORT_STATES, ExportHandshake};
+pub use migration::job::{IMPORT_STATES, MigrationRow};
+pub use migration::{ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
 pub use output::{
@@ -80,7 +86,8 @@ pub use output::{
 pub use redirect::{DownRules, KeyCounts, SlotRequest, SlotVerdict};
 pub use saved::{OwnLine, SavedCluster, SavedEpochs, SavedNode, SavedRole};
 pub use settings::{
-    BusDebug, ClusterSettings, OnPacketDrop, OwnAddress, PacketFilter, ReplicaRules, SaveBehavior, Switch,
+    BusDebug, ClusterSettings, MigrationRules, OnPacketDrop, OwnAddress, PacketFilter, ReplicaRules,
+    SaveBehavior, Switch,
 };
 pub use slots::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};
 pub use statistics::Statistics;
@@ -88,6 +95,7 @@ pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
 
 use link::{BusLink, DialTarget, LinkKind, SendQueue};
 use machine::{ClusterMachine, Epochs, ManualFailover, StepTime, log};
+use migration::{establish, export, import};
 use node::{ClusterNode, NodeRole};
 use sluice_base::{Now, Rng};
 use std::net::IpAddr;
@@ -311,6 +319,93 @@ impl Cluster {
         self.settle();
     }
 
+    /// What stands in the way of any move of slots to this node (A-10, rows 1 to 3).
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn may_import_at_all(&self) -> Result<(), String> {
+        establish::check_node(&self.machine)
+    }
+
+    /// The node that slots are to come from.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn import_source(&self, text: &[u8]) -> Result<NodeId, String> {
+        establish::source(&self.machine, text)
+    }
+
+    /// Adds a range of slots to those of a command, which all have one owner.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn add_range(
+        &self,
+        owners: &mut OwnersOfRanges,
+        first: HashSlot,
+        last: HashSlot,
+    ) -> Result<(), String> {
+        owners.add(&self.machine, first, last)
+    }
+
+    /// Whether these slots are in no other move to this node.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn are_free_to_import(&self, slots: impl Iterator<Item = HashSlot>) -> Result<(), String> {
+        establish::check_free(&self.machine, slots)
+    }
+
+    /// Whether slots that all have one owner may leave this node.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn may_export(&self, slots: impl Iterator<Item = HashSlot> + Clone) -> Result<(), String> {
+        export::check_slots(&self.machine, slots)
+    }
+
+    /// The node that slots are to go to.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn export_target(&self, text: &[u8]) -> Result<NodeId, String> {
+        export::target(&self.machine, text)
+    }
+
+    /// Whether a move from this node is not finished.
+    pub fn has_exports(&self) -> bool {
+        !self.machine.migrations.unfinished_exports().is_empty()
+    }
+
+    /// Whether a move to this node may begin now.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub fn may_import(&self, job: &SlotMove) -> Result<(), String> {
+        establish::check(&self.machine, job)
+    }
+
+    /// Jobs as CLUSTER GETSLOTMIGRATIONS shows them, the newest first.
+    pub fn migrations(&self) -> impl Iterator<Item = MigrationRow<'_>> {
+        let me = self.id();
+        self.machine.migrations.rows(me)
+    }
+
+    /// Whether a move to this node, or to its primary, is not finished.
+    pub fn has_imports(&self) -> bool {
+        self.machine.migrations.any_unfinished()
+    }
+
+    /// Whether a move of this name is not finished.
+    pub fn has_import(&self, name: JobName) -> bool {
+        self.machine.migrations.iter().any(|job| job.name() == name && !job.state.is_finished())
+    }
+
+    /// Whether this node carries out a move of this name that is not finished.
+    pub fn carries_out(&self, name: JobName) -> bool {
+        self.machine.migrations.of_this_node().contains(&name)
+    }
+
     /// The id of this node's shard.
     pub fn shard_id(&self) -> ShardId {
         self.machine.table.me().shown_shard()
@@ -447,6 +542,7 @@ impl Cluster {
                 self.apply_settings();
             }
             ClusterInput::Publish { channel, message, scope } => send::publish(m, channel, message, scope),
+            ClusterInput::Migration(input) => import::handle(m, input),
         }
     }
 
@@ -525,12 +621,14 @@ impl Cluster {
             m.save();
         }
         m.reconsider();
+        export::settings_changed(m);
     }
 
     /// The end of each step: state of the cluster, what may be told, what has to be written, the map.
     fn settle(&mut self) {
         let m = &mut self.machine;
         failure::note_my_primary(m);
+        import::advance(m);
         if std::mem::take(&mut m.todo.evaluate) {
             health::evaluate(m);
         }
@@ -550,6 +648,9 @@ impl Cluster {
         // By the map of before, writes that waited would be executed here and be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
+        }
+        for job in std::mem::take(&mut m.migrations.ended) {
+            m.out.push_back(ClusterOutput::Migration(MigrationOrder::EndExport { job }));
         }
     }
 }

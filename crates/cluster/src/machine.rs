@@ -7,6 +7,7 @@ use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link::{DialTarget, LinkKind, Links};
 use crate::link_key::LinkKey;
+use crate::migration::log::Migrations;
 use crate::node::{ClusterNode, LinkOut, Ms, NodeIx, NodeRole};
 use crate::output::{ClusterOutput, ClusterState};
 use crate::settings::ClusterSettings;
@@ -174,6 +175,7 @@ pub(crate) struct ClusterMachine {
     pub(crate) durable: Durable,
     pub(crate) failover: Failovers,
     pub(crate) rights: VotingRights,
+    pub(crate) migrations: Migrations,
     pub(crate) keys: StrayKeys,
     pub(crate) todo: Todo,
     pub(crate) cron: CronMemory,
@@ -256,6 +258,7 @@ impl ClusterMachine {
                 is_leaving: false,
             },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
+            migrations: Migrations::default(),
             keys: StrayKeys {
                 strays: SlotSet::EMPTY,
                 dirty: SlotSet::EMPTY,

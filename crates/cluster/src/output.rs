@@ -3,6 +3,7 @@
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link_key::LinkKey;
+use crate::migration::MigrationOrder;
 use crate::node::{Ms, NodeHealth};
 use crate::slots::SlotSet;
 use sluice_base::{Bytes, LogLevel};
@@ -88,6 +89,8 @@ pub enum ClusterOutput {
         message: Bytes,
         scope: PublishScope,
     },
+    /// Go on with an atomic move of slots.
+    Migration(MigrationOrder),
     Log(LogLevel, String),
     /// The process has to end (N-22).
     End(ExitReason),

@@ -5,6 +5,7 @@ use crate::durable::{OwnClaim, Withheld};
 use crate::id::{ClusterEpoch, NodeId};
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, ManualFailover, log};
+use crate::migration::import;
 use crate::node::{ClusterNode, LinkOut, MeetFlag, NodeHealth, NodeIx};
 use crate::output::{BusLane, ClusterOutput, ClusterState, PublishScope};
 use crate::slots::SlotSet;
@@ -359,6 +360,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
         }
         Withheld::Reply { to, answer } => m.out.push_back(ClusterOutput::Reply { to, answer }),
         Withheld::Announce => pong_to_all(m),
+        Withheld::Takeover { job } => import::taken_over(m, job),
     }
 }
 

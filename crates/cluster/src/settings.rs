@@ -30,6 +30,23 @@ impl Default for ReplicaRules {
     }
 }
 
+/// Directives about atomic moves of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigrationRules {
+    /// `repl-timeout`, in ms: how long the other side of a job may be silent.
+    pub repl_timeout_ms: u64,
+    /// `cluster-slot-migration-log-max-len`: jobs that are remembered.
+    pub log_len_max: usize,
+    /// `tls-replication`: connections to targets are of TLS.
+    pub uses_tls: bool,
+}
+
+impl Default for MigrationRules {
+    fn default() -> MigrationRules {
+        MigrationRules { repl_timeout_ms: 60_000, log_len_max: 1_000, uses_tls: false }
+    }
+}
+
 /// Directives in force. A change is a whole new record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
@@ -43,6 +60,8 @@ pub struct ClusterSettings {
     pub require_full_coverage: bool,
     /// What this node does as a replica.
     pub replica: ReplicaRules,
+    /// What holds for atomic moves of slots.
+    pub migration: MigrationRules,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
     /// `cluster-migration-barrier`: replicas that a primary keeps when one of them moves.
@@ -94,6 +113,10 @@ pub struct BusDebug {
     pub random_ping: Switch,
     /// `DEBUG DISABLE-CLUSTER-RECONNECTION`.
     pub reconnection: Switch,
+    /// `DEBUG SLOTMIGRATION PREVENT-FAILOVER`.
+    pub takeover_of_imports: Switch,
+    /// `DEBUG SLOTMIGRATION PREVENT-PAUSE`.
+    pub pauses_of_exports: Switch,
 }
 
 /// Which received messages are dropped.
@@ -136,6 +159,7 @@ impl Default for ClusterSettings {
             gossip_percent: 10,
             require_full_coverage: true,
             replica: ReplicaRules::default(),
+            migration: MigrationRules::default(),
             allow_replica_migration: true,
             migration_barrier: 1,
             manual_failover_timeout_ms: 5_000,

@@ -2,9 +2,11 @@
 
 mod demotion;
 mod elections;
+mod exports;
 mod failing;
 mod files;
 mod hearsay;
+mod imports;
 mod leaving;
 mod meeting;
 mod network;

@@ -84,6 +84,12 @@ impl<'a> Args<'a> {
         Key { bytes, hash, arg: index.min(usize::from(Key::NO_ARG)) as u16 }
     }
 
+    /// The hash of the first key, if it was hashed ahead.
+    #[inline]
+    pub fn first_hash(&self) -> Option<u64> {
+        self.prepared.has_key().then_some(self.prepared.hash)
+    }
+
     /// The hashes of the keys behind the first that were hashed ahead.
     #[inline]
     pub fn hashed_ahead(&self) -> &'a [u64] {

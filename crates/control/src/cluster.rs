@@ -3,7 +3,9 @@
 //! room `cluster` steps it.
 
 pub mod endpoint;
+pub mod exports;
 pub mod mode;
 pub mod order;
 pub mod settings;
+pub mod slot_moves;
 pub mod slot_stats;

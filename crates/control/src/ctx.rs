@@ -45,8 +45,16 @@ pub struct DatasetCtx<'a> {
 /// For commands about slots that are on their way here. A log that is replayed has them too, so no node is
 /// needed.
 pub struct ImportsCtx<'a> {
-    /// The client that asks.
-    pub caller: &'a Caller,
+    /// The time.
+    pub now: Now,
+    /// The session of the client that asks.
+    pub client: SessionKey,
+    /// The client that asks; to change.
+    pub caller: &'a mut Caller,
+    /// Whether it may wait: not inside a transaction.
+    pub may_wait: bool,
+    /// The node, where there is one.
+    pub mode: Option<&'a mut ClusterMode>,
     /// The imports that are under way, to begin and to end some.
     pub imports: ImportMarks<'a>,
     /// Numbers from the configuration.

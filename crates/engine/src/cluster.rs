@@ -14,9 +14,11 @@
 
 pub(crate) mod driving;
 mod emptying;
+pub(crate) mod exports;
 pub(crate) mod imports;
 mod lost_waits;
 mod messages;
 pub(crate) mod publishing;
 pub(crate) mod redirect;
 pub(crate) mod slot_costs;
+mod slot_moves;

@@ -77,6 +77,10 @@ pub(crate) struct Conclusions {
     pub has_unusual_access: bool,
     /// What commands cost is counted for the slot of their keys (`cluster-slot-stats-enabled`).
     pub counts_slots: bool,
+    /// Replicas or the append-only file are told of changes.
+    pub has_stream: bool,
+    /// Exports of slots are told of changes.
+    pub taps_exports: bool,
 }
 
 /// Where the cron stands between calls.
@@ -147,8 +151,12 @@ impl Core {
         self.refresh_access();
         self.conclusions.counts_slots =
             self.control.cluster.is_some() && self.control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED);
-        self.effects.propagating =
+        let exports = self.control.cluster.as_ref().map(|mode| mode.exports());
+        self.conclusions.taps_exports = exports.is_some_and(|exports| !exports.tapped().is_empty());
+        self.effects.flushed_keys.are_wanted = self.conclusions.taps_exports;
+        self.conclusions.has_stream =
             self.control.replication.stream.generates() || self.control.persistence.aof.is_on();
+        self.effects.propagating = self.conclusions.has_stream || self.conclusions.taps_exports;
         self.effects.message_listeners = match self.control.cluster.is_some() {
             true => MessageListeners::Nodes,
             false if self.effects.propagating => MessageListeners::Replicas,
@@ -205,7 +213,8 @@ impl Core {
             || hot_keys.page.is_on()
             || replica.is_some()
             || failover.is_some()
-            || self.control.is_paused_by_cluster();
+            || self.control.is_paused_by_cluster()
+            || self.control.cluster.as_ref().is_some_and(|mode| !mode.moves.links.is_empty());
     }
 
     /// How far the job is.

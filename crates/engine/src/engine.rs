@@ -1,11 +1,9 @@
 //! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by
 //! [`Engine::cron`], connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions
 //! by [`Engine::take_actions`].
-//!
-//! The rest of the public face is in `engine/`, a file for each room. What a room does to a [`Core`] executes
-//! nothing; the methods there serve the clients whose wait has ended with it.
 
 mod cluster;
+pub(crate) mod exports;
 pub(crate) mod memory_parts;
 mod multicast;
 mod observe;
@@ -360,11 +358,9 @@ impl Engine {
         self.advance_end(process);
         self.advance_failover(process);
         Appending::of(&mut self.core).note_history();
-        if self.core.control.limits.maxmemory > 0 {
-            Evictions::of(&mut self.core).evict_by_clock(false, process);
-            // Who waits for a group of a stream is told that the stream is gone.
-            self.serve_waiting(process);
-        }
+        Evictions::of(&mut self.core).evict_by_clock(false, process);
+        // Who waits for a group of a stream is told that the stream is gone.
+        self.serve_waiting(process);
         if self.core.control.limits.maxmemory_clients > 0 {
             Evictions::of(&mut self.core).evict_clients(process);
         }

@@ -50,9 +50,15 @@ impl Captured {
     pub(crate) const BYTES_FULL: usize = 64 << 10;
 
     pub(crate) fn new(number: usize) -> Captured {
+        let bytes = Vec::with_capacity(Captured::BYTES_FULL + ENTRY_BYTES_MAX);
+        Captured { bytes, ..Captured::sparse(number) }
+    }
+
+    /// A piece that mostly holds a few entries.
+    pub(crate) fn sparse(number: usize) -> Captured {
         Captured {
             number,
-            bytes: Vec::with_capacity(Captured::BYTES_FULL + ENTRY_BYTES_MAX),
+            bytes: Vec::new(),
             keys: Vec::new(),
             values: Vec::new(),
             entries: 0,

@@ -1,7 +1,7 @@
 //! All databases at once: what FLUSHALL, SWAPDB and loading need, and what hands out the doors to one.
 
 use crate::access::{DbMut, DbRef};
-use crate::db::{ChunkMemory, Db, Meta};
+use crate::db::{ChunkMemory, Db, Meta, walking};
 use crate::effects::{DbChange, Effects};
 use crate::hasher::KeyHasher;
 use crate::imports::SlotImports;
@@ -18,6 +18,10 @@ pub struct Keyspace {
     room: usize,
     /// Imports of slots that another server carries out.
     pub(crate) imports: SlotImports,
+    /// The databases that a walk over a slot may be under way in.
+    walked: Vec<usize>,
+    /// How often a database was emptied or exchanged.
+    exchanges: u64,
 }
 
 /// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a
@@ -30,13 +34,27 @@ impl Keyspace {
     /// `count` empty databases whose keys are hashed by `hasher`, with the tables of its layout.
     pub fn new(count: usize, hasher: KeyHasher) -> Keyspace {
         let dbs = (0..count).map(|_| Db::new(hasher)).collect();
-        Keyspace { dbs, hasher, room: ROOM, imports: SlotImports::default() }
+        Keyspace {
+            dbs,
+            hasher,
+            room: ROOM,
+            imports: SlotImports::default(),
+            walked: Vec::new(),
+            exchanges: 0,
+        }
     }
 
     /// An empty keyspace of the same shape and with the same hash of keys, without imports of slots.
     pub fn empty_twin(&self) -> Keyspace {
         let dbs = (0..self.dbs.len()).map(|_| Db::new(self.hasher)).collect();
-        Keyspace { dbs, hasher: self.hasher, room: self.room, imports: SlotImports::default() }
+        Keyspace {
+            dbs,
+            hasher: self.hasher,
+            room: self.room,
+            imports: SlotImports::default(),
+            walked: Vec::new(),
+            exchanges: 0,
+        }
     }
 
     /// Number of databases.
@@ -129,6 +147,48 @@ impl Keyspace {
     /// [`Db::take_captured`] of any database.
     pub fn take_captured(&mut self) -> Option<crate::Captured> {
         self.dbs.iter_mut().find_map(Db::take_captured)
+    }
+
+    /// Begins a walk over a slot in all databases: each key is captured once, as it is when the walk comes to
+    /// it or when it is about to change for the first time; one that enters the slot later is not. One walk
+    /// at a time. Cost: one step for each database.
+    pub fn begin_slot_walk(&mut self, slot: u16) {
+        for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| db.slot_len(slot) > 0) {
+            walking::begin(db, number, slot);
+            self.walked.push(number);
+        }
+    }
+
+    /// Captures a few entries more of the walk; whether any is left.
+    pub fn advance_slot_walk(&mut self) -> bool {
+        self.walked.iter().any(|number| walking::advance(&mut self.dbs[*number]))
+    }
+
+    /// Has the walk capture a key that a command reads, unless that was done. `number` must be below
+    /// [`Keyspace::databases`].
+    pub fn capture_read(&mut self, number: usize, name: &[u8]) {
+        let key = self.key(name);
+        walking::capture_read(&mut self.dbs[number], key);
+    }
+
+    /// A key as it is. `number` must be below [`Keyspace::databases`].
+    pub fn image_of(&self, number: usize, name: &[u8]) -> Option<crate::Captured> {
+        walking::image_of(&self.dbs[number], number, self.key(name))
+    }
+
+    /// What the walk has captured in one of the databases, as often as there is something.
+    pub fn take_walked(&mut self) -> Option<crate::Captured> {
+        self.walked.iter().find_map(|number| walking::take(&mut self.dbs[*number]))
+    }
+
+    /// Ends the walk, whether it is through or not.
+    pub fn end_slot_walk(&mut self) {
+        self.walked.drain(..).for_each(|number| walking::end(&mut self.dbs[number]));
+    }
+
+    /// How often a database was emptied or exchanged as a whole.
+    pub fn exchanges(&self) -> u64 {
+        self.exchanges
     }
 
     /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access
@@ -233,6 +293,7 @@ impl Dataset<'_> {
         self.effects.meet_database(number);
         let mut twin = Db::new(self.keyspace.hasher);
         twin.tables.hidden = self.keyspace.imports.hidden().cloned();
+        self.keyspace.exchanges += 1;
         let old = std::mem::replace(&mut self.keyspace.dbs[number], twin);
         let removed = old.len();
         let garbage = is_worth_keeping(&old).then_some((number, old));
@@ -250,6 +311,7 @@ impl Dataset<'_> {
             "a keyspace is replaced by one of the same shape"
         );
         self.keyspace.imports = loaded.imports;
+        self.keyspace.exchanges += 1;
         for (number, db) in loaded.dbs.into_iter().enumerate() {
             let old = std::mem::replace(&mut self.keyspace.dbs[number], db);
             let garbage = is_worth_keeping(&old).then_some((number, old));
@@ -270,6 +332,7 @@ impl Dataset<'_> {
     /// Exchanges two databases. Both numbers must be below [`Dataset::databases`]. O(1).
     pub fn swap(&mut self, a: usize, b: usize) {
         [a, b].into_iter().for_each(|number| self.effects.meet_database(number));
+        self.keyspace.exchanges += 1;
         self.keyspace.dbs.swap(a, b);
         self.effects.database_changed(DbChange::Swapped(a, b), 1, None);
     }

@@ -20,6 +20,8 @@ mod stream;
 mod tables;
 mod take;
 mod volatile;
+mod walk;
+pub(crate) mod walking;
 
 pub(crate) use change::Meta;
 pub use compact::Compacted;
@@ -220,7 +222,14 @@ impl Db {
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
         let scratch = store.scratch.heap_bytes() + self.volatile.footprint();
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
-        self.index_bytes() + self.expires_bytes() + tables + values + keys + scratch + self.cut_bytes()
+        self.index_bytes()
+            + self.expires_bytes()
+            + tables
+            + values
+            + keys
+            + scratch
+            + self.cut_bytes()
+            + self.store.walk.as_ref().map_or(0, |walk| walk.bytes())
     }
 
     /// Makes room in the indexes of an empty database.
@@ -506,5 +515,9 @@ impl Db {
         let keys: usize = self.store.keys.iter().map(|(_, key)| key.len()).sum();
         assert_eq!(values + keys, self.store.outside_bytes, "the parts of memory add up");
         self.tables.check(&self.store);
+        for key in self.store.walk.iter().flat_map(|walk| &walk.ahead) {
+            let found = self.find(Key::hashed(key, self.hasher()));
+            assert!(found.is_some(), "what was captured ahead of the cursor is there");
+        }
     }
 }

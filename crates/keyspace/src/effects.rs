@@ -113,6 +113,8 @@ pub struct Effects {
     expired_fields: Vec<ExpiredFields>,
     /// Fields deleted since their time has passed, for INFO.
     fields_deleted: u64,
+    /// Keys that went with their slot, of which the replication stream is told as a whole.
+    pub flushed_keys: FlushedKeys,
     propagation: Propagation,
     /// The command has published its message, which nobody has sent yet.
     pub published: bool,
@@ -148,6 +150,28 @@ pub struct LazyFreeThreshold(pub usize);
 impl Default for LazyFreeThreshold {
     fn default() -> LazyFreeThreshold {
         LazyFreeThreshold(LAZY_FREE_BYTES)
+    }
+}
+
+/// Keys that went with their slot.
+#[derive(Default, Debug)]
+pub struct FlushedKeys {
+    /// Somebody wants to know them.
+    pub are_wanted: bool,
+    keys: Vec<(usize, Box<[u8]>)>,
+}
+
+impl FlushedKeys {
+    /// Notes a key of a database, if that is wanted.
+    pub fn note(&mut self, db: usize, key: &[u8]) {
+        if self.are_wanted {
+            self.keys.push((db, key.into()));
+        }
+    }
+
+    /// The keys since the last call, with their databases.
+    pub fn take(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.keys)
     }
 }
 

@@ -272,10 +272,16 @@ impl Caller {
         self.kind == ClientKind::Primary
     }
 
+    /// Whether it is the source of a move of slots to this server.
+    #[inline]
+    pub fn is_import(&self) -> bool {
+        self.kind == ClientKind::SlotImport
+    }
+
     /// Whether its commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
     #[inline]
     pub fn is_decided(&self) -> bool {
-        matches!(self.kind, ClientKind::Primary | ClientKind::Log)
+        matches!(self.kind, ClientKind::Primary | ClientKind::Log | ClientKind::SlotImport)
     }
 
     /// Replica state, when it is one.
@@ -351,6 +357,19 @@ pub enum ClientKind {
     Primary,
     /// In whose name an append-only file is replayed.
     Log,
+    /// The source of an atomic move of slots to this server, whose input is a stream.
+    SlotImport,
+}
+
+impl ClientKind {
+    /// All kinds, in their order.
+    pub const ALL: [ClientKind; 5] = [
+        ClientKind::Normal,
+        ClientKind::Replica,
+        ClientKind::Primary,
+        ClientKind::Log,
+        ClientKind::SlotImport,
+    ];
 }
 
 /// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its

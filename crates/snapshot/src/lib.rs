@@ -12,6 +12,7 @@
 //! that mean nothing here are dropped while a file is read, said in the log, and no writer could write them.
 #![forbid(unsafe_code)]
 
+mod commands;
 mod file;
 mod foreign;
 mod history;
@@ -21,6 +22,7 @@ mod source;
 mod staged;
 mod write;
 
+pub use commands::{ValuePosition, write_commands};
 pub use file::{Duplicates, FileLoad, LoadOptions, PreambleLoad, keep_dropped, piece_bytes, under_way_line};
 pub use history::{LeftOut, LoadedHistory};
 pub use outcome::{LoadCounts, LoadResult, NotLoaded};

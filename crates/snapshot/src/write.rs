@@ -1,6 +1,6 @@
 //! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
 
-use sluice_base::num::{IntBuffer, push_f64};
+use crate::commands::{ValuePosition, write_commands};
 use sluice_base::{Bytes, Now, StreamPosition};
 use sluice_config::choice::EvictionPolicy;
 use sluice_config::{Config, param};
@@ -8,8 +8,6 @@ use sluice_keyspace::{CLOCK_MASK, Captured, IMPORT_NAME_LEN, Keyspace, SlotImpor
 use sluice_persist::aof::ReplicationNote;
 use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
 use sluice_resp::command::push_command;
-use sluice_value::stream::{ConsumerGroup, Element, Stream, StreamId};
-use sluice_value::{Direction, HashRef, ListItem, SetRef, ZsetEncoding};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -280,9 +278,6 @@ struct CommandBase {
     notes: Vec<u8>,
 }
 
-/// Elements of a collection in one command, as the reference writes them.
-const ELEMENTS_PER_COMMAND: usize = 64;
-
 impl CommandBase {
     fn new(stamp: Option<Now>, point: Option<StreamPosition<'_>>) -> CommandBase {
         let stamp = stamp.map_or_else(String::new, |now| format!("#TS:{}\r\n", now.unix_s()));
@@ -318,151 +313,15 @@ impl CommandBase {
         expiry: Option<i64>,
         give: &mut Give<'_>,
     ) -> ControlFlow<()> {
-        match value {
-            ValueRef::Str(text) => {
-                let text = text.to_vec();
-                push_command(&mut self.out, [&b"SET"[..], key, &text].into_iter());
+        let mut going = ControlFlow::Continue(());
+        let mut give_full = |out: &mut Vec<u8>| {
+            if out.len() >= PIECE_BYTES {
+                going = give(Bytes::from_vec(std::mem::take(out)));
             }
-            ValueRef::List(list) => {
-                let (len, mut buffer) = (list.len(), IntBuffer::new());
-                let mut elements = list.iter(0..len);
-                let mut left = len;
-                while left > 0 {
-                    let count = left.min(ELEMENTS_PER_COMMAND);
-                    let mut argv = vec![b"RPUSH".to_vec(), key.to_vec()];
-                    for _ in 0..count {
-                        argv.extend(elements.next().map(|element| element.bytes(&mut buffer).to_vec()));
-                    }
-                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
-                    left -= count;
-                    self.give_full(give)?;
-                }
-            }
-            ValueRef::Hash(hash) => self.hash(key, hash, give)?,
-            ValueRef::Stream(stream) => self.stream(key, stream, give)?,
-            ValueRef::Set(set) => self.set(key, set, give)?,
-            ValueRef::Zset(zset) => {
-                // As in the reference, a large set is written from the highest score on.
-                let direction = match zset.encoding() {
-                    ZsetEncoding::Listpack => Direction::Up,
-                    ZsetEncoding::Skiplist => Direction::Down,
-                };
-                let mut elements = zset.iter(0..zset.len(), direction).peekable();
-                while elements.peek().is_some() {
-                    let mut argv = vec![b"ZADD".to_vec(), key.to_vec()];
-                    for (member, score) in elements.by_ref().take(ELEMENTS_PER_COMMAND) {
-                        let mut text = Vec::new();
-                        push_f64(&mut text, score);
-                        argv.extend([text, member.to_vec()]);
-                    }
-                    push_command(&mut self.out, argv.iter().map(Vec::as_slice));
-                    self.give_full(give)?;
-                }
-            }
-        }
-        if let Some(at_ms) = expiry {
-            push_command(&mut self.out, [&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()].into_iter());
-        }
-        self.give_full(give)
-    }
-
-    /// Fields without an expiry by many, others by a command each.
-    fn hash(&mut self, key: &[u8], hash: HashRef<'_>, give: &mut Give<'_>) -> ControlFlow<()> {
-        let text = |item: ListItem<'_>| item.bytes(&mut IntBuffer::new()).to_vec();
-        let mut argv = Vec::new();
-        for field in hash.iter() {
-            if let Some(at) = field.expiry {
-                let at = at.to_string();
-                let words = [&b"HSETEX"[..], key, b"PXAT", at.as_bytes(), b"FIELDS", b"1"];
-                let pair = [text(field.name), text(field.value)];
-                let words: Vec<&[u8]> = words.into_iter().chain(pair.iter().map(Vec::as_slice)).collect();
-                push_command(&mut self.out, words.into_iter());
-                self.give_full(give)?;
-                continue;
-            }
-            if argv.is_empty() {
-                argv.extend([b"HMSET".to_vec(), key.to_vec()]);
-            }
-            argv.extend([text(field.name), text(field.value)]);
-            if argv.len() == 2 + 2 * ELEMENTS_PER_COMMAND {
-                push_command(&mut self.out, argv.iter().map(Vec::as_slice));
-                argv.clear();
-                self.give_full(give)?;
-            }
-        }
-        if !argv.is_empty() {
-            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
-        }
-        self.give_full(give)
-    }
-
-    /// A stream: its entries, its ids, its groups with their consumers and pending entries.
-    fn stream(&mut self, key: &[u8], stream: &Stream, give: &mut Give<'_>) -> ControlFlow<()> {
-        let log = stream.log();
-        for entry in log.iter(StreamId::MIN, StreamId::MAX) {
-            let mut argv = vec![b"XADD".to_vec(), key.to_vec(), entry.id().to_text()];
-            for element in entry.pairs().flat_map(|(field, value)| [field, value]) {
-                argv.push(match element {
-                    Element::Int(number) => number.to_string().into_bytes(),
-                    Element::Bytes(bytes) => bytes.to_vec(),
-                });
-            }
-            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
-            self.give_full(give)?;
-        }
-        let (last, deleted) = (log.last_id().to_text(), log.max_deleted_id().to_text());
-        let added = log.entries_added().to_string();
-        if log.len() == 0 {
-            // An entry that is trimmed at once makes a stream without entries. No entry has the least id.
-            let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
-            let words = [&b"XADD"[..], key, b"MAXLEN", b"0", &id, b"x", b"y"];
-            push_command(&mut self.out, words.into_iter());
-        }
-        let words = [b"XSETID", key, &last, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted];
-        push_command(&mut self.out, words.into_iter());
-        for group in stream.groups() {
-            self.group(key, group, give)?;
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn group(&mut self, key: &[u8], group: &ConsumerGroup, give: &mut Give<'_>) -> ControlFlow<()> {
-        let read = group.entries_read().map_or_else(|| "-1".to_owned(), |read| read.to_string());
-        let last = group.last_id().to_text();
-        let words = [b"XGROUP", b"CREATE", key, group.name(), &last, b"ENTRIESREAD", read.as_bytes()];
-        push_command(&mut self.out, words.into_iter());
-        for consumer in group.consumers() {
-            let words = [&b"XGROUP"[..], b"CREATECONSUMER", key, group.name(), consumer.name()];
-            push_command(&mut self.out, words.into_iter());
-            for entry in consumer.pending_from(StreamId::MIN).filter_map(|id| group.pending(id)) {
-                let (id, at) = (entry.id.to_text(), entry.delivered_ms.to_string());
-                let count = entry.deliveries.to_string();
-                let words = [&b"XCLAIM"[..], key, group.name(), consumer.name(), b"0", &id, b"TIME"];
-                let options = [at.as_bytes(), b"RETRYCOUNT", count.as_bytes(), b"JUSTID", b"FORCE"];
-                push_command(&mut self.out, [&words[..], &options[..]].concat().into_iter());
-                self.give_full(give)?;
-            }
-        }
-        self.give_full(give)
-    }
-
-    fn set(&mut self, key: &[u8], set: SetRef<'_>, give: &mut Give<'_>) -> ControlFlow<()> {
-        let (mut members, mut buffer) = (set.iter().peekable(), IntBuffer::new());
-        while members.peek().is_some() {
-            let mut argv = vec![b"SADD".to_vec(), key.to_vec()];
-            let some = members.by_ref().take(ELEMENTS_PER_COMMAND);
-            argv.extend(some.map(|member| member.bytes(&mut buffer).to_vec()));
-            push_command(&mut self.out, argv.iter().map(Vec::as_slice));
-            self.give_full(give)?;
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn give_full(&mut self, give: &mut Give<'_>) -> ControlFlow<()> {
-        match self.out.len() >= PIECE_BYTES {
-            true => give(Bytes::from_vec(std::mem::take(&mut self.out))),
-            false => ControlFlow::Continue(()),
-        }
+            going.is_break()
+        };
+        write_commands(key, value, expiry, ValuePosition::START, &mut self.out, &mut give_full);
+        going
     }
 }
 

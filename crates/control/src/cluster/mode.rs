@@ -3,8 +3,10 @@
 //! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
 //! between units; (2) each ticket belongs to one session that waits, or to none that is left.
 
+use crate::cluster::exports::SlotExports;
 use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
+use crate::cluster::slot_moves::SlotMoves;
 use crate::cluster::slot_stats::SlotStats;
 use sluice_base::{Bytes, Now, SessionKey};
 use sluice_cluster::{
@@ -42,6 +44,8 @@ pub struct ClusterMode {
     pub has_kept_files: bool,
     /// Slots whose keys are being deleted.
     pub emptying: Emptying,
+    /// Atomic moves of slots to this node.
+    pub moves: SlotMoves,
     /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
     /// machine ends it; CLIENT UNPAUSE does not.
     pub paused_until_ms: Option<u64>,
@@ -60,6 +64,8 @@ pub struct ClusterMode {
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// What is counted for each slot.
     pub slot_stats: SlotStats,
+    /// Exports of slots to other nodes.
+    exports: SlotExports,
     /// Switches of DEBUG.
     pub debug: BusDebug,
 }
@@ -208,6 +214,7 @@ impl ClusterMode {
             orders: VecDeque::new(),
             has_kept_files: false,
             emptying: Emptying::default(),
+            moves: SlotMoves::default(),
             paused_until_ms: None,
             drops_data: false,
             waiting_message_bytes: 0,
@@ -216,6 +223,7 @@ impl ClusterMode {
             open_slots: None,
             replies: BTreeMap::new(),
             slot_stats: SlotStats::default(),
+            exports: SlotExports::default(),
             debug: BusDebug::default(),
         }
     }
@@ -287,6 +295,17 @@ impl ClusterMode {
         self.last_ticket += 1;
         self.waiting.insert(self.last_ticket, client);
         Ticket(self.last_ticket)
+    }
+
+    /// Exports of slots to other nodes.
+    #[inline]
+    pub fn exports(&self) -> &SlotExports {
+        &self.exports
+    }
+
+    /// Exports of slots, to go on with.
+    pub fn exports_mut(&mut self) -> &mut SlotExports {
+        &mut self.exports
     }
 
     /// This node's id.

@@ -2,7 +2,8 @@
 
 use sluice_base::LogLevel;
 use sluice_cluster::{
-    BusDebug, BusTransport, ClusterSettings, NodeLabels, OwnAddress, ReplicaRules, SaveBehavior,
+    BusDebug, BusTransport, ClusterSettings, MigrationRules, NodeLabels, OwnAddress, ReplicaRules,
+    SaveBehavior,
 };
 use sluice_config::choice::ClusterSaveBehavior;
 use sluice_config::{Config, param};
@@ -22,6 +23,11 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             no_failover: config.bool(param::CLUSTER_REPLICA_NO_FAILOVER),
             validity_factor: config.uint(param::CLUSTER_REPLICA_VALIDITY_FACTOR),
             ping_period_ms: config.uint(param::REPL_PING_REPLICA_PERIOD).saturating_mul(1_000),
+        },
+        migration: MigrationRules {
+            repl_timeout_ms: config.uint(param::REPL_TIMEOUT).saturating_mul(1_000),
+            log_len_max: usize::try_from(config.uint(param::CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN))
+                .unwrap_or(usize::MAX),
         },
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
         migration_barrier: config.uint(param::CLUSTER_MIGRATION_BARRIER),

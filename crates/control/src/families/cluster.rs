@@ -7,6 +7,7 @@ mod flush;
 mod forms;
 mod keys;
 mod map_replies;
+mod migrations;
 mod read;
 mod scan;
 mod setslot;
@@ -49,9 +50,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_SLAVES, Handler::Cluster(read::replicas)),
     route(&specs::CLUSTER_SLOT_STATS, Handler::Cluster(slot_stats::slot_stats)),
     route(&specs::CLUSTER_SLOTS, Handler::Cluster(map_replies::slots)),
-    route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
+    route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(migrations::cancel)),
     route(&specs::CLUSTER_FAILOVER, Handler::Cluster(change::failover)),
-    route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(forms::not_yet)),
+    route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(migrations::list)),
     route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(forms::not_yet)),
     route(&specs::CLUSTER_SYNCSLOTS, Handler::Imports(syncslots::syncslots)),
     route(&specs::CLUSTERSCAN, Handler::ReadByMap(scan::clusterscan)),

@@ -370,7 +370,7 @@ pub enum KeysFound {
 }
 
 /// Whether a call may read keys whose names only the data tell: SORT with a pattern of BY or GET.
-fn reads_beyond(spec: &Spec, args: &[&[u8]]) -> bool {
+pub fn reads_beyond(spec: &Spec, args: &[&[u8]]) -> bool {
     let is_sort = spec.id == generic::SORT.id || spec.id == generic::SORT_RO.id;
     let is_pattern =
         |pair: &[&[u8]]| (is_word(pair[0], "BY") || is_word(pair[0], "GET")) && pair[1].contains(&b'*');

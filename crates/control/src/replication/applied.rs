@@ -61,6 +61,9 @@ impl Control {
         error: &CmdError,
         process: &mut dyn Process,
     ) {
+        if session.caller.is_import() {
+            return self.fail_import_of(session, error, process);
+        }
         if !session.caller.is_primary() {
             return;
         }

@@ -1,6 +1,8 @@
 //! How the machine is stepped, and its outputs are carried out.
 
+use crate::cluster::exports::advance_exports;
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
+use crate::cluster::slot_moves;
 use crate::core::Core;
 use crate::exec::unit::Unit;
 use crate::replication::role::RoleChanges;
@@ -105,9 +107,13 @@ impl ClusterDriver<'_> {
         let offset = self.offset_for_nodes();
         // What has been loaded so far says nothing of what there will be.
         let is_whole = !self.core.is_loading();
-        let Some(mode) = &mut self.core.control.cluster else { return };
         let now = process.recent();
-        let is_tick = now.mono_ns >= mode.pulse.next_tick_ns;
+        let next_tick_ns = self.core.control.cluster.as_ref().map_or(u64::MAX, |mode| mode.pulse.next_tick_ns);
+        let is_tick = now.mono_ns >= next_tick_ns;
+        if is_tick {
+            slot_moves::tell_heard(self.core, now);
+        }
+        let Some(mode) = &mut self.core.control.cluster else { return };
         if is_tick || mode.machine.awaits_own_offset() {
             mode.machine.step(now, &ClusterInput::Offset(offset));
         }
@@ -148,8 +154,10 @@ impl ClusterDriver<'_> {
             self.drop_unwanted_data(process);
         }
         fail_imports(self.core, FAILED_OVER, process);
+        advance_exports(self.core, process);
         self.advance_emptying(process);
         end_failed_imports(self.core, process);
+        slot_moves::begin_jobs(self.core, process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
@@ -205,6 +213,7 @@ impl ClusterDriver<'_> {
                     }
                 }
             }
+            ClusterOutput::Migration(order) => slot_moves::carry_out(self.core, order, process),
             ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
             ClusterOutput::AskKeys => self.tell_slots_with_keys(process.recent()),
@@ -229,7 +238,12 @@ impl ClusterDriver<'_> {
     }
 
     /// Answers the client whose command has this ticket, if the client still waits.
-    fn answer_ticket(&mut self, ticket: Ticket, answer: &ClusterAnswer, process: &mut dyn Process) {
+    pub(super) fn answer_ticket(
+        &mut self,
+        ticket: Ticket,
+        answer: &ClusterAnswer,
+        process: &mut dyn Process,
+    ) {
         let client = self.core.control.cluster.as_mut().and_then(|mode| mode.waiting.remove(&ticket.0));
         let Some(client) = client else { return };
         let waits = self.core.sessions.get(client).is_some_and(|session| {

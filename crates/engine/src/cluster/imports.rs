@@ -1,17 +1,19 @@
-//! Imports of slots that this server was told of as a replica, or has loaded, and that it cannot go on with
-//! as a primary: they fail. Of their keys those go whose slots are not this node's by then
-//! then replicas and the append-only file are told the end, and the slots are shown.
+//! The end of imports of slots that fail, and of those that this server was told of as a replica, or has
+//! loaded, and that it cannot go on with as a primary. Of their keys those go whose slots are not
+//! this node's by then; then replicas and the append-only file are told the end, and the slots are
+//! shown.
 //!
 //! On a replica nothing is done here: the primary's deletions and its FINISH tell the end. A full
 //! copy replaces the imports with those of its primary, and so does any load.
 
+use crate::cluster::driving::ClusterDriver;
+use crate::cluster::slot_moves::{finish, tell};
 use crate::core::Core;
-use sluice_base::LogLevel;
-use sluice_cluster::HashSlot;
+use sluice_cluster::{ClusterInput, HashSlot, JobName, MigrationInput, SlotMove};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::FailedImport;
+use sluice_control::cluster::slot_moves::move_of;
 use sluice_control::process::Process;
-use std::collections::BTreeSet;
 
 /// A replica that was told of the import is the primary now.
 pub(crate) const FAILED_OVER: &str = "A failover occurred during slot import";
@@ -20,7 +22,7 @@ pub(crate) const RESTARTED: &str = "Process restarted";
 /// DEBUG has loaded one.
 pub(crate) const LOADED: &str = "A new RDB is being loaded";
 
-/// Fails the imports that this server still knows of, where it is a primary.
+/// Fails the imports that this server still knows of and that it does not carry out, where it is a primary.
 pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn Process) {
     if core.keyspace.imports().is_empty()
         || core.is_loading()
@@ -36,17 +38,31 @@ pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn
         mode.emptying.failed_imports.clear();
         return;
     }
+    let imports = core.keyspace.imports().iter();
+    let abandoned = imports.filter(|import| !mode.machine.carries_out(JobName(import.name)));
+    let abandoned: Vec<SlotMove> = abandoned.map(move_of).collect();
+    for job in &abandoned {
+        let input = MigrationInput::Abandoned { job, why };
+        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+    }
+    if !abandoned.is_empty() {
+        ClusterDriver::of(core).take_cluster_outputs(process);
+    }
+}
+
+/// Has the keys of a failed import go.
+pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process: &mut dyn Process) {
+    let Some(mode) = &mut core.control.cluster else { return };
     let imports = core.keyspace.imports();
-    let known: BTreeSet<_> = mode.emptying.failed_imports.iter().map(|failed| failed.name).collect();
-    for import in imports.iter().filter(|import| !known.contains(&import.name)) {
-        let name = import.name.escape_ascii();
-        let line = format!("Cleaning up slot migration {name} after failed: {why}");
-        process.log(LogLevel::Notice, &line);
-        mode.emptying.failed_imports.push(FailedImport { name: import.name, why });
-        for slot in import.slots().filter_map(HashSlot::new) {
-            if !mode.map.owner(slot).is_some_and(|owner| owner.is_myself) {
-                mode.emptying.slots.insert(slot);
-            }
+    let Some(import) = imports.iter().find(|import| import.name == job.0) else {
+        // A load has brought other data.
+        mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::CleanedUp { job }));
+        return;
+    };
+    mode.emptying.failed_imports.push(FailedImport { name: import.name, why });
+    for slot in import.slots().filter_map(HashSlot::new) {
+        if !mode.map.owner(slot).is_some_and(|owner| owner.is_myself) {
+            mode.emptying.slots.insert(slot);
         }
     }
 }
@@ -69,14 +85,14 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
         }
         let Some(mode) = &mut core.control.cluster else { return };
         let FailedImport { name, why } = mode.emptying.failed_imports.remove(at);
+        let job = JobName(name);
         // A load may have brought other data meanwhile.
         if core.keyspace.import_marks().end(&name).is_some() {
-            let words = [&b"CLUSTER"[..], b"SYNCSLOTS", b"FINISH", b"STATE", b"failed", b"NAME"];
-            let rest = [&name[..], b"MESSAGE", why.as_bytes()];
-            core.effects.rewrite_as(|| vec![words.into_iter().chain(rest).map(<[u8]>::to_vec).collect()]);
-            // What changes nothing is not propagated.
-            core.effects.count_more_changes(1);
-            core.commit_unasked_in(0, process.recent());
+            tell(core, finish("failed", job, why), process.recent());
         }
+        if let Some(mode) = &mut core.control.cluster {
+            mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::CleanedUp { job }));
+        }
+        ClusterDriver::of(core).take_cluster_outputs(process);
     }
 }

@@ -177,6 +177,16 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     answer(asked, slot, verdict)
 }
 
+/// Whether all keys of a write are of the slots that the asking connection moves here, and there are keys.
+pub(crate) fn is_of_import(asked: &Asked<'_>) -> bool {
+    let mode = asked.control.cluster.as_deref();
+    let link = mode.and_then(|mode| mode.moves.link(asked.session.key));
+    match (link, route_of(asked.spec, asked.args)) {
+        (Some(link), SlotRoute::Slot(slot)) => link.slots.contains(slot),
+        (_, SlotRoute::Slot(_) | SlotRoute::Keyless | SlotRoute::Crosses) => false,
+    }
+}
+
 /// The database in which the next command of a session will run.
 fn database_of(session: &Session) -> usize {
     let selected = session.transaction.as_ref().and_then(|transaction| transaction.selected_db());

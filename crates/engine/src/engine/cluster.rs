@@ -1,6 +1,7 @@
 //! What the process tells the engine of the cluster's bus, and asks about the node.
 
 use crate::cluster::driving::ClusterDriver;
+use crate::cluster::exports;
 use crate::engine::Engine;
 use sluice_cluster::{Cluster, ClusterInput, LinkKey, SavedCluster, StartRefused};
 use sluice_control::cluster::order::BusOrder;
@@ -69,7 +70,8 @@ impl Engine {
             return 0;
         }
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
-        mode.pulse.next_tick_ns.min(own)
+        let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
+        mode.pulse.next_tick_ns.min(own).min(exports)
     }
 
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open

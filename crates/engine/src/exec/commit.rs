@@ -5,6 +5,7 @@
 //! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
 //! and costs no indirect call.
 
+use crate::cluster::exports::tap::{TappedCommand, tap, tells};
 use crate::cluster::publishing::tell_other_nodes;
 use crate::core::Core;
 use crate::exec::unit::Unit;
@@ -101,7 +102,10 @@ impl Core {
         self.stats.lookups.hits += hits;
         self.stats.lookups.misses += misses;
         let changes = self.effects.changes();
-        if self.effects.take_recorded() || changes > 0 && self.effects.propagating {
+        let is_told = changes > 0
+            && self.effects.propagating
+            && tells(&self.control, self.conclusions.has_stream, &args);
+        if self.effects.take_recorded() || is_told {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
             // No client watches, waits or subscribes: so it is with most changes.
@@ -217,8 +221,12 @@ impl Core {
     /// Adds to the stream's unit: keys that had expired first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
-        let Core { keyspace, effects, control, units, .. } = self;
-        if effects.propagating {
+        let Core { keyspace, effects, control, units, conclusions, .. } = self;
+        if conclusions.taps_exports {
+            let CommitCommand { db, args, now, .. } = command;
+            tap(keyspace, effects, control, TappedCommand { db, args, now, changes: units.changes });
+        }
+        if conclusions.has_stream {
             let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
             let audience = unit.audience;
             let unit = unit.commands.get_or_insert_with(|| units.spare_commands.take().unwrap_or_default());

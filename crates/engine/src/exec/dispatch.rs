@@ -66,6 +66,9 @@ impl Engine {
                 let reply = Reply::new(&mut session.outbox, proto);
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
+                if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) && result.is_ok() {
+                    self.core.control.fail_flushed_imports(unit.now);
+                }
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     Saves::of(&mut self.core).save_emptiness(process);
                 }
@@ -87,11 +90,7 @@ impl Engine {
             }
             Handler::Server(run) => self.contexts().for_server(run, unit, session, args, process),
             Handler::Cluster(run) => self.contexts().for_cluster(run, unit, session, args),
-            Handler::Imports(run) => {
-                let reply = Reply::new(&mut session.outbox, proto);
-                let imports = keyspace.import_marks();
-                run(&mut ImportsCtx { caller: &session.caller, imports, limits, effects, reply }, args)
-            }
+            Handler::Imports(run) => self.contexts().for_imports(run, unit, session, args),
             Handler::ReadByMap(run) => read_by_map(&mut self.core, run, access, unit, session, args),
             Handler::Users(run) => self.contexts().for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.contexts().for_debug(run, access, unit, session, args, process),
@@ -205,6 +204,34 @@ impl HandlerContexts<'_> {
             run(&mut ctx, args)
         });
         if mode.machine.has_outputs() {
+            clients.blocking.node_has_decided();
+        }
+        result
+    }
+
+    fn for_imports(
+        &mut self,
+        run: fn(&mut ImportsCtx<'_>, Args<'_>) -> Run,
+        unit: &Unit,
+        session: &mut Session,
+        args: Args<'_>,
+    ) -> Run {
+        let Core { keyspace, effects, control, .. } = self.core;
+        let Control { cluster, limits, clients, .. } = control;
+        let proto = session.caller.proto;
+        let mut ctx = ImportsCtx {
+            now: unit.now,
+            client: session.key,
+            caller: &mut session.caller,
+            may_wait: unit.standing.row().may_wait,
+            mode: cluster.as_deref_mut(),
+            imports: keyspace.import_marks(),
+            limits,
+            effects,
+            reply: Reply::new(&mut session.outbox, proto),
+        };
+        let result = run(&mut ctx, args);
+        if ctx.mode.is_some_and(|mode| mode.machine.has_outputs()) {
             clients.blocking.node_has_decided();
         }
         result

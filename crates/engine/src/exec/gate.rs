@@ -21,7 +21,7 @@ use sluice_commands::{Args, Prepared};
 use sluice_control::Control;
 use sluice_control::cluster::mode::ServedSlots;
 use sluice_keyspace::slot_of;
-use sluice_session::{AskingState, Session};
+use sluice_session::{AskingState, ClientKind, Session};
 
 /// The bit of the check `rights` in a session's mask: the session's user may not run everything.
 pub(crate) const RIGHTS: u32 = 1 << 4;
@@ -50,10 +50,8 @@ pub struct Gate {
     checks: &'static [Check],
     /// Bits of the checks that can reject something now.
     armed: u32,
-    /// The bits of `armed` that concern clients' requests.
-    armed_for_client: u32,
-    /// The bits of `armed` that concern what this server's primary sends.
-    armed_for_primary: u32,
+    /// By `ClientKind`: the bits of `armed` that concern the requests of such a client.
+    armed_for: [u32; ClientKind::ALL.len()],
     /// By `Spec::id`: bits of the checks that concern the command.
     concerns: Vec<u32>,
     /// By `Asker`: bits of the checks that concern whoever asks.
@@ -85,8 +83,7 @@ impl Gate {
         Gate {
             checks,
             armed: 0,
-            armed_for_client: 0,
-            armed_for_primary: 0,
+            armed_for: [0; ClientKind::ALL.len()],
             concerns: specs.iter().map(concerns).collect(),
             asked: Asker::ALL.map(|asker| bits_of(checks, |check| check.askers.has(asker))),
             call_order,
@@ -100,13 +97,16 @@ impl Gate {
         self.armed = bits_of(self.checks, |check| (check.armed)(control));
         let of = |asker: Asker| self.armed & self.asked[asker as usize] | durability;
         let ahead = if control.cluster.is_some() { SLOTS_AHEAD } else { 0 };
-        (self.armed_for_client, self.armed_for_primary) = (of(Asker::Client) | ahead, of(Asker::Primary));
+        self.armed_for = ClientKind::ALL.map(|kind| match Asker::of(kind) {
+            Asker::Client => of(Asker::Client) | ahead,
+            asker => of(asker),
+        });
     }
 
     /// Bits of the checks that can reject this session something: to be asked for again when the session has
     /// changed.
     pub(crate) fn session_mask(&self, session: &Session) -> u32 {
-        let asker = if session.caller.is_primary() { Asker::Primary } else { Asker::Client };
+        let asker = Asker::of(session.caller.kind);
         let inside = [Asker::Queued, Asker::Call, Asker::ObeyedCall];
         let is_asked = |check: &Check| {
             check.askers.has(asker) || inside.into_iter().any(|asker| check.askers.has(asker))
@@ -160,12 +160,10 @@ impl Gate {
         (call.is_replayed || self.pending_in_call(spec, session, call) == 0).then_some(Permit(()))
     }
 
-    /// Bits of the checks that are armed and concern a client's request, or what the primary sends.
+    /// Bits of the checks that are armed and concern a client's request, or what another server sends.
     #[inline]
     fn pending(&self, spec: &Spec, session: &Session) -> u32 {
-        let is_primary = session.caller.is_primary();
-        let armed = if is_primary { self.armed_for_primary } else { self.armed_for_client };
-        (armed | session.mask) & self.concerns_of(spec)
+        (self.armed_for[session.caller.kind as usize] | session.mask) & self.concerns_of(spec)
     }
 
     /// Bits of the checks that are armed and concern a command of EXEC or of a script.
@@ -189,7 +187,7 @@ impl Gate {
     /// Asks a client's request, in the order of the list.
     #[cold]
     pub(crate) fn ask(&self, asked: &Asked<'_>) -> Verdict {
-        let asker = if asked.caller.is_primary() { Asker::Primary } else { Asker::Client };
+        let asker = Asker::of(asked.caller.kind);
         let mut bits = self.pending(asked.spec, asked.session) & self.asked[asker as usize];
         while let Some(check) = self.checks.get(bits.trailing_zeros() as usize) {
             if let Some(verdict) = (check.ask)(asked) {

@@ -430,6 +430,9 @@ impl Engine {
             Named::Command(spec) => Some(spec),
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
+        if session.caller.is_import() {
+            self.control.fail_import_of(session, &error, process);
+        }
         let error = match named {
             Named::Command(spec) if spec.id == transactions::EXEC.id => self.reject_exec(session, &error),
             Named::Command(_) | Named::UnknownSubcommand(_) | Named::Unknown => error,

@@ -64,7 +64,7 @@ impl Core {
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
-        ClientKind::Normal => limits.output[0],
+        ClientKind::Normal | ClientKind::SlotImport => limits.output[0],
         ClientKind::Replica => return false,
         // What it is owed is a line a second.
         ClientKind::Primary | ClientKind::Log => return false,

@@ -220,7 +220,8 @@ impl Evictions<'_> {
         let (mut sum, mut evictable) = (0, Vec::new());
         for session in self.core.sessions.iter() {
             let caller = &session.caller;
-            if caller.replica.is_some() || caller.is_primary() || caller.closing == Closing::Now {
+            let is_spared = caller.replica.is_some() || caller.is_primary() || caller.is_import();
+            if is_spared || caller.closing == Closing::Now {
                 continue;
             }
             let bytes = session.total_bytes(self.core.control.clients.line_sources());

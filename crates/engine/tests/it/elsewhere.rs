@@ -136,7 +136,7 @@ const NOT_DRAWN: &[(&str, &str)] = &[
     ("cluster|flushslot", "a cluster takes part: it/clusterscan.rs"),
 ];
 
-fn templates() -> impl Iterator<Item = &'static str> {
+pub(crate) fn templates() -> impl Iterator<Item = &'static str> {
     TEMPLATES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
@@ -158,7 +158,7 @@ fn every_command_that_writes_is_drawn() {
 }
 
 /// A word of a template in place of a name in braces.
-fn drawn(rng: &mut Rng, name: &str, now_ms: i64) -> String {
+pub(crate) fn drawn(rng: &mut Rng, name: &str, now_ms: i64) -> String {
     let mut of = |words: &[&str]| words[rng.below(words.len() as u64) as usize].to_owned();
     match name {
         "s" => of(&["s0", "s1", "n0"]),

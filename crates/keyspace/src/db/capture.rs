@@ -65,10 +65,10 @@ impl Store {
 impl Db {
     /// The one hook that every change or release of a block passes, with the value and the key outside that
     /// it names, before it happens: expiry, form and slack are changes, the access clock is none. One
-    /// predicted branch where no cut is open.
+    /// predicted branch where no cut is open and no walk under way.
     #[inline(always)]
     pub(super) fn before_change(&mut self, handle: Handle) {
-        if self.store.cut.is_some() {
+        if self.store.is_watched() {
             self.capture_changing(handle);
         }
     }
@@ -76,6 +76,7 @@ impl Db {
     #[cold]
     fn capture_changing(&mut self, handle: Handle) {
         self.store.capture(handle, CapturedBy::Change);
+        self.store.capture_ahead(handle);
     }
 
     /// Opens a cut: from now on what is captured is what the database holds at this moment. `number` is

@@ -37,6 +37,9 @@ impl Db {
     /// Names a new entry in the indexes.
     pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
         self.tables.insert(IndexKind::Keys, key.hash, handle, &self.store);
+        if self.store.walk.is_some() {
+            self.store.note_entered(key);
+        }
         if meta.expiry.is_some() {
             self.expires_insert(key.hash, handle);
         }
@@ -239,6 +242,9 @@ impl Db {
     /// least.
     pub(crate) fn remove(&mut self, found: Found, key: Key<'_>) -> Option<Value> {
         self.before_change(found.handle);
+        if self.store.walk.is_some() {
+            self.store.note_left(key);
+        }
         if self.head(found.handle).has_expiry() {
             self.expires_remove(key.hash, found.handle);
         }

@@ -2,6 +2,7 @@
 //! outside of them.
 
 use super::cut::Cut;
+use super::walk::SlotWalk;
 use crate::collection::Scratch;
 use crate::entry::{self, Name};
 use crate::hasher::KeyHasher;
@@ -23,6 +24,8 @@ pub(crate) struct Store {
     pub(super) remains: Vec<Value>,
     /// The cut that is open.
     pub(super) cut: Option<Box<Cut>>,
+    /// The walk over a slot that is under way.
+    pub(super) walk: Option<Box<SlotWalk>>,
     pub(super) hasher: KeyHasher,
 }
 
@@ -37,8 +40,15 @@ impl Store {
             zsets_with_remains: Vec::new(),
             remains: Vec::new(),
             cut: None,
+            walk: None,
             hasher,
         }
+    }
+
+    /// Whether somebody wants to see entries as they are ahead of a change.
+    #[inline(always)]
+    pub(super) fn is_watched(&self) -> bool {
+        self.cut.is_some() || self.walk.is_some()
     }
 
     /// The key of an entry.

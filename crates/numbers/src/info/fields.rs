@@ -252,7 +252,7 @@ fields! {
         MEM_CLIENTS_NORMAL: gauge("mem_clients_normal", Bytes, "memory of clients that are no replicas").metric("redis_mem_clients_normal");
         MEM_CLUSTER_LINKS: gauge("mem_cluster_links", Bytes, "what the links of the cluster have queued, and keep of unfinished messages");
         MEM_CLUSTER_SLOT_IMPORT: gauge("mem_cluster_slot_import", Bytes, "always 0");
-        MEM_CLUSTER_SLOT_EXPORT: gauge("mem_cluster_slot_export", Bytes, "always 0");
+        MEM_CLUSTER_SLOT_EXPORT: gauge("mem_cluster_slot_export", Bytes, "what the streams of exports of slots have in memory");
         MEM_AOF_BUFFER: gauge("mem_aof_buffer", Bytes, "always 0");
         MEM_ALLOCATOR: text("mem_allocator", "name and version of the allocator");
         MEM_OVERHEAD_DB_HASHTABLE_REHASHING: gauge("mem_overhead_db_hashtable_rehashing", Bytes, "always 0").metric("redis_mem_overhead_db_hashtable_rehashing_bytes");

@@ -164,6 +164,7 @@ impl Session {
         let letters: String = [
             ('S', caller.replica.is_some()),
             ('M', caller.is_primary()),
+            ('i', caller.is_import()),
             ('O', flags.monitor),
             ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),

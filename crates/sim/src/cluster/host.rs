@@ -355,8 +355,9 @@ fn act(output: ClusterOutput) -> Option<Act> {
         ClusterOutput::Slots(map) => Act::Map(map),
         ClusterOutput::Log(_, text) => Act::Log(text),
         ClusterOutput::End(_) => Act::End,
-        ClusterOutput::ChannelsGone(_) | ClusterOutput::AskKeys | ClusterOutput::Deliver { .. } => {
-            return None;
-        }
+        ClusterOutput::ChannelsGone(_)
+        | ClusterOutput::AskKeys
+        | ClusterOutput::Deliver { .. }
+        | ClusterOutput::Migration(_) => return None,
     })
 }

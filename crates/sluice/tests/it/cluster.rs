@@ -4,6 +4,7 @@
 mod handover;
 mod learning;
 mod member;
+mod moves_in;
 mod operators;
 mod redirects;
 

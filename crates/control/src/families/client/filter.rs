@@ -40,6 +40,8 @@ enum ClientType {
     Replica,
     Primary,
     Pubsub,
+    /// Nobody can ask for these.
+    SlotImport,
 }
 
 /// What a client may be asked to be.
@@ -253,6 +255,7 @@ impl ClientType {
         // A MONITOR is a normal client whose replies never end.
         match () {
             () if session.caller.is_primary() => ClientType::Primary,
+            () if session.caller.is_import() => ClientType::SlotImport,
             () if session.caller.replica.is_some() => ClientType::Replica,
             () if session.caller.subscribed.is_any() => ClientType::Pubsub,
             () => ClientType::Normal,

@@ -34,6 +34,7 @@ pub(super) fn flushslot(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
             let mut db = ctx.data.db(number);
             for name in names {
                 db.remove(Key::hashed(&name, hasher), Event::Del);
+                db.effects.flushed_keys.note(number, &name);
             }
         }
     }

@@ -14,11 +14,6 @@ pub(super) fn unknown_form(args: Args<'_>) -> CmdError {
 
 /// Commands that the reference has and that are refused here: nothing of them is done.
 pub(super) fn not_yet(_: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
-    Err(refusal(args))
-}
-
-/// The error of such a command.
-pub(super) fn refusal(args: Args<'_>) -> CmdError {
     let name = args.at(1).to_ascii_uppercase();
-    CmdError::owned([b"ERR CLUSTER ", name.as_slice(), b" is not supported by this version"].concat())
+    Err(CmdError::owned([b"ERR CLUSTER ", name.as_slice(), b" is not supported by this version"].concat()))
 }

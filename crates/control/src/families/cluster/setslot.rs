@@ -13,6 +13,9 @@ pub(super) fn setslot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     if ctx.is_replica && !ctx.session.caller.is_primary() {
         return Err(CmdError::text("ERR Please use SETSLOT only with masters."));
     }
+    if ctx.mode.machine.has_imports() {
+        return Err(CmdError::text("ERR Slot import in progress."));
+    }
     let slot = slot(args, 2)?;
     let (action, rest) = if args.is(3, "STABLE") {
         (SlotAction::Stable, 4)

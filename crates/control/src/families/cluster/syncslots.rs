@@ -1,42 +1,115 @@
-//! CLUSTER SYNCSLOTS in the stream of a primary and in a log: which slots are on their way to the primary.
+//! CLUSTER SYNCSLOTS: what the two servers of an atomic move of slots say to each other, and what others are
+//! told of a move.
 //!
-//! Here no server moves slots by itself. What a replica, or who loads a log, hears of a move of others is
-//! its two ends: ESTABLISH hides the slots, FINISH shows them. The keys come by commands of their own
-//! between the two, and those of a move that has failed go by commands of their own, ahead of FINISH
-//! . The messages of the two ends to each other, which the stream of a stock primary has as well, say
-//! nothing here.
+//! Who says a word decides what it means. A client's ESTABLISH makes its connection that of a job: the
+//! node's machine judges it, and what comes behind it is the source's. In the stream of a primary and in a log
+//! stand the two ends of a move: ESTABLISH hides the slots, FINISH shows them. The keys come by commands of
+//! their own between the two, and those of a move that has failed go by commands of their own, ahead of FINISH
+//! . The other words, which the stream of a stock primary has as well, say nothing there.
 
 use super::change::slot;
-use super::forms::refusal;
+use crate::cluster::slot_moves::{Establishing, move_of};
 use crate::ctx::ImportsCtx;
-use sluice_cluster::SlotSet;
-use sluice_commands::{Args, CmdError, Outcome, Run};
+use sluice_cluster::{
+    Cluster, ClusterInput, HashSlot, JobName, MigrationInput, OwnersOfRanges, SlotSet, SyncWord, ToldBy,
+};
+use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_keyspace::{IMPORT_NAME_LEN, SlotImport};
 use sluice_session::ClientKind;
 
 /// What FINISH answers about a name that no import has.
 const NO_IMPORT: CmdError = CmdError::text("ERR No such slot migration job");
+/// What the source of a move is refused, who is told by the end of its connection.
+const NOT_HERE: CmdError =
+    CmdError::text("ERR This word does not belong on the connection of a move of slots");
 
 pub(super) fn syncslots(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);
     }
-    if !matches!(ctx.caller.kind, ClientKind::Primary | ClientKind::Log) {
-        return Err(refusal(args));
+    match ctx.caller.kind {
+        ClientKind::Primary | ClientKind::Log => told(ctx, args),
+        ClientKind::SlotImport => said(ctx, args),
+        ClientKind::Normal | ClientKind::Replica => asked(ctx, args),
     }
+}
+
+/// A primary, or a log, tells of a move.
+fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "ESTABLISH") {
-        let import = parse_establish(args)?;
+        let import = parse_establish(args, None)?;
+        let input = MigrationInput::Told { job: &move_of(&import), from: ToldBy::Command };
+        step(ctx, input);
         ctx.imports.begin(import);
         ctx.effects.force();
     } else if args.is(2, "FINISH") {
-        let name = parse_finish(args)?;
-        ctx.imports.end(name).ok_or(NO_IMPORT)?;
+        let finish = parse_finish(args)?;
+        let ended = ctx.imports.end(finish.name).ok_or(NO_IMPORT)?;
+        let FinishWords { is_success: success, message, .. } = finish;
+        step(ctx, MigrationInput::ToldEnd { job: JobName(ended.name), success, message });
         ctx.effects.force();
     } else {
         ctx.effects.force_to_replicas();
     }
     ctx.reply.ok();
     Ok(Outcome::Done)
+}
+
+/// The source of a move says something.
+fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
+    if args.is(2, "CAPA") {
+        return Ok(Outcome::Done);
+    }
+    if args.is(2, "ESTABLISH") || args.is(2, "FINISH") {
+        return Err(NOT_HERE);
+    }
+    let link = ctx.mode.as_deref().and_then(|mode| mode.moves.link(ctx.client));
+    let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
+    let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
+    if word == SyncWord::SnapshotEof {
+        // The source's own commands begin in database 0 behind its image, which another process has sent: a
+        // stock source sends no SELECT for that.
+        ctx.caller.db = 0;
+    }
+    step(ctx, MigrationInput::Said { job, word });
+    Ok(Outcome::Done)
+}
+
+/// A client asks.
+fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
+    if args.is(2, "CAPA") {
+        // The reference answers nothing.
+        return Ok(Outcome::Done);
+    }
+    let is_establish = args.is(2, "ESTABLISH") && ctx.caller.kind == ClientKind::Normal;
+    if !is_establish {
+        let is_known = args.is(2, "FINISH") || SyncWord::parse(args.at(2)) != SyncWord::Unknown;
+        let word = args.at(2).to_ascii_uppercase();
+        return Err(match is_known {
+            true => CmdError::owned(
+                [&b"ERR CLUSTER SYNCSLOTS "[..], &word, b" should only be used by slot migration clients"]
+                    .concat(),
+            ),
+            false => CmdError::Syntax,
+        });
+    }
+    let Some(mode) = ctx.mode.as_deref_mut() else { return Err(CmdError::NO_CLUSTER) };
+    mode.machine.may_import_at_all().map_err(CmdError::owned)?;
+    let job = move_of(&parse_establish(args, Some(&mode.machine))?);
+    mode.machine.may_import(&job).map_err(CmdError::owned)?;
+    if !ctx.may_wait {
+        return Err(CmdError::text("ERR This command cannot wait inside a transaction or a script"));
+    }
+    let ticket = mode.ticket(ctx.client);
+    mode.moves.establishing.push(Establishing { ticket, client: ctx.client, job });
+    Ok(Outcome::Wait(Box::new(WaitFor::Cluster(ticket.0))))
+}
+
+/// Has the node know, where there is one: a log is replayed without.
+fn step(ctx: &mut ImportsCtx<'_>, input: MigrationInput<'_>) {
+    if let Some(mode) = ctx.mode.as_deref_mut() {
+        mode.machine.step(ctx.now, &ClusterInput::Migration(input));
+    }
 }
 
 /// A name or an id, which stands behind the word at this position.
@@ -50,20 +123,23 @@ fn put<T>(into: &mut Option<T>, value: T) -> Result<(), CmdError> {
     if into.replace(value).is_some() { Err(CmdError::Syntax) } else { Ok(()) }
 }
 
-/// `ESTABLISH SOURCE id NAME name SLOTSRANGE first last …`, in any order. The map is not asked: it
-/// may be older than the command.
-fn parse_establish(args: Args<'_>) -> Result<SlotImport, CmdError> {
+/// `ESTABLISH SOURCE id NAME name SLOTSRANGE first last …`, in any order. `judge` is the node that a
+/// client asks. Of what a primary tells, the map is not asked: it may be older than the command.
+fn parse_establish(args: Args<'_>, judge: Option<&Cluster>) -> Result<SlotImport, CmdError> {
     let (mut source, mut name, mut ranges) = (None, None, None);
     let mut at = 3;
     while at < args.len() {
         if args.is(at, "SOURCE") {
             put(&mut source, id(args, at)?)?;
+            if let Some(node) = judge {
+                node.import_source(args.at(at + 1)).map_err(CmdError::owned)?;
+            }
             at += 2;
         } else if args.is(at, "NAME") {
             put(&mut name, id(args, at)?)?;
             at += 2;
         } else if args.is(at, "SLOTSRANGE") {
-            let (found, end) = parse_ranges(args, at + 1)?;
+            let (found, end) = parse_ranges(args, at + 1, judge)?;
             put(&mut ranges, found)?;
             at = end;
         } else {
@@ -78,20 +154,30 @@ fn parse_establish(args: Args<'_>) -> Result<SlotImport, CmdError> {
 
 /// First and last slots from `at` on, up to what is no number, and where that stands. At most as many ranges
 /// as there are slots: none meets another.
-fn parse_ranges(args: Args<'_>, mut at: usize) -> Result<(Vec<(u16, u16)>, usize), CmdError> {
+fn parse_ranges(
+    args: Args<'_>,
+    mut at: usize,
+    judge: Option<&Cluster>,
+) -> Result<(Vec<(u16, u16)>, usize), CmdError> {
     let (mut ranges, mut seen) = (Vec::new(), SlotSet::EMPTY);
+    let mut owners = OwnersOfRanges::default();
     while at < args.len() && args.int(at).is_ok() {
-        let first = slot(args, at)?.number();
+        let first_slot = slot(args, at)?;
+        let first = first_slot.number();
         if at + 1 == args.len() {
             return Err(CmdError::text("ERR No end slot for final slot range"));
         }
-        let last = slot(args, at + 1)?.number();
+        let last_slot = slot(args, at + 1)?;
+        let last = last_slot.number();
         if first > last {
             return Err(CmdError::owned(format!(
                 "ERR Start slot number {first} is greater than end slot number {last}."
             )));
         }
-        let is_new = |slot| sluice_cluster::HashSlot::new(slot).is_some_and(|slot| seen.insert(slot));
+        if let Some(node) = judge {
+            node.add_range(&mut owners, first_slot, last_slot).map_err(CmdError::owned)?;
+        }
+        let is_new = |slot| HashSlot::new(slot).is_some_and(|slot| seen.insert(slot));
         if !(first..=last).all(is_new) {
             let meets = |(a, b): &&(u16, u16)| *a <= last && first <= *b;
             let (a, b) = ranges.iter().find(meets).copied().unwrap_or((first, last));
@@ -102,25 +188,40 @@ fn parse_ranges(args: Args<'_>, mut at: usize) -> Result<(Vec<(u16, u16)>, usize
         ranges.push((first, last));
         at += 2;
     }
+    if let Some(node) = judge {
+        node.are_free_to_import(seen.iter()).map_err(CmdError::owned)?;
+    }
     match ranges.is_empty() {
         true => Err(CmdError::text("ERR No slot ranges specified")),
         false => Ok((ranges, at)),
     }
 }
 
-/// `FINISH STATE success|failed NAME name [MESSAGE text]`: the name. Both states end the hiding alike.
-fn parse_finish(args: Args<'_>) -> Result<&[u8], CmdError> {
-    let (mut name, mut has_state, mut at) = (None, false, 3);
+/// The words of FINISH.
+struct FinishWords<'a> {
+    name: &'a [u8],
+    is_success: bool,
+    message: &'a [u8],
+}
+
+/// `FINISH STATE success|failed NAME name [MESSAGE text]`. Both states end the hiding alike.
+fn parse_finish(args: Args<'_>) -> Result<FinishWords<'_>, CmdError> {
+    let (mut name, mut is_success, mut message, mut at) = (None, None, &b""[..], 3);
     while at + 1 < args.len() {
         if args.is(at, "STATE") {
             let is_end = ["success", "failed", "cancelled"].iter().any(|word| args.is(at + 1, word));
-            has_state = is_end;
+            is_success = is_end.then(|| args.is(at + 1, "success"));
         } else if args.is(at, "NAME") {
             name = Some(args.at(at + 1));
-        } else if !args.is(at, "MESSAGE") {
+        } else if args.is(at, "MESSAGE") {
+            message = args.at(at + 1);
+        } else {
             return Err(CmdError::Syntax);
         }
         at += 2;
     }
-    name.filter(|_| has_state && at == args.len()).ok_or(CmdError::Syntax)
+    match (name, is_success) {
+        (Some(name), Some(is_success)) if at == args.len() => Ok(FinishWords { name, is_success, message }),
+        _ => Err(CmdError::Syntax),
+    }
 }

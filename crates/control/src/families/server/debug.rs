@@ -193,6 +193,13 @@ const SUBS: &[Sub] = &[
             ok(ctx)
         },
     ),
+    sub(
+        "SLOTMIGRATION",
+        "PREVENT-FAILOVER (0|1)",
+        "Whether moves of slots to this server wait ahead of their takeover.",
+        2..=2,
+        cluster::hold_moves,
+    ),
     sub("SLEEP", "<seconds>", "Stops the server for a time, fractions allowed.", 1..=1, sleep),
     sub("HELP", "", "Prints this.", 0..=0, help),
 ];

@@ -174,7 +174,9 @@ pub(super) fn memory(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::MEM_CLIENTS_SLAVES, report.replicas + report.replica_buffers);
     out.add(field::MEM_CLIENTS_NORMAL, report.clients);
     out.add(field::MEM_CLUSTER_LINKS, report.links);
-    out.zeros(&[field::MEM_CLUSTER_SLOT_IMPORT, field::MEM_CLUSTER_SLOT_EXPORT, field::MEM_AOF_BUFFER]);
+    out.zeros(&[field::MEM_CLUSTER_SLOT_IMPORT]);
+    out.add(field::MEM_CLUSTER_SLOT_EXPORT, report.slot_exports);
+    out.zeros(&[field::MEM_AOF_BUFFER]);
     out.add(field::MEM_ALLOCATOR, &facts.allocator);
     out.add(field::MEM_OVERHEAD_DB_HASHTABLE_REHASHING, 0);
     out.add(field::ACTIVE_DEFRAG_RUNNING, view.stats.compaction.running_percent);

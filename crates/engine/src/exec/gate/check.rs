@@ -10,7 +10,7 @@ use sluice_control::Control;
 use sluice_control::upkeep::evict::Headroom;
 use sluice_keyspace::Keyspace;
 use sluice_scripts::shebang::{ScriptFlags, runs_script};
-use sluice_session::{Caller, Session};
+use sluice_session::{Caller, ClientKind, Session};
 use std::borrow::Cow;
 
 /// Proof that the gate let a command pass.
@@ -204,11 +204,23 @@ pub(super) enum Asker {
     /// A call of a script that this server's primary has decided on. Calls of a log's scripts are asked
     /// nothing.
     ObeyedCall,
+    /// What the source of a move of slots to this server sends: it was decided there, and must be about
+    /// those slots.
+    Import,
 }
 
 impl Asker {
-    pub(super) const ALL: [Asker; 5] =
-        [Asker::Client, Asker::Primary, Asker::Queued, Asker::Call, Asker::ObeyedCall];
+    pub(super) const ALL: [Asker; 6] =
+        [Asker::Client, Asker::Primary, Asker::Queued, Asker::Call, Asker::ObeyedCall, Asker::Import];
+
+    /// Who asks by the requests of a client.
+    pub(super) fn of(kind: ClientKind) -> Asker {
+        match kind {
+            ClientKind::Normal | ClientKind::Replica | ClientKind::Log => Asker::Client,
+            ClientKind::Primary => Asker::Primary,
+            ClientKind::SlotImport => Asker::Import,
+        }
+    }
 }
 
 /// Whose commands a check concerns, and when a script's call is asked.
@@ -222,6 +234,7 @@ pub(super) struct Askers {
 }
 
 impl Askers {
+    pub(super) const NONE: Askers = Askers { bits: 0, position_in_call: 0 };
     pub(super) const CLIENT: Askers = Askers { bits: 1 << Asker::Client as u8, position_in_call: 0 };
 
     /// Scripts alone, at a position.

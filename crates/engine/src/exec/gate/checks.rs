@@ -4,6 +4,7 @@
 //! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
+use crate::cluster::exports::held;
 use crate::cluster::redirect;
 use crate::exec::standing::Standing;
 use sluice_base::mistake::{self, Mistake};
@@ -32,12 +33,13 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |_| true,
         armed: |control| *control.clients.unit_stands_open,
         armed_for: |_| false,
-        askers: Askers::CLIENT.and(Asker::Primary),
+        askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
-            // Of a busy script others are told: see the check `busy`. What the primary sends is not lost: it
-            // waits.
-            let is_told = *asked.control.scripts.is_busy && !asked.caller.is_primary();
+            // Of a busy script others are told: see the check `busy`. What another server sends is not lost:
+            // it waits.
+            let is_sent = asked.caller.is_primary() || asked.caller.is_import();
+            let is_told = *asked.control.scripts.is_busy && !is_sent;
             let is_forgotten =
                 mistake::is_made(Mistake::RoleInsideRun) && asked.spec.id == server::REPLICAOF.id;
             let is_exempt = acknowledges || is_told || is_forgotten;
@@ -99,7 +101,7 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |_| true,
         armed: |_| false,
         armed_for: |session| !session.caller.user().allows_all(),
-        askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall),
+        askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             let Asked { spec, args, session, control, standing, .. } = *asked;
             // MULTI queues for the database that its queue will have selected. Conditions of EXEC are about
@@ -147,7 +149,7 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::DENYOOM) || is_judged_inside(spec),
         armed: |control| control.limits.maxmemory > 0,
         armed_for: |_| false,
-        askers: Askers::CLIENT.and_calls(10),
+        askers: Askers::CLIENT.and_calls(10).and(Asker::Import),
         ask: |asked| {
             (asked.room == Headroom::None && asked.flags.has(Flags::DENYOOM))
                 .then_some(Verdict::reject(CmdError::text(FULL)))
@@ -174,7 +176,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         armed: |control| *control.nearly_full,
         armed_for: |_| false,
-        askers: Askers::CLIENT.and_calls(40).and(Asker::ObeyedCall),
+        askers: Askers::CLIENT.and_calls(40).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             (*asked.control.nearly_full && asked.flags.has(Flags::WRITE))
                 .then_some(Verdict::reject(CmdError::NO_ENTRY_SPACE))
@@ -199,7 +201,7 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: Control::lacks_replicas,
         armed_for: |_| false,
-        askers: Askers::CLIENT.and_calls(50).and(Asker::ObeyedCall),
+        askers: Askers::CLIENT.and_calls(50).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             (asked.control.lacks_replicas() && asked.begins_write())
                 .then_some(Verdict::reject(CmdError::text(LACKS_REPLICAS)))
@@ -268,7 +270,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         armed: |control| control.persistence.load.is_some(),
         armed_for: |_| false,
-        askers: Askers::CLIENT.and(Asker::Primary),
+        askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let load = asked.control.persistence.load.as_ref()?;
             let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
@@ -322,7 +324,7 @@ pub(super) const CHECKS: &[Check] = &[
                 || control.is_paused_by_cluster()
         },
         armed_for: |_| false,
-        askers: Askers::CLIENT.and(Asker::Primary),
+        askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let pause = *asked.control.clients.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
@@ -341,13 +343,22 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: |control| control.clients.migrations.are_under_way(),
         armed_for: |_| false,
-        askers: Askers::CLIENT.and(Asker::Primary),
+        askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let migrations = &asked.control.clients.migrations;
             let is_one_too_many = asked.spec.id == generic::MIGRATE.id && migrations.are_many();
             let waits = asked.may_write() && migrations.hold_any() && touches_held(asked);
             (waits || is_one_too_many).then_some(Verdict::Postpone)
         },
+    },
+    // What another node is about to own is not changed behind what that node was sent.
+    Check {
+        name: "exported",
+        concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) || is_judged_inside(spec),
+        armed: |control| control.cluster.as_ref().is_some_and(|mode| mode.exports().may_hold()),
+        armed_for: |_| false,
+        askers: Askers::CLIENT,
+        ask: held::ask,
     },
     Check {
         name: "queue",
@@ -363,10 +374,26 @@ pub(super) const CHECKS: &[Check] = &[
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
         armed: |control| control.persistence.aof.report().backlog != AofBacklog::Fine,
         armed_for: |_| false,
-        askers: Askers::CLIENT.and(Asker::Primary),
+        askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let is_behind = asked.control.persistence.aof.report().backlog != AofBacklog::Fine;
             (is_behind && asked.may_write()).then_some(Verdict::Postpone)
+        },
+    },
+    // A source that moves slots here writes to those alone. What reaches keys that it does not name is refused.
+    Check {
+        name: "import-scope",
+        concerns: |spec| {
+            spec.flags.has(Flags::WRITE) || runs_script(spec) || spec.id == transactions::MULTI.id
+        },
+        armed: |_| false,
+        armed_for: |session| session.caller.is_import(),
+        askers: Askers::NONE.and(Asker::Import),
+        ask: |asked| {
+            let is_inside = asked.spec.flags.has(Flags::WRITE)
+                && !runs_script(asked.spec)
+                && redirect::is_of_import(asked);
+            (!is_inside).then_some(Verdict::reject(CmdError::text(NOT_OF_IMPORT)))
         },
     },
 ];
@@ -398,6 +425,9 @@ const WHILE_LISTENING: [&Spec; 9] = [
 const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// Too few replicas are there.
 const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
+/// The source of a move of slots writes to other slots. The source is told by the end of its connection.
+const NOT_OF_IMPORT: &str = "ERR The command is not about the slots that this connection moves";
 
 /// A script has said that it writes nothing.
 const READ_ONLY_SCRIPT: &str = "Write commands are not allowed from read-only scripts.";

@@ -17,7 +17,9 @@ fn orders(gate: &Gate) -> String {
     let mut table = String::new();
     for asker in Asker::ALL {
         let names = match asker {
-            Asker::Client | Asker::Primary | Asker::Queued => names(gate, 0..gate.checks.len(), asker),
+            Asker::Client | Asker::Primary | Asker::Queued | Asker::Import => {
+                names(gate, 0..gate.checks.len(), asker)
+            }
             Asker::Call | Asker::ObeyedCall => names(gate, gate.call_order.iter().copied(), asker),
         };
         table += &format!("{asker:?}: {names}\n");
@@ -31,11 +33,12 @@ fn the_checks_are_asked_of_these_in_this_order() {
     assert_eq!(
         orders(&gate),
         "Client: open-unit, auth, protected, no-multi, rights, slots, replica-redirect, maxmemory, unsaved, entry-space, \
-         aof-fault, min-replicas, read-only, pubsub, stale, loading, busy, replica, pause, migrating, queue, aof-backlog\n\
+         aof-fault, min-replicas, read-only, pubsub, stale, loading, busy, replica, pause, migrating, exported, queue, aof-backlog\n\
          Primary: open-unit, loading, pause, migrating, queue, aof-backlog\n\
          Queued: rights\n\
          Call: maxmemory, rights, slots, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
-         ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n"
+         ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n\
+         Import: open-unit, rights, maxmemory, entry-space, min-replicas, loading, pause, migrating, aof-backlog, import-scope\n"
     );
     assert!(CHECKS.len() < NOTES_ASKING.trailing_zeros() as usize);
     assert_eq!(CHECKS[RIGHTS.trailing_zeros() as usize].name, "rights");

@@ -322,6 +322,9 @@ impl Engine {
         if session.caller.is_primary() {
             self.core.control.replication.forget_link_session(key);
         }
+        if session.caller.is_import() {
+            self.core.control.lose_import_link(key, process);
+        }
         if session.caller.replica.is_some() {
             ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);
         }

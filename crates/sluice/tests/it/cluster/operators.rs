@@ -7,13 +7,18 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// Nodes, and the tools of the reference.
-struct Group {
-    members: Vec<Member>,
+pub(super) struct Group {
+    pub(super) members: Vec<Member>,
     tools: PathBuf,
 }
 
 /// Nodes that nobody has introduced: `o` is one of ours, `s` a stock one. None without the reference.
-fn strangers(kinds: &str) -> Option<Group> {
+pub(super) fn strangers(kinds: &str) -> Option<Group> {
+    strangers_with(kinds, &[])
+}
+
+/// As [`strangers`], with these further arguments.
+pub(super) fn strangers_with(kinds: &str, more: &[&str]) -> Option<Group> {
     let Some(server) = std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from) else {
         println!("skipped: SLUICE_PEER_SERVER names no reference");
         return None;
@@ -23,7 +28,7 @@ fn strangers(kinds: &str) -> Option<Group> {
         println!("skipped: no tools beside the reference");
         return None;
     }
-    let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
+    let more = [&["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"], more].concat();
     let members: Option<Vec<Member>> = kinds.chars().map(|kind| Member::start(kind == 's', &more)).collect();
     Some(Group { members: members?, tools })
 }
@@ -52,7 +57,7 @@ impl Group {
     }
 
     /// Makes a cluster of the first nodes, with so many replicas for each primary.
-    fn create(&self, count: usize, replicas: &str) {
+    pub(super) fn create(&self, count: usize, replicas: &str) {
         let addresses: Vec<String> = self.members[..count].iter().map(Member::address).collect();
         let addresses = addresses.iter().map(String::as_str);
         let options = ["--cluster-replicas", replicas, "--cluster-yes"];
@@ -62,7 +67,7 @@ impl Group {
     }
 
     /// Waits until the first nodes are primaries that serve, or replicas that follow.
-    fn is_well(&self, count: usize) {
+    pub(super) fn is_well(&self, count: usize) {
         for member in &self.members[..count] {
             until("a node that serves", || {
                 let is_ok = member.client().bulk("CLUSTER INFO").starts_with(b"cluster_state:ok");
@@ -82,7 +87,7 @@ impl Group {
     }
 
     /// Has a node that nobody knows follow one of the cluster's primaries.
-    fn follow(&self, replica: usize, primary: usize) {
+    pub(super) fn follow(&self, replica: usize, primary: usize) {
         let count = replica + 1;
         let (replica, primary) = (&self.members[replica], &self.members[primary]);
         super::meet(&mut replica.client(), primary.port(), primary.bus());
@@ -109,7 +114,7 @@ impl Group {
     }
 
     /// Waits until two nodes have the same data, and have some.
-    fn have_the_same(&self, one: usize, other: usize) {
+    pub(super) fn have_the_same(&self, one: usize, other: usize) {
         let (one, other) = (&self.members[one], &self.members[other]);
         until("the same data", || (one.digest() == other.digest()).then_some(()));
         assert_ne!(one.client().send("DBSIZE\r\n").line(), ":0");
@@ -274,7 +279,7 @@ fn the_references_tool_looks_after_a_cluster_every_second_node_of_which_is_stock
 }
 
 /// Keys of the slots 100 to 300, and as many of the slots that the second of three primaries has.
-fn keys_to_move() -> (Vec<String>, Vec<String>) {
+pub(super) fn keys_to_move() -> (Vec<String>, Vec<String>) {
     let (mut moved, mut others) = (Vec::new(), Vec::new());
     for number in 0..100_000 {
         let key = format!("key:{number}");
@@ -323,7 +328,7 @@ fn shown(member: &Member) -> (String, Vec<String>, Vec<String>) {
 }
 
 /// Keys of slots 100 to 300 that a node has, whether it shows them or not.
-fn has_of_moved(member: &Member) -> usize {
+pub(super) fn has_of_moved(member: &Member) -> usize {
     let mut client = member.client();
     let count = |slot: u16| client.send(format!("CLUSTER COUNTKEYSINSLOT {slot}\r\n")).line();
     (100..=300).map(count).map(|line| line.trim_start_matches(':').parse::<usize>().unwrap()).sum()

@@ -48,6 +48,15 @@ fn disabled(args: Args<'_>) -> Switch {
     if switch(args, 2) { Switch::Disabled } else { Switch::Runs }
 }
 
+/// SLOTMIGRATION PREVENT-FAILOVER: whether a move of slots to this node waits ahead of its takeover.
+pub(super) fn hold_moves(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
+    if !args.is(2, "PREVENT-FAILOVER") {
+        return Err(unknown(args));
+    }
+    let takeover = if switch(args, 3) { Switch::Disabled } else { Switch::Runs };
+    change(ctx, |debug| debug.takeover_of_imports = takeover)
+}
+
 /// CLUSTERLINK KILL: ends the links with a node.
 pub(super) fn kill_links(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if !args.is(2, "KILL") {

@@ -39,6 +39,7 @@ impl Control {
         now: Now,
     ) -> LoadJob {
         assert!(self.persistence.load.is_none(), "one load at a time");
+        self.forget_slot_moves(now);
         let from = match &source {
             LoadSource::Snapshot(_) => LoadedFrom::Snapshot,
             LoadSource::Aof(..) => LoadedFrom::Aof,

@@ -1,0 +1,91 @@
+//! Whether a move may begin here. The words of ESTABLISH are judged in the order in which they come,
+//! so there is a question for each.
+
+use super::SlotMove;
+use crate::id::NodeId;
+use crate::machine::ClusterMachine;
+use crate::node::NodeIx;
+use crate::slots::HashSlot;
+
+/// The owner of the slots of a command's ranges, as far as they have been read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnersOfRanges(Option<NodeIx>);
+
+impl OwnersOfRanges {
+    /// Adds a range.
+    ///
+    /// # Errors
+    /// The error for the client: a slot has no owner, or another one than those before.
+    pub(crate) fn add(&mut self, m: &ClusterMachine, first: HashSlot, last: HashSlot) -> Result<(), String> {
+        for slot in (first.number()..=last.number()).filter_map(HashSlot::new) {
+            let owner = m.table.owner(slot);
+            let owner = owner.ok_or_else(|| format!("ERR Slot {} has no node served.", slot.number()))?;
+            if *self.0.get_or_insert(owner) != owner {
+                return Err("ERR Requested slots span multiple shards".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands in the way of any move, whatever its slots.
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn check_node(m: &ClusterMachine) -> Result<(), String> {
+    let refusal = if !m.table.me().is_primary() {
+        "ERR Slot migration can only be used on primary nodes."
+    } else if !m.table.importing.is_empty() {
+        "ERR Slots are being manually imported"
+    } else if !m.table.migrating.is_empty() {
+        "ERR Slots are being manually migrated"
+    } else {
+        return Ok(());
+    };
+    Err(refusal.to_owned())
+}
+
+/// The node that slots are to come from.
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn source(m: &ClusterMachine, text: &[u8]) -> Result<NodeId, String> {
+    let known = NodeId::parse(text).and_then(|id| m.table.find(&id));
+    match known {
+        None => Err("ERR Target node does not know the source node".to_owned()),
+        Some(ix) if ix == m.table.my_ix() => Err("ERR Source node is target node itself".to_owned()),
+        Some(ix) => Ok(m.table.node(ix).id),
+    }
+}
+
+/// Whether other moves leave these slots free.
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn check_free(
+    m: &ClusterMachine,
+    mut slots: impl Iterator<Item = HashSlot>,
+) -> Result<(), String> {
+    match slots.any(|slot| m.migrations.has_slot(slot)) {
+        true => Err("ERR Slot is already being imported on the target by a different migration".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Whether a move may begin now, of which every word was right.
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn check(m: &ClusterMachine, job: &SlotMove) -> Result<(), String> {
+    check_node(m)?;
+    check_free(m, job.slots())?;
+    let has_name = m.migrations.iter().any(|old| old.name() == job.name && !old.state.is_finished());
+    let owns = |source: NodeId| {
+        let ix = m.table.find(&source);
+        ix.is_some_and(|ix| job.slots().all(|slot| m.table.owner(slot) == Some(ix)))
+    };
+    match has_name || !job.source.is_some_and(owns) {
+        true => Err("ERR Target node does not agree about current slot ownership".to_owned()),
+        false => Ok(()),
+    }
+}

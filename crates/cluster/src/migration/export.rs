@@ -1,0 +1,374 @@
+//! A move from this node: what operators ask, what the target says, holding writes back, the end (A-10 to
+//! A-13, A-40 to A-49, A-60).
+//!
+//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots already. What ends the job
+//! then is what the map says of them, the end of the pause or a loss of all keys, and nothing of the
+//! connection (A-47).
+
+use super::export_job::{ExportHandshake, ExportJob, ExportState};
+use super::{ExportInput, JobName, MigrationOrder, SlotMove, SyncWord};
+use crate::id::{ID_LEN, NodeId};
+use crate::machine::{ClusterMachine, log};
+use crate::node::NodeIx;
+use crate::output::ClusterOutput;
+use crate::settings::Switch;
+use crate::slots::HashSlot;
+use std::borrow::Cow;
+
+/// Milliseconds between two ACKs of this node.
+const ACK_MS: u64 = 1_000;
+/// Milliseconds for which writes are held back at least once the target may claim the slots (A-47).
+const GRANT_MS: u64 = 2_000;
+
+/// One group of MIGRATESLOTS: ranges, and the node that they go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotsToMove {
+    /// The first and the last slot of each range, as they were named. No slot stands in two.
+    pub ranges: Box<[(HashSlot, HashSlot)]>,
+    /// The target.
+    pub target: NodeId,
+}
+
+/// Whether slots of one owner may leave (A-10, rows 12 and 13).
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn check_slots(
+    m: &ClusterMachine,
+    mut slots: impl Iterator<Item = HashSlot> + Clone,
+) -> Result<(), String> {
+    if slots.clone().any(|slot| m.table.owner(slot) != Some(m.table.my_ix())) {
+        return Err("ERR Slots are not served by this node.".to_owned());
+    }
+    match slots.find(|slot| m.migrations.is_exported(*slot)) {
+        Some(slot) => Err(format!("ERR I am already migrating slot {}.", slot.number())),
+        None => Ok(()),
+    }
+}
+
+/// The node that slots are to go to (A-10, rows 16 to 18).
+///
+/// # Errors
+/// The error for the client.
+pub(crate) fn target(m: &ClusterMachine, text: &[u8]) -> Result<NodeId, String> {
+    let shown = String::from_utf8_lossy(text);
+    if text.len() != ID_LEN {
+        return Err(format!("ERR Invalid node name: {shown}"));
+    }
+    match NodeId::parse(text).and_then(|id| m.table.find(&id)) {
+        None => Err(format!("ERR Unknown node name: {shown}")),
+        Some(ix) if ix == m.table.my_ix() => Err("ERR Target node can not be this node.".to_owned()),
+        Some(ix) => Ok(m.table.node(ix).id),
+    }
+}
+
+/// MIGRATESLOTS, of which every word was right: the jobs begin, and stand in the list in the command's order
+/// (A-11, A-15).
+pub(crate) fn begin(m: &mut ClusterMachine, client: &str, groups: &[SlotsToMove]) {
+    let mut names = Vec::new();
+    for group in groups.iter().rev() {
+        let Some(ix) = m.table.find(&group.target) else { continue };
+        let job = SlotMove { name: new_name(m), source: None, ranges: group.ranges.clone() };
+        let to = (group.target, &m.table.node(ix).place.labels);
+        let export = ExportJob::new(job, to, m.time.now, m.time.wall_ms / 1_000);
+        log!(
+            m,
+            Notice,
+            "Slot migration initiated through CLUSTER MIGRATESLOTS command: {} (user request from '{client}')",
+            export.described
+        );
+        names.push(export.name());
+        m.migrations.add_export(export);
+    }
+    names.into_iter().rev().for_each(|name| connect(m, name));
+}
+
+/// 40 hex digits.
+fn new_name(m: &mut ClusterMachine) -> JobName {
+    let digits = [(); ID_LEN].map(|()| b"0123456789abcdef"[m.rng.below(16) as usize]);
+    JobName(digits)
+}
+
+/// Has the job's connection dialled (A-40).
+fn connect(m: &mut ClusterMachine, name: JobName) {
+    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let (target, described) = (job.target, job.described.clone());
+    let Some(ix) = m.table.find(&target) else { return fail(m, name, NOT_FOUND) };
+    let address = &m.table.node(ix).place.address;
+    let port = match m.settings.migration.uses_tls {
+        true => address.tls_port,
+        false => address.tcp_port,
+    };
+    let ip = address.ip.clone();
+    log!(m, Notice, "Connecting slot migration {described} (ip: {ip}, port {port})");
+    order(m, MigrationOrder::Connect { job: name, ip, port });
+}
+
+const NOT_FOUND: &str = "Unable to connect to target node: target node not found";
+
+/// CANCELSLOTMIGRATIONS ends what may end (A-13).
+pub(crate) fn cancel(m: &mut ClusterMachine, client: &str) {
+    for name in m.migrations.unfinished_exports() {
+        let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
+        if !m.migrations.unfinished_export(name).is_some_and(is_granted) {
+            end(m, name, ExportState::Cancelled, "".into());
+        }
+    }
+    log!(m, Notice, "Canceled all in progress slot migrations (user request from '{client}')");
+}
+
+/// Takes up what the connection and the stream of a job have come to.
+pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'_>) {
+    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let described = job.described.clone();
+    match (input, job.state) {
+        (ExportInput::Handshake(step), ExportState::Handshake(_)) => {
+            if step == ExportHandshake::SendingEstablishCommand {
+                log!(m, Notice, "Slot migration {described} connection established.");
+            }
+            change(m, name, ExportState::Handshake(step));
+        }
+        (ExportInput::NotConnected(why), ExportState::Handshake(_)) => fail(m, name, why.to_owned()),
+        (ExportInput::Established, ExportState::Handshake(_)) => {
+            change(m, name, ExportState::WaitingToSnapshot);
+            order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
+            order(m, MigrationOrder::Stream { job: name });
+        }
+        (ExportInput::StreamBegan, ExportState::WaitingToSnapshot) => {
+            log!(m, Notice, "Beginning snapshot of slot migration {described}.");
+            change(m, name, ExportState::Snapshotting);
+        }
+        (ExportInput::ImageSent, ExportState::Snapshotting) => image_sent(m, name),
+        (ExportInput::StreamBroke { began: true }, _) => fail(m, name, "Failed to perform snapshot"),
+        (ExportInput::StreamBroke { began: false }, _) => fail(m, name, "Failed to start snapshot"),
+        (ExportInput::Held { left }, ExportState::WaitingToPause) => held(m, name, left),
+        (
+            ExportInput::Handshake(_)
+            | ExportInput::NotConnected(_)
+            | ExportInput::Established
+            | ExportInput::StreamBegan
+            | ExportInput::ImageSent
+            | ExportInput::Held { .. },
+            _,
+        ) => {}
+    }
+}
+
+fn image_sent(m: &mut ClusterMachine, name: JobName) {
+    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let described = job.described.clone();
+    log!(m, Notice, "Slot migration {described} snapshot finished, starting streaming.");
+    change(m, name, ExportState::Replicating);
+    order(m, MigrationOrder::Say { job: name, word: SyncWord::SnapshotEof });
+}
+
+/// Writes to the job's slots are held back from now on, and the stream has everything before.
+fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
+    let unpauses = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms.saturating_mul(2));
+    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    job.unpauses = Some(unpauses);
+    let described = job.described.clone();
+    log!(
+        m,
+        Notice,
+        "Pausing writes (remaining_repl_size is {left}) to allow slot migration {described} to finalize failover."
+    );
+    change(m, name, ExportState::FailoverPaused);
+    order(m, MigrationOrder::Say { job: name, word: SyncWord::Paused });
+}
+
+/// A word of the target (A-22). Whether the job is this node's export.
+pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> bool {
+    let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
+    let Some(job) = m.migrations.unfinished_export(name) else { return false };
+    if !job.state.is_established() {
+        return true;
+    }
+    match (word, job.state) {
+        (SyncWord::Ack, _) => (job.acked, job.acked_s) = (now, now_s),
+        // The target may have the image ahead of what this node hears of the same.
+        (SyncWord::RequestPause, ExportState::Snapshotting | ExportState::Replicating) => {
+            if job.state == ExportState::Snapshotting {
+                change(m, name, ExportState::Replicating);
+            }
+            change(m, name, ExportState::WaitingToPause);
+            converge(m, name);
+        }
+        (SyncWord::RequestFailover, ExportState::FailoverPaused) => granted(m, name),
+        (SyncWord::Unknown, _) => fail(m, name, "Unknown SYNCSLOTS subcommand used"),
+        (
+            SyncWord::SnapshotEof
+            | SyncWord::RequestPause
+            | SyncWord::Paused
+            | SyncWord::RequestFailover
+            | SyncWord::FailoverGranted,
+            _,
+        ) => fail(m, name, "Unexpected state machine transition"),
+    }
+    true
+}
+
+/// Has writes held back as soon as little is left to be sent.
+fn converge(m: &mut ClusterMachine, name: JobName) {
+    if m.settings.debug.pauses_of_exports == Switch::Runs {
+        order(m, MigrationOrder::Hold { job: name });
+    }
+}
+
+/// The directives have changed: pauses that were prevented begin.
+pub(crate) fn settings_changed(m: &mut ClusterMachine) {
+    for name in m.migrations.unfinished_exports() {
+        let is_waiting = |job: &mut ExportJob| job.state == ExportState::WaitingToPause;
+        if m.migrations.unfinished_export(name).is_some_and(is_waiting) {
+            converge(m, name);
+        }
+    }
+}
+
+/// The target has everything, and may claim the slots (A-47).
+fn granted(m: &mut ClusterMachine, name: JobName) {
+    let now = m.time.now;
+    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(unpauses) = job.unpauses.filter(|at| *at >= now) else {
+        return fail(m, name, "Unpaused before failover completed");
+    };
+    job.unpauses = Some(unpauses.max(now + GRANT_MS));
+    change(m, name, ExportState::FailoverGranted);
+    order(m, MigrationOrder::Say { job: name, word: SyncWord::FailoverGranted });
+}
+
+/// The connection of a job has ended. Whether the job is this node's export.
+pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
+    let Some(job) = m.migrations.unfinished_export(name) else { return false };
+    if job.state != ExportState::FailoverGranted {
+        let described = job.described.clone();
+        log!(m, Notice, "Slot migration {described} connection lost");
+        fail(
+            m,
+            name,
+            "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.",
+        );
+    }
+    true
+}
+
+/// All exports fail for one reason.
+pub(crate) fn fail_all(m: &mut ClusterMachine, why: &'static str) {
+    m.migrations.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
+}
+
+/// The cron: ACKs, targets that are silent, pauses that are over.
+pub(crate) fn tick(m: &mut ClusterMachine) {
+    let now = m.time.now;
+    for name in m.migrations.unfinished_exports() {
+        let Some(job) = m.migrations.unfinished_export(name) else { continue };
+        let (state, described) = (job.state, job.described.clone());
+        let is_over = job.unpauses.is_some_and(|at| now > at);
+        if state == ExportState::FailoverGranted {
+            if is_over {
+                log!(
+                    m,
+                    Warning,
+                    "Write loss risk! During slot migration {described}, new owner did not broadcast ownership \
+                     before we unpaused ourselves. Any writes we have recorded since unpausing may be lost!"
+                );
+                fail(
+                    m,
+                    name,
+                    "Unpaused before migration completed (migration may have succeeded with lost writes)",
+                );
+            }
+        } else if is_over {
+            log!(m, Warning, "Slot migration {described} timed out during slot failover.");
+            fail(m, name, "Timed out before streaming completed");
+        } else if now.saturating_sub(job.acked) > m.settings.migration.repl_timeout_ms {
+            log!(m, Warning, "Timing out slot migration {described} after not receiving ack for too long");
+            fail(m, name, "Timed out after too long with no interaction");
+        } else if state.is_established() && job.said_ack.is_none_or(|at| now.saturating_sub(at) >= ACK_MS) {
+            job.said_ack = Some(now);
+            order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
+        }
+    }
+}
+
+/// The end of a step: what follows for jobs from the map (A-47, A-49).
+pub(crate) fn advance(m: &mut ClusterMachine) {
+    for name in m.migrations.unfinished_exports() {
+        let Some(job) = m.migrations.unfinished_export(name) else { continue };
+        let (slots, state, described) = (job.slots.clone(), job.state, job.described.clone());
+        let target = m.table.find(&job.target);
+        let my_ix = m.table.my_ix();
+        let are_all = |owner: NodeIx| slots.iter().all(|slot| m.table.owner(slot) == Some(owner));
+        if are_all(my_ix) {
+            // A target that was forgotten in the middle takes nothing over any more.
+            if target.is_none() && state < ExportState::FailoverGranted {
+                fail(m, name, NOT_FOUND);
+            }
+        } else if state == ExportState::FailoverGranted && target.is_some_and(are_all) {
+            log!(m, Notice, "Slot migration {described} slots are now owned by target node.");
+            end(m, name, ExportState::Success, "".into());
+        } else {
+            log!(
+                m,
+                Warning,
+                "Slot migration {described} contains slots that are no longer all owned by myself"
+            );
+            fail(m, name, "Slots are no longer owned by myself");
+        }
+    }
+}
+
+/// Whether a claim of this node for a slot of mine counts whatever the epochs say: the slot was granted to
+/// that node (A-48).
+pub(crate) fn is_granted(m: &ClusterMachine, slot: HashSlot, to: NodeIx) -> bool {
+    m.migrations.exports().any(|job| {
+        job.state == ExportState::FailoverGranted
+            && job.slots.contains(slot)
+            && m.table.find(&job.target) == Some(to)
+    })
+}
+
+fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>) {
+    end(m, name, ExportState::Failed, why.into());
+}
+
+/// A job ends: its connection closes, and whoever waits to write goes on by the map of then.
+fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
+    if m.migrations.unfinished_export(name).is_none() {
+        return;
+    }
+    change(m, name, state);
+    let Some(job) = m.migrations.export(name) else { return };
+    job.message = message;
+    let (described, message) = (job.described.clone(), job.message.clone());
+    let shown = if message.is_empty() { "none" } else { &message };
+    let text = format!("Slot migration {described} finished. State: {}, Message: {shown}", state.text());
+    if state == ExportState::Failed {
+        log!(m, Warning, "{text}");
+    } else {
+        log!(m, Notice, "{text}");
+    }
+    m.migrations.ended.push(name);
+}
+
+fn change(m: &mut ClusterMachine, name: JobName, state: ExportState) {
+    let now_s = m.time.wall_ms / 1_000;
+    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let before = std::mem::replace(&mut job.state, state);
+    job.updated_s = now_s;
+    let described = job.described.clone();
+    m.migrations.wants_look = true;
+    if before != state {
+        log!(
+            m,
+            Notice,
+            "Slot migration {described} state transition: {} -> {}",
+            before.text(),
+            state.text()
+        );
+    }
+}
+
+fn order(m: &mut ClusterMachine, order: MigrationOrder) {
+    m.out.push_back(ClusterOutput::Migration(order));
+}

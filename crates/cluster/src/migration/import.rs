@@ -1,0 +1,321 @@
+//! A move to this node: what the source says, the takeover, failures (A-20 to A-22, A-46, A-60 to A-62).
+
+use super::job::{ImportJob, ImportState, Takeover};
+use super::export;
+use super::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
+use crate::epochs;
+use crate::machine::{ClusterMachine, log};
+use crate::node::Ms;
+use crate::output::ClusterOutput;
+use crate::settings::Switch;
+use crate::slots::SlotSet;
+use std::borrow::Cow;
+
+/// Milliseconds between two ACKs of this node.
+const ACK_MS: u64 = 1_000;
+
+/// Takes up what has happened.
+pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
+    match input {
+        MigrationInput::Established(job) => establish(m, job),
+        MigrationInput::Said { job, word } => {
+            if !export::said(m, job, word) {
+                said(m, job, word);
+            }
+        }
+        MigrationInput::Begin { client, groups } => export::begin(m, client, groups),
+        MigrationInput::Cancel { client } => export::cancel(m, client),
+        MigrationInput::Export { job, input } => export::handle(m, job, input),
+        MigrationInput::Faulted { job, fault } => faulted(m, job, fault),
+        MigrationInput::Heard { job, at } => heard(m, job, at),
+        MigrationInput::LinkLost { job } => {
+            if !export::link_lost(m, job) {
+                fail(
+                    m,
+                    job,
+                    "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more \
+                     information.",
+                );
+            }
+        }
+        MigrationInput::Flushed => {
+            export::fail_all(m, "Data was flushed");
+            for name in m.migrations.open() {
+                fail(m, name, "Data was flushed");
+            }
+        }
+        MigrationInput::DataReplaced => forget_all(m),
+        MigrationInput::Told { job, from } => told(m, job, from),
+        MigrationInput::ToldEnd { job, success, message } => {
+            let state = if success { ImportState::Success } else { ImportState::Failed };
+            end(m, job, state, String::from_utf8_lossy(message).into_owned().into());
+        }
+        MigrationInput::Abandoned { job, why } => abandon(m, job, why),
+        MigrationInput::CleanedUp { job } => {
+            let message = m.migrations.unfinished(job).map(|job| job.message.clone());
+            if let Some(message) = message {
+                end(m, job, ImportState::Failed, message);
+            }
+        }
+    }
+}
+
+fn establish(m: &mut ClusterMachine, job: &SlotMove) {
+    let source = job.source.and_then(|source| m.table.find(&source));
+    let labels = source.map(|source| &m.table.node(source).place.labels);
+    let import = ImportJob::new(job, ImportState::WaitingForAck, labels, m.time.now, m.time.wall_ms / 1_000);
+    log!(m, Notice, "New slot import job created: {}.", import.described);
+    m.migrations.add(import);
+}
+
+/// A word of the source (A-22).
+fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
+    let now_s = m.time.wall_ms / 1_000;
+    let Some(job) = m.migrations.unfinished(name).filter(|job| job.state.is_open()) else { return };
+    let (next, answer) = match (word, job.state) {
+        (SyncWord::Ack, state) => {
+            job.acked_s = now_s;
+            if state != ImportState::WaitingForAck {
+                return;
+            }
+            (ImportState::ReceivingSnapshot, None)
+        }
+        (SyncWord::SnapshotEof, ImportState::ReceivingSnapshot) => {
+            (ImportState::WaitingForPaused, Some(SyncWord::RequestPause))
+        }
+        (SyncWord::Paused, ImportState::WaitingForPaused) => {
+            (ImportState::FailoverRequested, Some(SyncWord::RequestFailover))
+        }
+        (SyncWord::FailoverGranted, ImportState::FailoverRequested) => {
+            (ImportState::FailoverGranted(Takeover::Awaited), None)
+        }
+        (SyncWord::Unknown, _) => return fail(m, name, "Unknown SYNCSLOTS subcommand used"),
+        (
+            SyncWord::SnapshotEof
+            | SyncWord::RequestPause
+            | SyncWord::Paused
+            | SyncWord::RequestFailover
+            | SyncWord::FailoverGranted,
+            _,
+        ) => return fail(m, name, "Unexpected state machine transition"),
+    };
+    if word == SyncWord::SnapshotEof {
+        let described = job.described.clone();
+        log!(
+            m,
+            Notice,
+            "Slot migration {described} successfully received slot snapshot. Beginning incremental stream..."
+        );
+    }
+    change(m, name, next);
+    if let Some(word) = answer {
+        order(m, MigrationOrder::Say { job: name, word });
+    }
+}
+
+fn faulted(m: &mut ClusterMachine, name: JobName, fault: ImportFault) {
+    match fault {
+        ImportFault::OutOfMemory => {
+            if let Some(job) = m.migrations.unfinished(name) {
+                let described = job.described.clone();
+                log!(m, Warning, "Slot migration {described} failed due to OOM");
+            }
+            fail(m, name, "Ran out of memory (OOM) during slot import");
+        }
+        ImportFault::Refused => {
+            fail(m, name, "Failed to process command during slot migration. Check logs for more information")
+        }
+    }
+}
+
+fn heard(m: &mut ClusterMachine, name: JobName, at: Ms) {
+    if let Some(job) = m.migrations.unfinished(name) {
+        job.heard = job.heard.max(at);
+    }
+}
+
+/// The cron: ACKs, jobs whose source is silent, and the length of the list.
+pub(crate) fn tick(m: &mut ClusterMachine) {
+    let now = m.time.now;
+    for name in m.migrations.open() {
+        let Some(job) = m.migrations.find(name) else { continue };
+        if now.saturating_sub(job.heard) > m.settings.migration.repl_timeout_ms {
+            let described = job.described.clone();
+            log!(m, Warning, "Timing out slot migration {described} after not receiving ack for too long");
+            fail(m, name, "Timed out after too long with no interaction");
+        } else if job.state != ImportState::WaitingForAck
+            && job.said_ack.is_none_or(|at| now.saturating_sub(at) >= ACK_MS)
+        {
+            job.said_ack = Some(now);
+            order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
+        }
+    }
+    export::tick(m);
+    m.migrations.trim(m.settings.migration.log_len_max);
+}
+
+/// The end of a step: what follows for jobs from the map and the role, and the takeover.
+pub(crate) fn advance(m: &mut ClusterMachine) {
+    if !std::mem::take(&mut m.migrations.wants_look) && !m.todo.map {
+        return;
+    }
+    export::advance(m);
+    if !m.table.me().is_primary() {
+        return m.migrations.of_this_node().into_iter().for_each(|name| hand_over(m, name));
+    }
+    for name in m.migrations.open() {
+        let Some(job) = m.migrations.find(name) else { continue };
+        let source = job.job.source.and_then(|source| m.table.find(&source));
+        let (slots, state) = (job.slots.clone(), job.state);
+        if slots.iter().any(|slot| m.table.owner(slot) == Some(m.table.my_ix())) {
+            fail(m, name, "Slots were unexpectedly assigned to myself during import");
+        } else if source.is_none() || slots.iter().any(|slot| m.table.owner(slot) != source) {
+            fail(m, name, "Slots are no longer owned by source node");
+        } else if state == ImportState::FailoverGranted(Takeover::Awaited)
+            && m.settings.debug.takeover_of_imports == Switch::Runs
+        {
+            claim(m, name, &slots);
+        }
+    }
+}
+
+/// The slots of a job become this node's, without anybody being asked (A-46).
+fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet) {
+    m.grow_sure();
+    let my_ix = m.table.my_ix();
+    let is_new_voter = !m.table.me().is_voter();
+    for slot in slots.iter() {
+        m.table.unbind(slot);
+        m.table.bind(slot, my_ix);
+        m.keys.strays.remove(slot);
+    }
+    m.channels_gone(slots.clone());
+    // Ahead of what is told: that waits for the file of this very change.
+    m.save();
+    if epochs::bump(m).is_none() {
+        m.announce();
+    }
+    if is_new_voter {
+        epochs::takes_seat(m);
+    }
+    m.reconsider();
+    m.durable.hold(crate::durable::Withheld::Takeover { job: name });
+    if let Some(job) = m.migrations.find(name) {
+        job.state = ImportState::FailoverGranted(Takeover::Claimed);
+    }
+}
+
+/// The claim of a job is durable.
+pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) {
+    let my_ix = m.table.my_ix();
+    let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);
+    let Some(job) = m.migrations.unfinished(name).filter(is_claimed) else { return };
+    let (described, slots) = (job.described.clone(), job.slots.clone());
+    // An operator, or an epoch above this node's, may have been faster than the disk.
+    if slots.iter().any(|slot| m.table.owner(slot) != Some(my_ix)) {
+        return clean_up(m, name, "Slots are no longer owned by source node");
+    }
+    log!(
+        m,
+        Notice,
+        "Slot migration {described} completed successfully. This node is now the owner of the slots"
+    );
+    order(m, MigrationOrder::Show { job: name });
+    order(m, MigrationOrder::Close { job: name });
+    end(m, name, ImportState::Success, "".into());
+}
+
+/// A job of this node is its primary's from now on: nothing is deleted here.
+fn hand_over(m: &mut ClusterMachine, name: JobName) {
+    order(m, MigrationOrder::Close { job: name });
+    change(m, name, ImportState::OccurringOnPrimary);
+    if let Some(job) = m.migrations.find(name) {
+        job.job.source = None;
+    }
+}
+
+fn told(m: &mut ClusterMachine, job: &SlotMove, from: ToldBy) {
+    let job = SlotMove { source: None, ..job.clone() };
+    let import =
+        ImportJob::new(&job, ImportState::OccurringOnPrimary, None, m.time.now, m.time.wall_ms / 1_000);
+    match from {
+        ToldBy::Command => {
+            log!(m, Notice, "New slot import job created: {}.", import.described);
+            m.migrations.add(import);
+        }
+        ToldBy::Snapshot => m.migrations.add_oldest(import),
+    }
+}
+
+/// A job that this node was told of ends here.
+fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
+    if m.migrations.unfinished(job.name).is_none() {
+        told(m, job, ToldBy::Snapshot);
+    }
+    clean_up(m, job.name, why);
+}
+
+/// A job of this node fails, unless it has claimed its slots already.
+fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
+    if m.migrations.unfinished(name).is_some_and(|job| job.state.is_open()) {
+        order(m, MigrationOrder::Close { job: name });
+        clean_up(m, name, why);
+    }
+}
+
+/// The keys of a job go (A-61).
+fn clean_up(m: &mut ClusterMachine, name: JobName, why: &'static str) {
+    change(m, name, ImportState::CleaningUp);
+    if let Some(job) = m.migrations.find(name) {
+        job.message = why.into();
+        let described = job.described.clone();
+        log!(m, Notice, "Cleaning up slot migration {described} after failed");
+        order(m, MigrationOrder::CleanUp { job: name, why });
+    }
+}
+
+/// All jobs end, and are forgotten: other data come (A-16).
+fn forget_all(m: &mut ClusterMachine) {
+    if m.migrations.is_empty() {
+        return;
+    }
+    log!(m, Notice, "Cleaning slot migration log in anticipation of a load operation.");
+    export::fail_all(m, "A new RDB is being loaded");
+    for name in m.migrations.open() {
+        order(m, MigrationOrder::Close { job: name });
+        end(m, name, ImportState::Failed, "A new RDB is being loaded".into());
+    }
+    m.migrations.clear();
+}
+
+/// A job ends.
+fn end(m: &mut ClusterMachine, name: JobName, state: ImportState, message: Cow<'static, str>) {
+    if m.migrations.unfinished(name).is_none() {
+        return;
+    }
+    change(m, name, state);
+    let Some(job) = m.migrations.find(name) else { return };
+    job.message = message;
+    let (described, message) = (job.described.clone(), job.message.clone());
+    let shown = if message.is_empty() { "none" } else { &message };
+    let text = format!("Slot migration {described} finished. State: {}, Message: {shown}", state.text());
+    if state == ImportState::Failed {
+        log!(m, Warning, "{text}");
+    } else {
+        log!(m, Notice, "{text}");
+    }
+}
+
+fn change(m: &mut ClusterMachine, name: JobName, state: ImportState) {
+    let now_s = m.time.wall_ms / 1_000;
+    let Some(job) = m.migrations.unfinished(name) else { return };
+    let before = std::mem::replace(&mut job.state, state);
+    job.updated_s = now_s;
+    let described = job.described.clone();
+    m.migrations.wants_look = true;
+    log!(m, Notice, "Slot migration {described} state transition: {} -> {}", before.text(), state.text());
+}
+
+fn order(m: &mut ClusterMachine, order: MigrationOrder) {
+    m.out.push_back(ClusterOutput::Migration(order));
+}

@@ -1,0 +1,204 @@
+//! A job, and what is shown of one.
+
+use super::{JobName, SlotMove};
+use crate::address::NodeLabels;
+use crate::id::NodeId;
+use crate::node::Ms;
+use crate::slots::{HashSlot, SlotSet};
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImportState {
+    /// The source has not answered `+OK`, which the job is confirmed with.
+    WaitingForAck,
+    ReceivingSnapshot,
+    /// The image is here. The source is asked to hold writes back.
+    WaitingForPaused,
+    /// The source holds writes back, and everything is here.
+    FailoverRequested,
+    /// The slots may be claimed.
+    FailoverGranted(Takeover),
+    /// The job has failed, and its keys are being deleted.
+    CleaningUp,
+    /// The primary of this node carries the job out.
+    OccurringOnPrimary,
+    Success,
+    Failed,
+}
+
+/// What a job that may claim its slots has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takeover {
+    Awaited,
+    /// The slots are this node's, and the file that says so is not durable yet.
+    Claimed,
+}
+
+/// The texts of the states of imports, in their order.
+pub const IMPORT_STATES: [&str; 9] = [
+    "waiting-for-ack",
+    "receiving-snapshot",
+    "waiting-for-paused",
+    "failover-requested",
+    "failover-granted",
+    "cleaning-up",
+    "occurring-on-primary",
+    "success",
+    "failed",
+];
+
+impl ImportState {
+    pub(crate) fn text(self) -> &'static str {
+        IMPORT_STATES[match self {
+            ImportState::WaitingForAck => 0,
+            ImportState::ReceivingSnapshot => 1,
+            ImportState::WaitingForPaused => 2,
+            ImportState::FailoverRequested => 3,
+            ImportState::FailoverGranted(_) => 4,
+            ImportState::CleaningUp => 5,
+            ImportState::OccurringOnPrimary => 6,
+            ImportState::Success => 7,
+            ImportState::Failed => 8,
+        }]
+    }
+
+    pub(crate) fn is_finished(self) -> bool {
+        matches!(self, ImportState::Success | ImportState::Failed)
+    }
+
+    /// Whether this node carries the job out by a connection of its own, and may still fail.
+    pub(crate) fn is_open(self) -> bool {
+        match self {
+            ImportState::WaitingForAck
+            | ImportState::ReceivingSnapshot
+            | ImportState::WaitingForPaused
+            | ImportState::FailoverRequested
+            | ImportState::FailoverGranted(Takeover::Awaited) => true,
+            ImportState::FailoverGranted(Takeover::Claimed)
+            | ImportState::CleaningUp
+            | ImportState::OccurringOnPrimary
+            | ImportState::Success
+            | ImportState::Failed => false,
+        }
+    }
+}
+
+/// A move to this shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ImportJob {
+    pub(crate) job: SlotMove,
+    pub(crate) slots: Box<SlotSet>,
+    /// How the log names the job (V-8): made when the job began.
+    pub(crate) described: Box<str>,
+    pub(crate) state: ImportState,
+    pub(crate) message: Cow<'static, str>,
+    created_s: i64,
+    /// The last change of state.
+    pub(crate) updated_s: i64,
+    /// The last ACK of the source.
+    pub(crate) acked_s: i64,
+    /// When the source sent something last.
+    pub(crate) heard: Ms,
+    /// When this node sent its last ACK.
+    pub(crate) said_ack: Option<Ms>,
+}
+
+impl ImportJob {
+    /// A job that begins now; `labels` are those of its source.
+    pub(crate) fn new(
+        job: &SlotMove,
+        state: ImportState,
+        labels: Option<&NodeLabels>,
+        now: Ms,
+        now_s: i64,
+    ) -> ImportJob {
+        let mut slots = Box::new(SlotSet::EMPTY);
+        job.slots().for_each(|slot| {
+            slots.insert(slot);
+        });
+        ImportJob {
+            described: described(job, ("import", "source", job.source), labels),
+            slots,
+            job: job.clone(),
+            state,
+            message: "".into(),
+            created_s: now_s,
+            updated_s: now_s,
+            acked_s: now_s,
+            heard: now,
+            said_ack: None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> JobName {
+        self.job.name
+    }
+
+    /// What CLUSTER GETSLOTMIGRATIONS shows, at the node `me`.
+    pub(crate) fn row(&self, me: NodeId) -> MigrationRow<'_> {
+        MigrationRow {
+            name: self.name(),
+            operation: "IMPORT",
+            slot_ranges: ranges_text(&self.job.ranges),
+            nodes: self.job.source.map(|source| (me, source)),
+            numbers: [
+                ("create_time", self.created_s),
+                ("last_update_time", self.updated_s),
+                ("last_ack_time", self.acked_s),
+            ],
+            state: self.state.text(),
+            message: &self.message,
+            sizes: [("cow_size", 0), ("remaining_repl_size", 0)],
+        }
+    }
+}
+
+/// A row of CLUSTER GETSLOTMIGRATIONS, its fields in their order.
+#[derive(Clone, Debug)]
+pub struct MigrationRow<'a> {
+    /// `name`.
+    pub name: JobName,
+    /// `operation`.
+    pub operation: &'static str,
+    /// `slot_ranges`.
+    pub slot_ranges: String,
+    /// `target_node` and `source_node`, where this node has a part in the move.
+    pub nodes: Option<(NodeId, NodeId)>,
+    /// Times, seconds since the epoch.
+    pub numbers: [(&'static str, i64); 3],
+    /// `state`.
+    pub state: &'static str,
+    /// `message`.
+    pub message: &'a str,
+    /// Bytes.
+    pub sizes: [(&'static str, i64); 2],
+}
+
+/// Ranges as they are shown: `a-b c-d`.
+pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
+    let texts = ranges.iter().map(|(first, last)| format!("{}-{}", first.number(), last.number()));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// How the log names a job (V-8): its operation, what the other node is in it, and that node; with the labels
+/// of that node, where it is known.
+pub(super) fn described(
+    job: &SlotMove,
+    (operation, part, other): (&str, &str, Option<NodeId>),
+    labels: Option<&NodeLabels>,
+) -> Box<str> {
+    let mut text = format!("{{name: {}, operation: {operation}, {part}_node_id: ", job.name);
+    // Writing to a string cannot fail.
+    let _ = match other {
+        Some(other) => write!(text, "{other}"),
+        None => write!(text, "unknown"),
+    };
+    if let Some(labels) = labels.filter(|labels| !labels.human_name.is_empty()) {
+        let name = String::from_utf8_lossy(&labels.human_name);
+        let _ = write!(text, ", {part}_node_human_name: {name}");
+    }
+    let _ = write!(text, ", slots: {}}}", ranges_text(&job.ranges));
+    text.into()
+}

@@ -1,0 +1,157 @@
+//! The list of jobs, those under way and those that have ended.
+
+use super::JobName;
+use super::export_job::ExportJob;
+use super::job::{ImportJob, ImportState, MigrationRow};
+use crate::id::NodeId;
+use crate::slots::HashSlot;
+use std::collections::VecDeque;
+
+/// A job of this node, or one that it was told of.
+#[derive(Clone, Debug)]
+enum Job {
+    Import(ImportJob),
+    Export(ExportJob),
+}
+
+impl Job {
+    fn is_finished(&self) -> bool {
+        match self {
+            Job::Import(job) => job.state.is_finished(),
+            Job::Export(job) => job.state.is_finished(),
+        }
+    }
+}
+
+/// Jobs, the newest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Migrations {
+    jobs: VecDeque<Job>,
+    /// Exports that have ended in this step.
+    pub(crate) ended: Vec<JobName>,
+    /// Something has happened to a job that its next look at the map may answer.
+    pub(crate) wants_look: bool,
+}
+
+impl Migrations {
+    fn imports(&self) -> impl Iterator<Item = &ImportJob> {
+        self.jobs.iter().filter_map(|job| match job {
+            Job::Import(job) => Some(job),
+            Job::Export(_) => None,
+        })
+    }
+
+    /// Moves from this node.
+    pub(crate) fn exports(&self) -> impl Iterator<Item = &ExportJob> {
+        self.jobs.iter().filter_map(|job| match job {
+            Job::Export(job) => Some(job),
+            Job::Import(_) => None,
+        })
+    }
+
+    /// Moves to this node, or to its primary.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ImportJob> {
+        self.imports()
+    }
+
+    /// What CLUSTER GETSLOTMIGRATIONS shows, at the node `me`.
+    pub(crate) fn rows(&self, me: NodeId) -> impl Iterator<Item = MigrationRow<'_>> {
+        self.jobs.iter().map(move |job| match job {
+            Job::Import(job) => job.row(me),
+            Job::Export(job) => job.row(me),
+        })
+    }
+
+    /// The newest import of a name: names of finished jobs may come again.
+    pub(crate) fn find(&mut self, name: JobName) -> Option<&mut ImportJob> {
+        self.jobs.iter_mut().find_map(|job| match job {
+            Job::Import(job) if job.name() == name => Some(job),
+            Job::Import(_) | Job::Export(_) => None,
+        })
+    }
+
+    /// The import of a name that is not finished.
+    pub(crate) fn unfinished(&mut self, name: JobName) -> Option<&mut ImportJob> {
+        self.find(name).filter(|job| !job.state.is_finished())
+    }
+
+    /// The export of a name.
+    pub(crate) fn export(&mut self, name: JobName) -> Option<&mut ExportJob> {
+        self.jobs.iter_mut().find_map(|job| match job {
+            Job::Export(job) if job.name() == name => Some(job),
+            Job::Import(_) | Job::Export(_) => None,
+        })
+    }
+
+    /// The export of a name that is not finished.
+    pub(crate) fn unfinished_export(&mut self, name: JobName) -> Option<&mut ExportJob> {
+        self.export(name).filter(|job| !job.state.is_finished())
+    }
+
+    /// Names of the exports that are not finished.
+    pub(crate) fn unfinished_exports(&self) -> Vec<JobName> {
+        self.exports().filter(|job| !job.state.is_finished()).map(ExportJob::name).collect()
+    }
+
+    /// Whether an export that is not finished has this slot.
+    pub(crate) fn is_exported(&self, slot: HashSlot) -> bool {
+        self.exports().any(|job| !job.state.is_finished() && job.slots.contains(slot))
+    }
+
+    /// Names of the imports that this node carries out by connections of its own and that may still fail.
+    pub(crate) fn open(&self) -> Vec<JobName> {
+        self.imports().filter(|job| job.state.is_open()).map(ImportJob::name).collect()
+    }
+
+    /// Names of the imports that are not finished and that this node carries out.
+    pub(crate) fn of_this_node(&self) -> Vec<JobName> {
+        let is_own =
+            |job: &&ImportJob| !job.state.is_finished() && job.state != ImportState::OccurringOnPrimary;
+        self.imports().filter(is_own).map(ImportJob::name).collect()
+    }
+
+    /// Whether an import is not finished.
+    pub(crate) fn any_unfinished(&self) -> bool {
+        self.imports().any(|job| !job.state.is_finished())
+    }
+
+    /// Whether an import that is not finished has this slot.
+    pub(crate) fn has_slot(&self, slot: HashSlot) -> bool {
+        self.imports().any(|job| !job.state.is_finished() && job.slots.contains(slot))
+    }
+
+    pub(crate) fn add(&mut self, job: ImportJob) {
+        self.jobs.push_front(Job::Import(job));
+        self.wants_look = true;
+    }
+
+    pub(crate) fn add_export(&mut self, job: ExportJob) {
+        self.jobs.push_front(Job::Export(job));
+        self.wants_look = true;
+    }
+
+    /// Adds a job that is older than all.
+    pub(crate) fn add_oldest(&mut self, job: ImportJob) {
+        self.jobs.push_back(Job::Import(job));
+        self.wants_look = true;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.jobs.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Forgets finished jobs from the tail on, until the list is no longer than `len_max`.
+    pub(crate) fn trim(&mut self, len_max: usize) {
+        let mut at = self.jobs.len();
+        while self.jobs.len() > len_max && at > 0 {
+            at -= 1;
+            if self.jobs[at].is_finished() {
+                self.jobs.remove(at);
+            }
+        }
+    }
+}

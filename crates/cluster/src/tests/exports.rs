@@ -1,0 +1,336 @@
+//! Atomic moves of slots from a node (specification of the slots, section 6; ids A-…).
+
+use super::network::Network;
+use crate::*;
+
+/// Slots of node 0 that go to node 1 in most tests.
+const SLOTS: [(u16, u16); 2] = [(100, 101), (7, 7)];
+/// `cluster-manual-failover-timeout` of these tests, in ms.
+const PAUSE_MS: u64 = 5_000;
+
+fn slot(number: u16) -> HashSlot {
+    HashSlot::new(number).unwrap()
+}
+
+fn group(network: &Network, ranges: &[(u16, u16)], to: usize) -> SlotsToMove {
+    let ranges = ranges.iter().map(|(first, last)| (slot(*first), slot(*last))).collect();
+    SlotsToMove { ranges, target: network.id(to) }
+}
+
+fn step(network: &mut Network, input: MigrationInput<'_>) {
+    network.step(0, &ClusterInput::Migration(input));
+    network.deliver();
+}
+
+/// Three primaries; a move from node 0 to node 1 has begun.
+fn begun() -> (Network, JobName) {
+    let mut network = Network::cluster(3, 3);
+    network.configure(0, |settings| {
+        settings.migration.repl_timeout_ms = 10_000;
+        settings.manual_failover_timeout_ms = PAUSE_MS;
+    });
+    let groups = [group(&network, &SLOTS, 1)];
+    step(&mut network, MigrationInput::Begin { client: "test", groups: &groups });
+    let name = network.peers[0].cluster.migrations().next().unwrap().name;
+    (network, name)
+}
+
+/// What brings a job into each of its states, in order.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Is(ExportInput<'static>),
+    Says(SyncWord),
+}
+
+const COURSE: [(Event, &str); 10] = [
+    (Event::Is(ExportInput::Handshake(ExportHandshake::SendingAuthCommand)), "sending-auth-command"),
+    (Event::Is(ExportInput::Handshake(ExportHandshake::ReadingAuthResponse)), "reading-auth-response"),
+    (Event::Is(ExportInput::Handshake(ExportHandshake::SendingEstablishCommand)), "sending-establish-command"),
+    (Event::Is(ExportInput::Handshake(ExportHandshake::ReadingEstablishResponse)), "reading-establish-response"),
+    (Event::Is(ExportInput::Established), "waiting-to-snapshot"),
+    (Event::Is(ExportInput::StreamBegan), "snapshotting"),
+    (Event::Is(ExportInput::ImageSent), "replicating"),
+    (Event::Says(SyncWord::RequestPause), "waiting-to-pause"),
+    (Event::Is(ExportInput::Held { left: 0 }), "failover-paused"),
+    (Event::Says(SyncWord::RequestFailover), "failover-granted"),
+];
+
+fn take_place(network: &mut Network, job: JobName, event: Event) {
+    match event {
+        Event::Is(input) => step(network, MigrationInput::Export { job, input }),
+        Event::Says(word) => step(network, MigrationInput::Said { job, word }),
+    }
+}
+
+/// The job in the state of this name.
+fn in_state(state: &str) -> (Network, JobName) {
+    let (mut network, job) = begun();
+    for (event, after) in COURSE {
+        if shown(&network).0 == state {
+            break;
+        }
+        take_place(&mut network, job, event);
+        assert_eq!(shown(&network).0, after);
+    }
+    assert_eq!(shown(&network).0, state);
+    orders(&mut network);
+    (network, job)
+}
+
+/// State and message of the newest job.
+fn shown(network: &Network) -> (String, String) {
+    let row = network.peers[0].cluster.migrations().next().unwrap();
+    (row.state.to_owned(), row.message.to_owned())
+}
+
+/// What the machine has ordered since the last call.
+fn orders(network: &mut Network) -> Vec<MigrationOrder> {
+    let seen = std::mem::take(&mut network.peers[0].seen);
+    let orders = seen.into_iter().filter_map(|output| match output {
+        ClusterOutput::Migration(order) => Some(order),
+        _ => None,
+    });
+    orders.collect()
+}
+
+fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
+    let table = &network.peers[of].cluster.machine.table;
+    table.owner(slot(number)).map(|ix| table.node(ix).id)
+}
+
+/// Node 1 has claimed the slots, with an epoch of this node's choice: the claim comes by a header.
+fn claim(network: &mut Network, by: usize, ranges: &[(u16, u16)]) {
+    let m = &mut network.peers[by].cluster.machine;
+    let ix = m.table.my_ix();
+    for number in ranges.iter().flat_map(|(first, last)| *first..=*last) {
+        m.table.unbind(slot(number));
+        m.table.bind(slot(number), ix);
+    }
+    m.save();
+    m.announce();
+    network.step(by, &ClusterInput::Offset(1));
+    network.deliver();
+    network.run(300);
+}
+
+#[test]
+fn cb_a3_an_export_goes_through_its_states_and_orders_what_each_needs() {
+    let (mut network, job) = begun();
+    assert_eq!(shown(&network).0, "connecting");
+    let address = &network.peers[1].cluster.machine.table.me().place.address;
+    let connect = MigrationOrder::Connect { job, ip: address.ip.clone(), port: address.tcp_port };
+    assert_eq!(orders(&mut network), [connect]);
+    let say = |word| MigrationOrder::Say { job, word };
+    for (event, after) in COURSE {
+        take_place(&mut network, job, event);
+        assert_eq!(shown(&network).0, after);
+        let expected: &[MigrationOrder] = match after {
+            "waiting-to-snapshot" => &[say(SyncWord::Ack), MigrationOrder::Stream { job }],
+            "replicating" => &[say(SyncWord::SnapshotEof)],
+            "waiting-to-pause" => &[MigrationOrder::Hold { job }],
+            "failover-paused" => &[say(SyncWord::Paused)],
+            "failover-granted" => &[say(SyncWord::FailoverGranted)],
+            _ => &[],
+        };
+        assert_eq!(orders(&mut network), expected, "{after}");
+    }
+    claim(&mut network, 1, &SLOTS);
+    assert_eq!(shown(&network), ("success".to_owned(), String::new()));
+    assert_eq!(orders(&mut network), [MigrationOrder::EndExport { job }]);
+    assert_eq!(owner(&network, 0, 100), Some(network.id(1)));
+}
+
+#[test]
+fn cb_a10_slots_leave_that_are_mine_and_in_no_other_move() {
+    let (network, _) = begun();
+    let node = &network.peers[0].cluster;
+    let slots = |first: u16, last: u16| (first..=last).map(slot);
+    assert_eq!(node.may_export(slots(1, 6)), Ok(()));
+    let error = |text: &str| Err(text.to_owned());
+    assert_eq!(node.may_export(slots(6, 8)), error("ERR I am already migrating slot 7."));
+    assert_eq!(node.may_export(slots(9_000, 9_000)), error("ERR Slots are not served by this node."));
+    let id = |text: &str| node.export_target(text.as_bytes());
+    let unknown = "0".repeat(40);
+    assert_eq!(id("abc"), Err("ERR Invalid node name: abc".to_owned()));
+    assert_eq!(id(&unknown), Err(format!("ERR Unknown node name: {unknown}")));
+    let me = network.id(0).to_string();
+    assert_eq!(id(&me), Err("ERR Target node can not be this node.".to_owned()));
+    assert_eq!(id(&network.id(2).to_string()), Ok(network.id(2)));
+}
+
+#[test]
+fn cb_a15_groups_of_one_command_stand_in_its_order_and_newer_commands_ahead() {
+    let (mut network, _) = begun();
+    let groups = [group(&network, &[(200, 200)], 1), group(&network, &[(201, 201)], 2)];
+    step(&mut network, MigrationInput::Begin { client: "test", groups: &groups });
+    let rows: Vec<_> = network.peers[0].cluster.migrations().collect();
+    let ranges: Vec<_> = rows.iter().map(|row| row.slot_ranges.as_str()).collect();
+    assert_eq!(ranges, ["200-200", "201-201", "100-101 7-7"]);
+    assert_eq!(rows[1].nodes, Some((network.id(2), network.id(0))));
+    assert!(rows.iter().all(|row| row.operation == "EXPORT"));
+    let names: std::collections::BTreeSet<_> = rows.iter().map(|row| row.name).collect();
+    assert_eq!(names.len(), 3, "each has a name of its own");
+}
+
+#[test]
+fn cb_a13_a_cancel_ends_every_move_but_one_whose_slots_may_have_gone() {
+    for (_, state) in COURSE {
+        let (mut network, job) = in_state(state);
+        step(&mut network, MigrationInput::Cancel { client: "test" });
+        if state == "failover-granted" {
+            assert_eq!((shown(&network).0.as_str(), orders(&mut network)), (state, vec![]));
+            claim(&mut network, 1, &SLOTS);
+            assert_eq!(shown(&network).0, "success");
+        } else {
+            assert_eq!(shown(&network), ("cancelled".to_owned(), String::new()), "{state}");
+            assert_eq!(orders(&mut network), [MigrationOrder::EndExport { job }]);
+        }
+    }
+}
+
+#[test]
+fn cb_a22_words_out_of_turn_fail_the_move() {
+    let words =
+        [SyncWord::SnapshotEof, SyncWord::RequestPause, SyncWord::Paused, SyncWord::RequestFailover];
+    for (_, state) in COURSE.into_iter().skip(4) {
+        for word in words {
+            let (mut network, job) = in_state(state);
+            step(&mut network, MigrationInput::Said { job, word });
+            let is_in_turn = match word {
+                SyncWord::RequestPause => ["snapshotting", "replicating"].contains(&state),
+                SyncWord::RequestFailover => state == "failover-paused",
+                _ => false,
+            };
+            let failed = ("failed".to_owned(), "Unexpected state machine transition".to_owned());
+            assert_eq!(shown(&network) != failed, is_in_turn, "{word:?} in {state}");
+        }
+    }
+}
+
+#[test]
+fn cb_a41_a42_a_target_that_is_not_reached_or_refuses_fails_the_move() {
+    let (mut network, job) = in_state("reading-establish-response");
+    let why = "Received error during handshake to target: -ERR Slot 1 has no node served.";
+    step(&mut network, MigrationInput::Export { job, input: ExportInput::NotConnected(why) });
+    assert_eq!(shown(&network), ("failed".to_owned(), why.to_owned()));
+    assert_eq!(orders(&mut network), [MigrationOrder::EndExport { job }]);
+}
+
+#[test]
+fn cb_a45_a_pause_can_be_prevented_and_begins_when_it_no_longer_is() {
+    let (mut network, job) = in_state("replicating");
+    network.configure(0, |settings| settings.debug.pauses_of_exports = Switch::Disabled);
+    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestPause });
+    assert_eq!(orders(&mut network), []);
+    network.configure(0, |settings| settings.debug.pauses_of_exports = Switch::Runs);
+    assert_eq!(orders(&mut network), [MigrationOrder::Hold { job }]);
+}
+
+#[test]
+fn cb_a47_a_pause_that_is_over_ends_the_move() {
+    let (mut network, _) = in_state("failover-paused");
+    network.run(2 * PAUSE_MS + 200);
+    assert_eq!(shown(&network).1, "Timed out before streaming completed");
+    let (mut network, job) = in_state("failover-granted");
+    network.run(2 * PAUSE_MS + 200);
+    assert!(network.has_logged(0, "Write loss risk!"));
+    assert_eq!(
+        shown(&network).1,
+        "Unpaused before migration completed (migration may have succeeded with lost writes)"
+    );
+    let ends = orders(&mut network).into_iter().filter(|order| *order == MigrationOrder::EndExport { job });
+    assert_eq!(ends.count(), 1);
+}
+
+#[test]
+fn cb_a47_who_may_claim_has_two_seconds_for_it() {
+    let (mut network, job) = in_state("failover-paused");
+    network.run(2 * PAUSE_MS - 300);
+    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    network.run(1_500);
+    assert_eq!(shown(&network).0, "failover-granted");
+    network.run(1_000);
+    assert_eq!(shown(&network).0, "failed");
+}
+
+#[test]
+fn cb_a47_a_lost_connection_is_no_failure_once_the_slots_may_be_claimed() {
+    for (_, state) in COURSE {
+        let (mut network, job) = in_state(state);
+        step(&mut network, MigrationInput::LinkLost { job });
+        let expected = if state == "failover-granted" { state } else { "failed" };
+        assert_eq!(shown(&network).0, expected);
+    }
+}
+
+#[test]
+fn cb_a48_a_claim_counts_at_any_epoch_once_it_was_granted_and_not_before() {
+    for (state, is_taken) in [("failover-paused", false), ("failover-granted", true)] {
+        let (mut network, _) = in_state(state);
+        // The source's epoch is above the target's, whatever the target bumps to by itself.
+        for _ in 0..3 {
+            network.command(0, ClusterCommand::BumpEpoch);
+        }
+        network.run(300);
+        let epochs = [0, 1].map(|node| network.peers[node].cluster.info().my_epoch);
+        assert!(epochs[0] > epochs[1]);
+        claim(&mut network, 1, &SLOTS);
+        let owns = owner(&network, 0, 100) == Some(network.id(1));
+        assert_eq!((owns, shown(&network).0 == "success"), (is_taken, is_taken), "{state}");
+    }
+}
+
+#[test]
+fn cb_a60_slots_that_go_to_another_owner_fail_the_move() {
+    for (_, state) in COURSE {
+        let (mut network, _) = in_state(state);
+        network.command(2, ClusterCommand::BumpEpoch);
+        claim(&mut network, 2, &[(100, 100)]);
+        assert_eq!(shown(&network).1, "Slots are no longer owned by myself", "{state}");
+    }
+}
+
+#[test]
+fn cb_a60_a_target_that_is_forgotten_ends_the_move_and_the_slots_stay() {
+    let (mut network, job) = in_state("replicating");
+    let id = network.id(1);
+    network.command(0, ClusterCommand::Forget { node: id.as_bytes() });
+    assert_eq!(shown(&network).0, "failed");
+    assert_eq!(orders(&mut network), [MigrationOrder::EndExport { job }]);
+    assert_eq!(owner(&network, 0, 100), Some(network.id(0)));
+}
+
+#[test]
+fn cb_a60_silence_and_a_flush_end_the_move() {
+    let (mut network, _) = in_state("replicating");
+    network.run(10_300);
+    assert_eq!(shown(&network).1, "Timed out after too long with no interaction");
+    let (mut network, _) = in_state("failover-paused");
+    step(&mut network, MigrationInput::Flushed);
+    assert_eq!(shown(&network).1, "Data was flushed");
+}
+
+#[test]
+fn cb_a71_acks_are_said_each_second_from_the_agreement_to_the_grant() {
+    for (state, expected) in
+        [("reading-establish-response", 0), ("snapshotting", 3), ("failover-paused", 3), ("failover-granted", 0)]
+    {
+        let (mut network, job) = in_state(state);
+        network.run(3_050);
+        let ack = MigrationOrder::Say { job, word: SyncWord::Ack };
+        let said = orders(&mut network).into_iter().filter(|order| *order == ack).count();
+        assert_eq!(said, expected, "{state}");
+    }
+}
+
+#[test]
+fn cb_a49_the_map_is_that_of_after_when_writers_go_on() {
+    let (mut network, job) = in_state("failover-granted");
+    claim(&mut network, 1, &SLOTS);
+    let seen = &network.peers[0].seen;
+    let map = seen.iter().position(|output| matches!(output, ClusterOutput::Slots(_))).unwrap();
+    let is_end = |output: &ClusterOutput| {
+        matches!(output, ClusterOutput::Migration(MigrationOrder::EndExport { job: ended }) if *ended == job)
+    };
+    assert!(map < seen.iter().position(is_end).unwrap());
+}

@@ -1,0 +1,356 @@
+//! Atomic moves of slots to a node (specification of the slots, section 6; ids A-…).
+
+use super::network::{Disk, Network};
+use crate::*;
+
+/// The job of most tests: two slots of node 1 come to node 0.
+const JOB: JobName = JobName([b'a'; 40]);
+const FIRST: u16 = 8_200;
+
+fn slot(number: u16) -> HashSlot {
+    HashSlot::new(number).unwrap()
+}
+
+fn job(network: &Network, source: usize, ranges: &[(u16, u16)]) -> SlotMove {
+    let ranges = ranges.iter().map(|(first, last)| (slot(*first), slot(*last))).collect();
+    SlotMove { name: JOB, source: Some(network.id(source)), ranges }
+}
+
+fn step(network: &mut Network, input: MigrationInput<'_>) {
+    network.step(0, &ClusterInput::Migration(input));
+    network.deliver();
+}
+
+fn say(network: &mut Network, words: &[SyncWord]) {
+    words.iter().for_each(|word| step(network, MigrationInput::Said { job: JOB, word: *word }));
+}
+
+/// Two primaries that share the slots; the job has begun at node 0.
+fn begun() -> Network {
+    let mut network = Network::cluster(2, 2);
+    let job = job(&network, 1, &[(FIRST, FIRST), (8_300, 8_300)]);
+    assert_eq!(network.peers[0].cluster.may_import(&job), Ok(()));
+    network.configure(0, |settings| settings.migration.repl_timeout_ms = 10_000);
+    step(&mut network, MigrationInput::Established(&job));
+    network
+}
+
+/// All words up to one that the source says.
+const WORDS: [SyncWord; 4] =
+    [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
+
+fn state(network: &Network) -> String {
+    network.peers[0].cluster.migrations().next().map(|row| row.state.to_owned()).unwrap_or_default()
+}
+
+fn message(network: &Network) -> String {
+    network.peers[0].cluster.migrations().next().map(|row| row.message.to_owned()).unwrap_or_default()
+}
+
+/// What the machine has ordered since the last call.
+fn orders(network: &mut Network) -> Vec<MigrationOrder> {
+    let seen = std::mem::take(&mut network.peers[0].seen);
+    seen.into_iter()
+        .filter_map(|output| match output {
+            ClusterOutput::Migration(order) => Some(order),
+            _ => None,
+        })
+        .collect()
+}
+
+fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
+    let table = &network.peers[of].cluster.machine.table;
+    table.owner(slot(number)).map(|ix| table.node(ix).id)
+}
+
+const CLOSE: MigrationOrder = MigrationOrder::Close { job: JOB };
+
+fn said(word: SyncWord) -> MigrationOrder {
+    MigrationOrder::Say { job: JOB, word }
+}
+
+fn clean_up(why: &'static str) -> MigrationOrder {
+    MigrationOrder::CleanUp { job: JOB, why }
+}
+
+#[test]
+fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
+    let mut network = begun();
+    assert_eq!(state(&network), "waiting-for-ack");
+    assert!(network.has_logged(0, "New slot import job created: {name: aaaa"));
+    for (word, after, answer) in [
+        (SyncWord::Ack, "receiving-snapshot", None),
+        (SyncWord::SnapshotEof, "waiting-for-paused", Some(SyncWord::RequestPause)),
+        (SyncWord::Ack, "waiting-for-paused", None),
+        (SyncWord::Paused, "failover-requested", Some(SyncWord::RequestFailover)),
+    ] {
+        say(&mut network, &[word]);
+        assert_eq!(state(&network), after);
+        assert_eq!(orders(&mut network), answer.map(said).into_iter().collect::<Vec<_>>(), "{word:?}");
+    }
+    assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)), "nothing is claimed before the grant");
+    let epoch = network.peers[0].cluster.info().current_epoch;
+    say(&mut network, &[SyncWord::FailoverGranted]);
+    assert_eq!(orders(&mut network), [MigrationOrder::Show { job: JOB }, CLOSE]);
+    assert_eq!((state(&network), message(&network)), ("success".to_owned(), String::new()));
+    for number in [FIRST, 8_300] {
+        assert_eq!(owner(&network, 0, number), Some(network.id(0)));
+    }
+    assert_eq!(owner(&network, 0, FIRST + 1), Some(network.id(1)), "the others stay");
+    assert!(network.peers[0].cluster.info().current_epoch > epoch, "a claim is of an epoch of its own");
+    network.run(200);
+    assert_eq!(owner(&network, 1, FIRST), Some(network.id(0)), "the source has heard the claim");
+    assert!(network.has_logged(0, "This node is now the owner of the slots"));
+    assert!(network.has_logged(0, "state transition: receiving-snapshot -> waiting-for-paused"));
+    assert!(network.has_logged(0, "finished. State: success, Message: none"));
+    assert!(!network.peers[0].cluster.has_imports());
+}
+
+#[test]
+fn cb_a22_a_word_at_another_moment_fails_the_job() {
+    let words = [
+        SyncWord::SnapshotEof,
+        SyncWord::Paused,
+        SyncWord::FailoverGranted,
+        SyncWord::RequestPause,
+        SyncWord::RequestFailover,
+    ];
+    for done in 0..WORDS.len() {
+        for word in words.into_iter().filter(|word| *word != WORDS[done]) {
+            let mut network = begun();
+            say(&mut network, &WORDS[..done]);
+            orders(&mut network);
+            say(&mut network, &[word]);
+            let why = "Unexpected state machine transition";
+            assert_eq!(orders(&mut network), [CLOSE, clean_up(why)], "{done} {word:?}");
+            assert_eq!((state(&network), message(&network)), ("cleaning-up".to_owned(), why.to_owned()));
+            say(&mut network, &[SyncWord::Ack, word]);
+            assert_eq!(orders(&mut network), [], "a failed job hears nothing more");
+        }
+    }
+    let mut network = begun();
+    say(&mut network, &[SyncWord::Unknown]);
+    assert_eq!(message(&network), "Unknown SYNCSLOTS subcommand used");
+}
+
+#[test]
+fn cb_a60_a_failed_job_is_finished_when_its_keys_are_gone() {
+    let lost =
+        "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more information.";
+    let refused = "Failed to process command during slot migration. Check logs for more information";
+    let full = "Ran out of memory (OOM) during slot import";
+    for (input, why) in [
+        (MigrationInput::LinkLost { job: JOB }, lost),
+        (MigrationInput::Flushed, "Data was flushed"),
+        (MigrationInput::Faulted { job: JOB, fault: ImportFault::Refused }, refused),
+        (MigrationInput::Faulted { job: JOB, fault: ImportFault::OutOfMemory }, full),
+    ] {
+        for done in 0..=3 {
+            let mut network = begun();
+            say(&mut network, &WORDS[..done]);
+            orders(&mut network);
+            step(&mut network, input);
+            assert_eq!(orders(&mut network), [CLOSE, clean_up(why)], "{why}");
+            assert_eq!(state(&network), "cleaning-up");
+            assert!(network.peers[0].cluster.has_imports(), "its slots are not free yet");
+            assert!(network.peers[0].cluster.are_free_to_import([slot(FIRST)].into_iter()).is_err());
+            step(&mut network, MigrationInput::CleanedUp { job: JOB });
+            assert_eq!((state(&network), message(&network)), ("failed".to_owned(), why.to_owned()));
+            assert!(network.has_logged(0, &format!("finished. State: failed, Message: {why}")));
+            assert!(network.peers[0].cluster.are_free_to_import([slot(FIRST)].into_iter()).is_ok());
+        }
+    }
+}
+
+#[test]
+fn cb_a60_a_silent_source_fails_the_job_and_any_bytes_count() {
+    let mut network = begun();
+    say(&mut network, &[SyncWord::Ack]);
+    network.run(9_000);
+    let at = network.now_ms;
+    step(&mut network, MigrationInput::Heard { job: JOB, at });
+    network.run(9_900);
+    assert_eq!(state(&network), "receiving-snapshot");
+    network.run(300);
+    assert_eq!(message(&network), "Timed out after too long with no interaction");
+    assert!(network.has_logged(0, "after not receiving ack for too long"));
+}
+
+#[test]
+fn cb_a70_an_ack_leaves_each_second_from_the_first_of_the_source_on() {
+    let mut network = begun();
+    network.run(3_000);
+    assert_eq!(orders(&mut network), [], "the source reads nothing but the reply before its ACK");
+    say(&mut network, &[SyncWord::Ack]);
+    network.run(3_000);
+    assert_eq!(orders(&mut network), vec![said(SyncWord::Ack); 3]);
+}
+
+#[test]
+fn cb_a60_a_job_fails_when_the_slots_are_not_the_sources_any_more() {
+    let slots = [slot(FIRST)];
+    // Another node gets one.
+    let mut network = Network::cluster(3, 2);
+    let moved = job(&network, 1, &[(FIRST, FIRST)]);
+    step(&mut network, MigrationInput::Established(&moved));
+    let third = network.id(2);
+    let action = SlotAction::Node(third.as_bytes());
+    let command = SetSlot { slot: slots[0], action, keys: HasKeys::No };
+    network.command(0, ClusterCommand::SetSlot(command));
+    assert_eq!(message(&network), "Slots are no longer owned by source node");
+    // This node gets one in another way.
+    let mut network = begun();
+    let me = network.id(0);
+    let command = SetSlot { slot: slots[0], action: SlotAction::Node(me.as_bytes()), keys: HasKeys::No };
+    network.command(0, ClusterCommand::SetSlot(command));
+    assert_eq!(message(&network), "Slots were unexpectedly assigned to myself during import");
+    // The source is forgotten.
+    let mut network = begun();
+    let source = network.id(1);
+    network.command(0, ClusterCommand::Forget { node: source.as_bytes() });
+    assert_eq!(message(&network), "Slots are no longer owned by source node");
+    // This node forgets everything.
+    let mut network = begun();
+    network.command(0, ClusterCommand::Reset { kind: ResetKind::Soft, data: HasKeys::No });
+    assert_eq!(message(&network), "Slots are no longer owned by source node");
+}
+
+#[test]
+fn cb_a46_nothing_is_told_of_a_takeover_before_its_file_is_durable() {
+    let mut network = begun();
+    say(&mut network, &WORDS[..3]);
+    orders(&mut network);
+    network.peers[0].disk = Disk::Stands;
+    say(&mut network, &WORDS[3..]);
+    assert_eq!(orders(&mut network), []);
+    network.run(300);
+    assert_eq!(owner(&network, 1, FIRST), Some(network.id(1)), "the source knows nothing yet");
+    assert_eq!(state(&network), "failover-granted");
+    // The source has gone meanwhile: the slots are taken all the same.
+    step(&mut network, MigrationInput::LinkLost { job: JOB });
+    step(&mut network, MigrationInput::Flushed);
+    network.write(0);
+    network.write(0);
+    let orders: Vec<_> =
+        orders(&mut network).into_iter().filter(|order| *order != said(SyncWord::Ack)).collect();
+    assert_eq!(orders, [MigrationOrder::Show { job: JOB }, CLOSE]);
+    assert_eq!(state(&network), "success");
+    network.run(200);
+    assert_eq!(owner(&network, 1, FIRST), Some(network.id(0)));
+}
+
+/// A node whose epoch is the greatest keeps it, and tells its claim all the same.
+#[test]
+fn cb_a70_the_claim_is_told_at_once_whatever_the_epoch() {
+    for (target, source) in [(0, 1), (1, 0)] {
+        let mut network = Network::cluster(2, 2);
+        network.run(500);
+        let number = if source == 1 { FIRST } else { 5 };
+        let moved = job(&network, source, &[(number, number)]);
+        network.step(target, &ClusterInput::Migration(MigrationInput::Established(&moved)));
+        for word in WORDS {
+            network.step(target, &ClusterInput::Migration(MigrationInput::Said { job: JOB, word }));
+        }
+        network.deliver();
+        assert_eq!(owner(&network, source, number), Some(network.id(target)), "no time has passed");
+    }
+}
+
+#[test]
+fn cb_a46_debug_holds_the_takeover_and_a_lost_link_fails_it_then() {
+    let mut network = begun();
+    network.configure(0, |settings| settings.debug.takeover_of_imports = Switch::Disabled);
+    say(&mut network, &WORDS);
+    network.run(1_000);
+    assert_eq!(state(&network), "failover-granted");
+    assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)));
+    let mut other = begun();
+    other.configure(0, |settings| settings.debug.takeover_of_imports = Switch::Disabled);
+    say(&mut other, &WORDS);
+    step(&mut other, MigrationInput::LinkLost { job: JOB });
+    assert_eq!(state(&other), "cleaning-up");
+    network.configure(0, |settings| settings.debug.takeover_of_imports = Switch::Runs);
+    assert_eq!(state(&network), "success");
+}
+
+#[test]
+fn cb_a60_a_demoted_target_leaves_the_job_to_its_primary_and_deletes_nothing() {
+    let mut network = Network::cluster(3, 2);
+    let moved = job(&network, 1, &[(FIRST, FIRST)]);
+    // The third node has no slots and takes some from the second; then it follows the first.
+    network.step(2, &ClusterInput::Migration(MigrationInput::Established(&moved)));
+    let primary = network.id(0);
+    let command = ClusterCommand::Replicate { node: primary.as_bytes(), data: HasKeys::No };
+    assert_eq!(network.command(2, command), ClusterAnswer::Ok);
+    let seen = std::mem::take(&mut network.peers[2].seen);
+    let of_job: Vec<_> = seen.iter().filter(|output| matches!(output, ClusterOutput::Migration(_))).collect();
+    assert!(matches!(of_job[..], [ClusterOutput::Migration(MigrationOrder::Close { .. })]), "{of_job:?}");
+    let row = network.peers[2].cluster.migrations().next().expect("the job");
+    assert_eq!((row.state, row.nodes), ("occurring-on-primary", None));
+}
+
+#[test]
+fn cb_a15_the_rows_are_those_of_the_reference_the_newest_first() {
+    let mut network = begun();
+    let row = network.peers[0].cluster.migrations().next().expect("the job");
+    assert_eq!((row.name, row.operation, &*row.slot_ranges), (JOB, "IMPORT", "8200-8200 8300-8300"));
+    assert_eq!(row.nodes, Some((network.id(0), network.id(1))), "the target comes first");
+    let created = row.numbers[0].1;
+    assert_eq!(row.numbers.map(|number| number.1), [created; 3], "the last ACK begins as the creation");
+    network.run(2_000);
+    say(&mut network, &[SyncWord::Ack]);
+    let row = network.peers[0].cluster.migrations().next().expect("the job");
+    assert_eq!(row.numbers.map(|number| number.1 - created), [0, 2, 2]);
+    // Of a move that its primary carries out a replica knows neither end.
+    let second = SlotMove { name: JobName([b'b'; 40]), ..job(&network, 1, &[(9_000, 9_001)]) };
+    step(&mut network, MigrationInput::Told { job: &second, from: ToldBy::Snapshot });
+    let rows: Vec<_> = network.peers[0].cluster.migrations().collect();
+    assert_eq!(rows[0].name, JOB, "one of a file stands at the tail");
+    assert_eq!((rows[1].nodes, rows[1].state), (None, "occurring-on-primary"));
+}
+
+#[test]
+fn cb_a16_finished_jobs_are_forgotten_from_the_tail_on() {
+    let mut network = begun();
+    network.configure(0, |settings| settings.migration.log_len_max = 2);
+    for number in b'b'..=b'f' {
+        let told = SlotMove { name: JobName([number; 40]), ..job(&network, 1, &[(9_000, 9_000)]) };
+        step(&mut network, MigrationInput::Told { job: &told, from: ToldBy::Command });
+        let end = MigrationInput::ToldEnd { job: told.name, success: true, message: b"" };
+        step(&mut network, end);
+    }
+    network.run(100);
+    let names: Vec<u8> = network.peers[0].cluster.migrations().map(|row| row.name.0[0]).collect();
+    assert_eq!(names, [b'f', b'a'], "the job that is not finished stays");
+    step(&mut network, MigrationInput::DataReplaced);
+    assert_eq!(network.peers[0].cluster.migrations().count(), 0);
+    assert_eq!(orders(&mut network), [CLOSE]);
+    assert!(network.has_logged(0, "Message: A new RDB is being loaded"));
+}
+
+#[test]
+fn cb_a23_what_stands_in_the_way_of_a_job() {
+    let network = Network::cluster(2, 2);
+    let node = &network.peers[0].cluster;
+    assert_eq!(node.import_source(&[b'f'; 40]), Err("ERR Target node does not know the source node".into()));
+    let me = node.id();
+    assert_eq!(node.import_source(me.as_bytes()), Err("ERR Source node is target node itself".into()));
+    let mut owners = OwnersOfRanges::default();
+    assert_eq!(node.add_range(&mut owners, slot(8_192), slot(8_200)), Ok(()));
+    let spans = Err("ERR Requested slots span multiple shards".to_owned());
+    assert_eq!(node.add_range(&mut owners, slot(0), slot(0)), spans);
+    let disagrees = Err("ERR Target node does not agree about current slot ownership".to_owned());
+    assert_eq!(node.may_import(&job(&network, 1, &[(0, 0)])), disagrees, "the slot is this node's");
+    let mut network = begun();
+    let node = &network.peers[0].cluster;
+    let taken = Err("ERR Slot is already being imported on the target by a different migration".to_owned());
+    assert_eq!(node.are_free_to_import([slot(FIRST)].into_iter()), taken);
+    assert_eq!(node.may_import(&job(&network, 1, &[(FIRST, FIRST)])), taken);
+    assert_eq!(node.may_import(&job(&network, 1, &[(9_000, 9_000)])), disagrees, "a name of a job under way");
+    let source = network.id(1);
+    let action = SlotAction::Importing(source.as_bytes());
+    let command = SetSlot { slot: slot(9_000), action, keys: HasKeys::No };
+    network.command(0, ClusterCommand::SetSlot(command));
+    let by_hand = Err("ERR Slots are being manually imported".to_owned());
+    assert_eq!(network.peers[0].cluster.may_import_at_all(), by_hand);
+}

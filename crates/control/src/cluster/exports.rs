@@ -1,0 +1,278 @@
+//! Exports of slots: for each job one stream of commands that gives another node the slots' keys, each key
+//! ahead of its changes (A-82, A-83). What drives them is `engine/cluster/exports.rs`; the link to the
+//! other node, and what is said on it, belongs to whoever begins an export.
+//!
+//! ```text
+//!  begin ──► slots are walked, one after the other ──► SNAPSHOT-EOF ──► changes ──request_pause──► PAUSED ──► end
+//!            a slot's changes are in the stream from its walk on        writers are held for moments: `Convergence`
+//! ```
+//!
+//! Of a slot that the walk has not come to nothing is in the stream: its keys are sent as they are then. So
+//! one rule suffices, *the walk of a slot begins between two units, and from then on each change of the slot
+//! is appended, after what the walk has captured*: the keyspace captures an entry ahead of its first change
+//! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
+//!
+//! Invariants: (1) a slot belongs to one job at most; (2) one slot of one job is walked at a time, the oldest
+//! job's first; (3) after PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
+//! whose walk has begun, of all jobs.
+
+mod convergence;
+mod stream;
+
+pub use convergence::{Convergence, ConvergenceStep};
+pub use stream::ExportStream;
+
+use sluice_cluster::{HashSlot, SlotSet};
+use std::collections::VecDeque;
+
+/// All exports.
+#[derive(Default)]
+pub struct SlotExports {
+    jobs: Vec<SlotExport>,
+    tapped: SlotSet,
+    news: VecDeque<(ExportId, ExportNews)>,
+    last_id: u64,
+}
+
+/// Names an export, as long as the process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExportId(u64);
+
+/// What whoever has begun an export has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExportNews {
+    /// All keys are in the stream, and SNAPSHOT-EOF after these.
+    SnapshotWhole,
+    /// Writers of the slots are held until the export ends; PAUSED is in the stream, with so many bytes of
+    /// it not taken.
+    Paused {
+        /// Bytes.
+        unsent: u64,
+    },
+    /// The export has ended without success: this is why.
+    Failed(String),
+}
+
+/// How an export ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportEnd {
+    /// The other node owns the slots.
+    Success,
+    /// It does not; this node keeps the slots, if they are its own.
+    Failed,
+}
+
+/// An export.
+pub struct SlotExport {
+    /// Its name.
+    pub id: ExportId,
+    slots: SlotSet,
+    /// Slots whose walk has not begun.
+    to_walk: SlotSet,
+    /// How far the walk is.
+    pub walk: ExportWalk,
+    /// What is given to the other node.
+    pub stream: ExportStream,
+    /// [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) when it began.
+    exchanges: u64,
+    /// When writers are held; none before the other node has asked for the pause.
+    pub convergence: Option<Convergence>,
+    /// Bytes that the link has taken and not sent.
+    pub in_link: u64,
+    /// PAUSED is in the stream.
+    is_paused: bool,
+}
+
+/// How far the walk over the slots of an export is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportWalk {
+    /// No slot is walked just now.
+    Between,
+    /// This one is.
+    In(HashSlot),
+    /// All slots were walked.
+    Done,
+}
+
+/// Why an export ends when a database was emptied or exchanged (A-60).
+pub const FLUSHED: &str = "Data was flushed";
+/// A change of the slots came after PAUSED: the other node will not have the change.
+pub const WRITTEN_TO: &str = "The slots were written to during the pause";
+
+impl SlotExports {
+    /// Begins an export; `None` where one of the slots belongs to another, or there is none.
+    pub fn begin(&mut self, slots: &SlotSet, exchanges: u64) -> Option<ExportId> {
+        let is_taken = |job: &SlotExport| slots.iter().any(|slot| job.slots.contains(slot));
+        if slots.is_empty() || self.jobs.iter().any(is_taken) {
+            return None;
+        }
+        self.last_id += 1;
+        let id = ExportId(self.last_id);
+        self.jobs.push(SlotExport {
+            id,
+            slots: slots.clone(),
+            to_walk: slots.clone(),
+            walk: ExportWalk::Between,
+            stream: ExportStream::default(),
+            exchanges,
+            convergence: None,
+            in_link: 0,
+            is_paused: false,
+        });
+        Some(id)
+    }
+
+    /// Whether there is no export.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Slots whose changes go into a stream.
+    #[inline]
+    pub fn tapped(&self) -> &SlotSet {
+        &self.tapped
+    }
+
+    /// All exports, the oldest first.
+    pub fn jobs(&mut self) -> impl Iterator<Item = &mut SlotExport> {
+        self.jobs.iter_mut()
+    }
+
+    /// An export that began when databases had been exchanged another number of times.
+    pub fn begun_ahead_of(&self, exchanges: u64) -> Option<ExportId> {
+        self.jobs.iter().find(|job| job.exchanges != exchanges).map(|job| job.id)
+    }
+
+    /// The export of this name.
+    pub fn job(&mut self, id: ExportId) -> Option<&mut SlotExport> {
+        self.jobs.iter_mut().find(|job| job.id == id)
+    }
+
+    /// The export whose stream is to have the changes of a slot.
+    pub fn job_of(&mut self, slot: HashSlot) -> Option<&mut SlotExport> {
+        if !self.tapped.contains(slot) {
+            return None;
+        }
+        self.jobs.iter_mut().find(|job| job.slots.contains(slot))
+    }
+
+    /// Whether writers of some slot may have to wait.
+    #[inline]
+    pub fn may_hold(&self) -> bool {
+        self.jobs.iter().any(|job| job.convergence.is_some())
+    }
+
+    /// Whether writers of some slot have to wait now.
+    pub fn hold_any(&self) -> bool {
+        self.jobs.iter().any(SlotExport::holds_writers)
+    }
+
+    /// Whether writers of this slot have to wait now (A-84).
+    pub fn hold(&self, slot: HashSlot) -> bool {
+        self.jobs.iter().any(|job| job.holds_writers() && job.slots.contains(slot))
+    }
+
+    /// The slot of the oldest job that is not through, whose walk is to begin; `None` while a walk is under
+    /// way, and when nothing is left. The slot is tapped from now on.
+    pub fn next_walk(&mut self) -> Option<HashSlot> {
+        if self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_))) {
+            return None;
+        }
+        let job = self.jobs.iter_mut().find(|job| job.walk == ExportWalk::Between)?;
+        let slot = job.to_walk.iter().next()?;
+        job.to_walk.remove(slot);
+        job.walk = ExportWalk::In(slot);
+        self.tapped.insert(slot);
+        Some(slot)
+    }
+
+    /// The export whose slot is walked.
+    pub fn walking(&mut self) -> Option<&mut SlotExport> {
+        self.jobs.iter_mut().find(|job| matches!(job.walk, ExportWalk::In(_)))
+    }
+
+    /// The walk of a slot is through; after the last one the stream says so.
+    pub fn end_walk(&mut self) {
+        let Some(job) = self.walking() else { return };
+        if !job.to_walk.is_empty() {
+            job.walk = ExportWalk::Between;
+            return;
+        }
+        job.walk = ExportWalk::Done;
+        job.stream.say(b"SNAPSHOT-EOF");
+        let id = job.id;
+        self.news.push_back((id, ExportNews::SnapshotWhole));
+    }
+
+    /// Writers of the slots are held until the end: PAUSED is the last command.
+    pub fn pause(&mut self, id: ExportId) {
+        let Some(job) = self.job(id).filter(|job| !job.is_paused) else { return };
+        job.is_paused = true;
+        let unsent = job.unsent_bytes();
+        job.stream.say(b"PAUSED");
+        self.news.push_back((id, ExportNews::Paused { unsent }));
+    }
+
+    /// Forgets an export; the export, if there was one.
+    pub fn remove(&mut self, id: ExportId) -> Option<SlotExport> {
+        let at = self.jobs.iter().position(|job| job.id == id)?;
+        let job = self.jobs.remove(at);
+        for slot in job.slots.iter() {
+            self.tapped.remove(slot);
+        }
+        self.news.retain(|(of, _)| *of != id);
+        Some(job)
+    }
+
+    /// Tells that an export has failed, which is forgotten already.
+    pub fn tell_failure(&mut self, id: ExportId, why: String) {
+        self.news.push_back((id, ExportNews::Failed(why)));
+    }
+
+    /// What has happened to an export, oldest first.
+    pub fn next_news(&mut self) -> Option<(ExportId, ExportNews)> {
+        self.news.pop_front()
+    }
+
+    /// Whether an iteration is wanted at once: something is to be walked or formatted.
+    pub fn have_work(&self) -> bool {
+        let has_work = |job: &SlotExport| {
+            job.stream.has_waiting() || job.walk != ExportWalk::Done && !job.stream.is_behind()
+        };
+        self.jobs.iter().any(has_work)
+    }
+
+    /// Bytes of memory that the streams take.
+    pub fn memory_bytes(&self) -> usize {
+        self.jobs.iter().map(|job| job.stream.memory_bytes()).sum()
+    }
+}
+
+impl SlotExport {
+    /// The slots.
+    pub fn slots(&self) -> &SlotSet {
+        &self.slots
+    }
+
+    /// Whether PAUSED is in the stream.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Bytes that have not left this node.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.stream.unsent_bytes() + self.in_link
+    }
+
+    /// Bytes have come into the stream from writers.
+    pub fn note_written(&mut self, now_ns: u64, bytes: usize) {
+        if let Some(convergence) = &mut self.convergence {
+            convergence.written(now_ns, bytes);
+        }
+    }
+
+    fn holds_writers(&self) -> bool {
+        self.convergence.as_ref().is_some_and(Convergence::holds)
+    }
+}

@@ -1,0 +1,301 @@
+//! The stream of one export: whole commands in one order, from one producer to one consumer (A-82).
+//!
+//! ```text
+//!  append ──► open ──► waiting: bytes, images ──make──► made: memory │ spool │ late ──take──► the link
+//!                      (empty: straight to made)
+//! ```
+//!
+//! An image of entries is formatted late, in slices, and later appends wait for the image: so the
+//! order is that of the appends, and a large value stops nobody.
+//!
+//! Invariants: (1) what was taken is at any moment the begin of a sequence of whole commands, each in the
+//! database that the SELECT ahead of it names; (2) the parts of `made` are in order: `memory` ahead of the
+//! spool, `late` after the spool; bytes are given to the spool by [`ExportStream::settle`] alone; (3) what
+//! is more than [`MEMORY_MAX`] bytes is in the spool, but for those of the iteration under way and those that the disk
+//! has not taken.
+
+use crate::process::{Process, SaveError};
+use sluice_base::{Bytes, heap};
+use sluice_keyspace::Captured;
+use sluice_replication::{NextPiece, StreamSpool};
+use sluice_resp::command::push_command;
+use sluice_snapshot::{ValuePosition, write_commands};
+use std::collections::VecDeque;
+
+/// Bytes that are kept in memory, those of the iteration under way apart.
+const MEMORY_MAX: usize = 4 << 20;
+/// Bytes of a block, but for one command that is longer.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Entries that weigh less are formatted at once.
+const SMALL_IMAGE: usize = 16 << 10;
+
+/// See the module.
+#[derive(Default)]
+pub struct ExportStream {
+    /// What is appended to last.
+    open: Vec<u8>,
+    waiting: VecDeque<WaitingPart>,
+    /// Bytes of `waiting`: those of images as if they were formatted.
+    waiting_bytes: usize,
+    memory: VecDeque<Bytes>,
+    memory_bytes: usize,
+    spool: Option<Box<dyn StreamSpool>>,
+    /// Bytes in the spool that were not taken.
+    spooled_bytes: u64,
+    late: VecDeque<Bytes>,
+    late_bytes: usize,
+    /// The database of what is appended next.
+    selected: Option<usize>,
+    /// Bytes that were taken so far.
+    taken: u64,
+    /// Why the stream has ended early.
+    failure: Option<String>,
+}
+
+/// A part of the stream that is not formatted, or comes after such a part.
+enum WaitingPart {
+    Bytes(Vec<u8>),
+    Image(EntryImages),
+}
+
+/// Captured entries on their way to be commands.
+struct EntryImages {
+    piece: Captured,
+    /// Entries that are whole.
+    done: usize,
+    /// Where the next one stands.
+    at: ValuePosition,
+}
+
+impl ExportStream {
+    /// Appends a command of database `db`; how many bytes that were.
+    pub fn append<'a>(&mut self, db: usize, argv: impl ExactSizeIterator<Item = &'a [u8]>) -> usize {
+        let before = self.open.len();
+        self.select(db);
+        push_command(&mut self.open, argv);
+        let bytes = self.open.len() - before;
+        self.close_full_block();
+        bytes
+    }
+
+    /// Appends commands of database `db` that are encoded.
+    pub fn append_encoded(&mut self, db: usize, commands: &[u8]) -> usize {
+        let before = self.open.len();
+        self.select(db);
+        self.open.extend_from_slice(commands);
+        let bytes = self.open.len() - before;
+        self.close_full_block();
+        bytes
+    }
+
+    /// Appends a word of one node to the other, which is of no database.
+    pub fn say(&mut self, word: &[u8]) {
+        push_command(&mut self.open, [&b"CLUSTER"[..], b"SYNCSLOTS", word].into_iter());
+    }
+
+    /// Appends the commands that make these entries.
+    pub fn append_images(&mut self, piece: Captured) {
+        self.select(piece.number());
+        let is_small = piece.weight() <= SMALL_IMAGE && self.waiting.is_empty();
+        let mut images = EntryImages { piece, done: 0, at: ValuePosition::START };
+        if is_small {
+            images.format(&mut self.open, &mut || false);
+            return self.close_full_block();
+        }
+        self.close_block();
+        self.waiting_bytes += images.piece.weight();
+        self.waiting.push_back(WaitingPart::Image(images));
+    }
+
+    fn select(&mut self, db: usize) {
+        if self.selected != Some(db) {
+            self.selected = Some(db);
+            push_command(&mut self.open, [&b"SELECT"[..], db.to_string().as_bytes()].into_iter());
+        }
+    }
+
+    fn close_full_block(&mut self) {
+        if self.open.len() >= BLOCK_BYTES {
+            self.close_block();
+        }
+    }
+
+    fn close_block(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let block = std::mem::take(&mut self.open);
+        if self.waiting.is_empty() {
+            self.made(block);
+        } else {
+            self.waiting_bytes += block.len();
+            self.waiting.push_back(WaitingPart::Bytes(block));
+        }
+    }
+
+    fn made(&mut self, block: Vec<u8>) {
+        self.late_bytes += block.len();
+        self.late.push_back(Bytes::from_vec(block));
+    }
+
+    /// Formats what waits, until `is_over` says that the time is up, which is asked after each command; at
+    /// least one command. Whether more waits.
+    pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
+        while let Some(part) = self.waiting.pop_front() {
+            match part {
+                WaitingPart::Bytes(block) => {
+                    self.waiting_bytes -= block.len();
+                    self.made(block);
+                }
+                WaitingPart::Image(mut images) => {
+                    let mut block = Vec::new();
+                    let mut stops = false;
+                    let is_whole = images.format(&mut block, &mut || {
+                        stops = stops || is_over();
+                        stops
+                    });
+                    let weight = images.piece.weight();
+                    if !block.is_empty() {
+                        self.made(block);
+                    }
+                    if !is_whole {
+                        self.waiting.push_front(WaitingPart::Image(images));
+                        if stops {
+                            return true;
+                        }
+                        continue;
+                    }
+                    self.waiting_bytes -= weight;
+                    if stops {
+                        break;
+                    }
+                }
+            }
+        }
+        !self.waiting.is_empty()
+    }
+
+    /// Whether something waits to be formatted.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Has the process keep what is more than memory is for. To be called once an iteration.
+    pub fn settle(&mut self, process: &mut dyn Process) {
+        if self.waiting.is_empty() {
+            self.close_full_block();
+        }
+        while self.spooled_bytes == 0
+            && let Some(block) = self.late.pop_front_if(|block| self.memory_bytes + block.len() <= MEMORY_MAX)
+        {
+            self.late_bytes -= block.len();
+            self.memory_bytes += block.len();
+            self.memory.push_back(block);
+        }
+        // Small blocks at the end of little traffic stay where they are taken from.
+        if self.late.is_empty()
+            || self.spooled_bytes == 0 && self.memory_bytes + self.late_bytes <= MEMORY_MAX
+        {
+            return;
+        }
+        if self.spool.is_none() {
+            match process.spool_stream(1) {
+                Ok(spool) => self.spool = Some(spool),
+                Err(SaveError(line)) => self.failure = Some(line),
+            }
+        }
+        let Some(spool) = &mut self.spool else { return };
+        for block in self.late.drain(..) {
+            self.spooled_bytes += block.len() as u64;
+            spool.give(block);
+        }
+        self.late_bytes = 0;
+        if let Some(line) = spool.warning() {
+            self.failure.get_or_insert(line);
+        }
+    }
+
+    /// The next bytes for the link; `None`: nothing now.
+    pub fn take(&mut self) -> Option<Bytes> {
+        let block = self.next_block()?;
+        self.taken += block.len() as u64;
+        Some(block)
+    }
+
+    fn next_block(&mut self) -> Option<Bytes> {
+        if let Some(block) = self.memory.pop_front() {
+            self.memory_bytes -= block.len();
+            return Some(block);
+        }
+        if self.spooled_bytes > 0 {
+            return match self.spool.as_mut()?.next(0) {
+                NextPiece::Piece(block) => {
+                    self.spooled_bytes = self.spooled_bytes.saturating_sub(block.len() as u64);
+                    Some(block)
+                }
+                NextPiece::Later => None,
+                NextPiece::End | NextPiece::Failed => {
+                    self.failure.get_or_insert_with(|| UNREADABLE.to_owned());
+                    None
+                }
+            };
+        }
+        if let Some(block) = self.late.pop_front() {
+            self.late_bytes -= block.len();
+            return Some(block);
+        }
+        let is_whole = self.waiting.is_empty() && !self.open.is_empty();
+        is_whole.then(|| Bytes::from_vec(std::mem::take(&mut self.open)))
+    }
+
+    /// Bytes that were not taken: those of images as if they were formatted.
+    pub fn unsent_bytes(&self) -> u64 {
+        let here = self.memory_bytes + self.late_bytes + self.waiting_bytes + self.open.len();
+        here as u64 + self.spooled_bytes
+    }
+
+    /// Bytes that were taken so far.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken
+    }
+
+    /// Bytes of the stream that take memory: of values that images share, what their formatting will take.
+    pub fn memory_bytes(&self) -> usize {
+        let spool = self.spool.as_ref().map_or(0, |spool| spool.memory_bytes());
+        self.memory_bytes + self.late_bytes + self.waiting_bytes + heap::vec(&self.open) + spool
+    }
+
+    /// Whether the disk is behind: who may wait should.
+    pub fn is_behind(&self) -> bool {
+        self.spool.as_ref().is_some_and(|spool| spool.unwritten_bytes() > MEMORY_MAX)
+    }
+
+    /// Why the stream cannot go on, once.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
+    }
+}
+
+impl EntryImages {
+    /// Formats entries until `is_over`; whether all are whole.
+    fn format(&mut self, out: &mut Vec<u8>, is_over: &mut dyn FnMut() -> bool) -> bool {
+        let EntryImages { piece, done, at } = self;
+        for entry in piece.iter().skip(*done) {
+            let mut stop = |out: &mut Vec<u8>| out.len() >= BLOCK_BYTES || is_over();
+            match write_commands(entry.key(), entry.value(), entry.expiry(), *at, out, &mut stop) {
+                Some(position) => {
+                    *at = position;
+                    return false;
+                }
+                None => (*done, *at) = (*done + 1, ValuePosition::START),
+            }
+            if out.len() >= BLOCK_BYTES {
+                return *done == piece.len();
+            }
+        }
+        true
+    }
+}
+
+/// The scratch file of a stream gives nothing back.
+const UNREADABLE: &str = "The stream of a slot migration cannot be read back from its scratch file";

@@ -1,0 +1,189 @@
+//! What drives the exports of slots (`control/cluster/exports.rs`): the walk in slices of a millisecond an
+//! iteration, the holds of writers, and what whoever has the link to the other node asks for.
+//!
+//! For that caller: [`begin_export`] once ACK was said; [`take_export_output`] as the socket takes bytes, and
+//! [`note_link_backlog`] how many of them it has not taken; [`request_pause`] at REQUEST-PAUSE; [`say`] for
+//! ACK and FAILOVER-GRANTED; [`next_export_news`] once an iteration; [`end_export`] when the slots' owner is
+//! the other node, after the new map, or for whatever reason the job has failed.
+
+mod ending;
+pub(crate) mod held;
+pub(crate) mod tap;
+
+use crate::cluster::driving::ClusterDriver;
+use crate::core::Core;
+use ending::{drop_export, exports_of, fail_export, fail_flushed};
+use sluice_base::Bytes;
+use sluice_cluster::{LostSlots, SlotSet};
+use sluice_control::Control;
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::cluster::exports::{
+    Convergence, ConvergenceStep, ExportEnd, ExportId, ExportNews, SlotExports,
+};
+use sluice_control::process::Process;
+use sluice_keyspace::Keyspace;
+
+/// How long the work for exports may take in one iteration, ns.
+const SLICE_NS: u64 = 1_000_000;
+/// While writers may be held, streams are looked at so often, ns.
+const LOOK_NS: u64 = 1_000_000;
+/// Buckets that are walked between two looks at the clock.
+const BUCKETS_PER_LOOK: usize = 4;
+
+/// Begins to export slots, which this node owns. `None`: one of them is in an export already, or there is
+/// none.
+pub(crate) fn begin_export(core: &mut Core, slots: &SlotSet) -> Option<ExportId> {
+    let exchanges = core.keyspace.exchanges();
+    core.control.cluster.as_mut()?.exports_mut().begin(slots, exchanges)
+}
+
+/// The next bytes of an export's stream; `None`: nothing now.
+pub(crate) fn take_export_output(core: &mut Core, id: ExportId) -> Option<Bytes> {
+    exports_of(&mut core.control)?.job(id)?.stream.take()
+}
+
+/// Notes how many of the bytes that were taken the link has not sent.
+pub(crate) fn note_link_backlog(core: &mut Core, id: ExportId, bytes: u64) {
+    if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
+        job.in_link = bytes;
+    }
+}
+
+/// Appends a word for the other node to the stream.
+pub(crate) fn say(core: &mut Core, id: ExportId, word: &[u8]) {
+    if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
+        job.stream.say(word);
+    }
+}
+
+/// The other node has everything that was sent and asks for the pause: from now on writers of the slots are
+/// held as soon as little is left. `limit`: bytes that may be left; none: any number.
+pub(crate) fn request_pause(core: &mut Core, id: ExportId, limit: Option<u64>) {
+    if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
+        job.convergence.get_or_insert_with(|| Convergence::new(limit));
+        core.control.epoch.advance();
+    }
+}
+
+/// What has happened to an export, oldest first.
+pub(crate) fn next_export_news(core: &mut Core) -> Option<(ExportId, ExportNews)> {
+    exports_of(&mut core.control)?.next_news()
+}
+
+/// The exports, for what is shown of them.
+pub(crate) fn slot_exports(core: &mut Core) -> Option<&mut SlotExports> {
+    exports_of(&mut core.control)
+}
+
+/// Ends an export. Writers that were held are asked anew. After a success the keys of slots that are another
+/// node's by the map are lost at once, and deleted in slices (A-8B, G-22).
+pub(crate) fn end_export(core: &mut Core, id: ExportId, end: ExportEnd, process: &mut dyn Process) {
+    let Core { keyspace, control, .. } = core;
+    let Some(job) = drop_export(keyspace, control, id) else { return };
+    if end == ExportEnd::Success
+        && let Some(mode) = &control.cluster
+    {
+        let mut lost = job.slots().clone();
+        for slot in job.slots().iter() {
+            if mode.map.owner(slot).is_none_or(|owner| owner.is_myself) {
+                lost.remove(slot);
+            }
+        }
+        ClusterDriver::of(core).empty_slots(&lost, LostSlots::TakenOver, process);
+    }
+}
+
+/// When an iteration is wanted for exports though nothing happens, monotonic ns.
+pub(super) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
+    match (exports.have_work(), exports.may_hold()) {
+        (true, _) => 0,
+        (false, true) => looked_ns + LOOK_NS,
+        (false, false) => u64::MAX,
+    }
+}
+
+/// Goes on with all exports, once an iteration.
+pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
+    if exports_of(&mut core.control).is_none_or(|exports| exports.is_empty())
+        || !core.control.between_units(BetweenUnits::Cluster)
+    {
+        return;
+    }
+    let Core { keyspace, control, .. } = core;
+    fail_flushed(keyspace, control);
+    walk_slice(keyspace, control, process);
+    settle_streams(keyspace, control, process);
+    converge(control, process);
+}
+
+/// Formats and walks for about a millisecond.
+fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
+    let began_ns = process.now().mono_ns;
+    let mut is_over = || process.now().mono_ns.saturating_sub(began_ns) >= SLICE_NS;
+    loop {
+        let Some(exports) = exports_of(control) else { return };
+        for job in exports.jobs() {
+            if job.stream.make(&mut is_over) {
+                return;
+            }
+        }
+        if let Some(job) = exports.walking() {
+            if job.stream.is_behind() {
+                return;
+            }
+            let has_more = (0..BUCKETS_PER_LOOK).all(|_| keyspace.advance_slot_walk());
+            while let Some(piece) = keyspace.take_walked() {
+                job.stream.append_images(piece);
+            }
+            if !has_more {
+                keyspace.end_slot_walk();
+                exports.end_walk();
+            }
+        } else {
+            let is_first = exports.tapped().is_empty();
+            let Some(slot) = exports.next_walk() else { return };
+            keyspace.begin_slot_walk(slot.number());
+            if is_first {
+                // Changes are to be told from now on.
+                control.epoch.advance();
+            }
+        }
+        if is_over() {
+            return;
+        }
+    }
+}
+
+/// Has the process keep what is too much for memory; exports whose stream cannot go on fail.
+fn settle_streams(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
+    let Some(exports) = exports_of(control) else { return };
+    let mut failed = Vec::new();
+    for job in exports.jobs() {
+        job.stream.settle(process);
+        failed.extend(job.stream.take_failure().map(|why| (job.id, why)));
+    }
+    for (id, why) in failed {
+        fail_export(keyspace, control, id, why);
+    }
+}
+
+/// Holds writers, lets them go, or begins the pause of an export. To be called when clients that wait have
+/// been served: what they do is ahead of PAUSED.
+fn converge(control: &mut Control, process: &mut dyn Process) {
+    let now_ns = process.recent().mono_ns;
+    let Some(exports) = exports_of(control) else { return };
+    let (mut paused, mut lets_go) = (Vec::new(), false);
+    for job in exports.jobs() {
+        let (unsent, left) = (job.unsent_bytes(), job.stream.taken_bytes().saturating_sub(job.in_link));
+        let Some(convergence) = &mut job.convergence else { continue };
+        match convergence.step(now_ns, unsent, left) {
+            ConvergenceStep::Stay => {}
+            ConvergenceStep::LetGo => lets_go = true,
+            ConvergenceStep::Pause => paused.push(job.id),
+        }
+    }
+    paused.into_iter().for_each(|id| exports.pause(id));
+    if lets_go {
+        control.clients.blocking.release_postponed();
+    }
+}

@@ -1,0 +1,48 @@
+//! How an export ends early: the walk, the taps and whoever has begun the export find reasons.
+
+use sluice_control::Control;
+use sluice_control::cluster::exports::{ExportId, ExportWalk, FLUSHED, SlotExport, SlotExports};
+use sluice_keyspace::Keyspace;
+
+pub(super) fn exports_of(control: &mut Control) -> Option<&mut SlotExports> {
+    control.cluster.as_deref_mut().map(|mode| mode.exports_mut())
+}
+
+/// Takes an export out, with its walk; writers that it held go on.
+pub(super) fn drop_export(
+    keyspace: &mut Keyspace,
+    control: &mut Control,
+    id: ExportId,
+) -> Option<SlotExport> {
+    let job = exports_of(control)?.remove(id)?;
+    if matches!(job.walk, ExportWalk::In(_)) {
+        keyspace.end_slot_walk();
+    }
+    control.epoch.advance();
+    if job.convergence.is_some() {
+        control.clients.blocking.release_postponed();
+    }
+    Some(job)
+}
+
+/// Ends an export that cannot go on.
+pub(super) fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
+    if drop_export(keyspace, control, id).is_some()
+        && let Some(exports) = exports_of(control)
+    {
+        exports.tell_failure(id, why);
+    }
+}
+
+/// Ends the exports under which a database was emptied or exchanged; whether there was one.
+pub(super) fn fail_flushed(keyspace: &mut Keyspace, control: &mut Control) -> bool {
+    let exchanges = keyspace.exchanges();
+    let mut any = false;
+    while let Some(exports) = exports_of(control)
+        && let Some(id) = exports.begun_ahead_of(exchanges)
+    {
+        fail_export(keyspace, control, id, FLUSHED.to_owned());
+        any = true;
+    }
+    any
+}

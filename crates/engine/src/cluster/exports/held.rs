@@ -1,0 +1,37 @@
+//! Who waits while writers of exported slots are held.
+
+use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec};
+use crate::exec::gate::{Asked, Verdict};
+use sluice_command::Flags;
+use sluice_command::specs::transactions;
+use sluice_scripts::shebang::runs_script;
+
+/// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script that
+/// may write waits whatever its keys are: one without a first line may write to any slot.
+pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
+    let exports = asked.control.cluster.as_deref()?.exports();
+    let is_exec = asked.spec.id == transactions::EXEC.id;
+    let may_replicate = asked.flags.has(Flags::MAY_REPLICATE);
+    let writes = asked.flags.has(Flags::WRITE) || may_replicate && !asked.spec.flags.has(Flags::PUBSUB);
+    if !writes || !exports.hold_any() {
+        return None;
+    }
+    let queue = match &asked.session.transaction {
+        // It waits with its transaction.
+        Some(_) if !is_exec => return None,
+        Some(transaction) if transaction.aborted => return None,
+        queue => queue.as_ref().filter(|_| is_exec),
+    };
+    // Of a queued script nothing but that is known.
+    let is_script = runs_script(asked.spec) || is_exec && may_replicate;
+    let route = match queue {
+        Some(transaction) => route_of_exec(asked.spec, asked.args, &transaction.route),
+        None => route_of(asked.spec, asked.args),
+    };
+    let is_held = match route {
+        SlotRoute::Keyless => false,
+        SlotRoute::Slot(slot) => exports.hold(slot),
+        SlotRoute::Crosses => true,
+    };
+    (is_held || is_script).then_some(Verdict::Postpone)
+}

@@ -1,0 +1,204 @@
+//! What commands have changed goes into the streams of the exports whose slots they changed, at the commit of
+//! each command (A-32, H-20).
+//!
+//! In this order: the entries that the keyspace has captured ahead of the changes, deletions of what had
+//! expired or had to make room, the keys of a flushed slot, the command itself. The node that gets a stream
+//! shows nothing of it before it has all, so MULTI and EXEC are left out. What a script keeps from replicas is
+//! not kept from there: this node has it.
+
+use super::ending::{exports_of, fail_export, fail_flushed};
+use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
+use sluice_base::Now;
+use sluice_cluster::HashSlot;
+use sluice_command::derive::keys::routing_keys;
+use sluice_command::{Spec, table};
+use sluice_commands::Args;
+use sluice_control::Control;
+use sluice_control::cluster::exports::{ExportId, ExportWalk, SlotExports, WRITTEN_TO};
+use sluice_control::persistence::aof::reads_beyond;
+use sluice_keyspace::{Effects, Keyspace, Propagation};
+
+/// The command that is committed.
+#[derive(Clone, Copy)]
+pub(crate) struct TappedCommand<'a> {
+    /// The database in which it ran.
+    pub db: usize,
+    /// Its arguments; none for what no client has asked for.
+    pub args: Option<&'a Args<'a>>,
+    /// The unit's time.
+    pub now: Now,
+    /// Its changes.
+    pub changes: u64,
+}
+
+/// Tells the streams what a command has changed: see the module.
+#[cold]
+pub(crate) fn tap(
+    keyspace: &mut Keyspace,
+    effects: &mut Effects,
+    control: &mut Control,
+    command: TappedCommand<'_>,
+) {
+    let flushed = effects.flushed_keys.take();
+    if fail_flushed(keyspace, control) {
+        return;
+    }
+    let (lazy_expire, lazy_evict) = (control.limits.lazy_expire, control.limits.eviction.is_lazy);
+    let lazy_flush = control.limits.lazy_user_flush;
+    let Some(exports) = exports_of(control) else { return };
+    let mut tap = Tap { keyspace, exports, now_ns: command.now.mono_ns, written_to: None };
+    tap.captured();
+    for (db, key) in effects.expired_by_write() {
+        tap.deletion(*db, key, lazy_expire);
+    }
+    for (db, key) in effects.evicted() {
+        tap.deletion(*db, key, lazy_evict);
+    }
+    for expired in effects.expired_fields() {
+        let fields = expired.fields.iter().map(Vec::as_slice);
+        let argv: Vec<&[u8]> = [&b"HDEL"[..], &expired.key].into_iter().chain(fields).collect();
+        tap.lapse(slot_of_name(&expired.key), expired.db, &argv);
+    }
+    for (db, key) in &flushed {
+        let verb: &[u8] = if lazy_flush { b"UNLINK" } else { b"DEL" };
+        tap.command(slot_of_name(key), *db, &[verb, key]);
+    }
+    let is_forced = matches!(effects.propagation(), Propagation::Forced | Propagation::ToReplicas);
+    if command.changes > 0 || is_forced {
+        tap.propagation(effects.propagation(), command);
+    }
+    let written_to = tap.written_to;
+    if let Some(id) = written_to {
+        fail_export(keyspace, control, id, WRITTEN_TO.to_owned());
+    }
+}
+
+/// Whether anybody is told what a command has changed: with exports alone, of their slots. One without a key
+/// may have changed any.
+#[inline]
+pub(crate) fn tells(control: &Control, has_stream: bool, args: &Args<'_>) -> bool {
+    let is_tapped = |hash| {
+        let slot = u16::try_from(sluice_keyspace::slot_of(hash)).ok().and_then(HashSlot::new);
+        let exports = control.cluster.as_deref().map(|mode| mode.exports());
+        slot.zip(exports).is_none_or(|(slot, exports)| exports.tapped().contains(slot))
+    };
+    has_stream || args.first_hash().is_none_or(is_tapped)
+}
+
+struct Tap<'a> {
+    keyspace: &'a mut Keyspace,
+    exports: &'a mut SlotExports,
+    now_ns: u64,
+    /// An export whose slots were written to after PAUSED.
+    written_to: Option<ExportId>,
+}
+
+impl Tap<'_> {
+    /// Puts into the stream what the keyspace has captured.
+    fn captured(&mut self) {
+        if let Some(job) = self.exports.walking() {
+            while let Some(piece) = self.keyspace.take_walked() {
+                job.stream.append_images(piece);
+            }
+        }
+    }
+
+    /// A key is gone that had expired, or had to make room.
+    fn deletion(&mut self, db: usize, key: &[u8], is_lazy: bool) {
+        let verb: &[u8] = if is_lazy { b"UNLINK" } else { b"DEL" };
+        self.lapse(slot_of_name(key), db, &[verb, key]);
+    }
+
+    /// A change that the other node does not need after PAUSED: the node knows the times of expiry, and a
+    /// key that had to make room here does no harm there.
+    fn lapse(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
+        if self.exports.job_of(slot).is_some_and(|job| !job.is_paused()) {
+            self.command(slot, db, argv);
+        }
+    }
+
+    fn command(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
+        let Some(job) = self.exports.job_of(slot) else { return };
+        if job.is_paused() {
+            self.written_to = Some(job.id);
+            return;
+        }
+        let bytes = job.stream.append(db, argv.iter().copied());
+        job.note_written(self.now_ns, bytes);
+    }
+
+    /// A command that was executed: while its slot is walked, after the images of the keys that it reads. One
+    /// that reads keys that only the data name has its own image stand for it.
+    fn executed(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
+        let is_walked = self.exports.walking().is_some_and(|job| job.walk == ExportWalk::In(slot));
+        let Some(spec) = spec_of(argv).filter(|_| is_walked) else { return self.command(slot, db, argv) };
+        let mut found = Vec::new();
+        routing_keys(spec, argv, &mut found);
+        let keys: Vec<&[u8]> = found.iter().filter_map(|(at, _)| argv.get(*at).copied()).collect();
+        keys.iter().for_each(|key| self.keyspace.capture_read(db, key));
+        self.captured();
+        match keys.last().filter(|_| reads_beyond(spec, argv)) {
+            None => self.command(slot, db, argv),
+            // SORT stores into the last of them.
+            Some(stored) => {
+                self.command(slot, db, &[b"UNLINK", stored]);
+                let image = self.keyspace.image_of(db, stored);
+                if let (Some(image), Some(job)) = (image, self.exports.job_of(slot)) {
+                    job.stream.append_images(image);
+                }
+            }
+        }
+    }
+
+    /// The command, as the replication stream has it. All of its keys are of one slot.
+    fn propagation(&mut self, propagation: &Propagation, command: TappedCommand<'_>) {
+        let named = command.args.and_then(|args| match args.spec().map(|spec| route_of(spec, *args)) {
+            Some(SlotRoute::Slot(slot)) => Some(slot),
+            Some(SlotRoute::Keyless | SlotRoute::Crosses) | None => None,
+        });
+        match (propagation, command.args, named) {
+            (Propagation::Rewritten(commands), ..) => {
+                for argv in commands {
+                    let words: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
+                    if let Some(slot) = named.or_else(|| slot_of(&words)) {
+                        self.executed(slot, command.db, &words);
+                    }
+                }
+            }
+            // About keys that it has changed.
+            (Propagation::Encoded(commands), _, Some(slot)) => {
+                let Some(job) = self.exports.job_of(slot).filter(|_| commands.count > 0) else { return };
+                if job.is_paused() {
+                    self.written_to = Some(job.id);
+                    return;
+                }
+                let bytes = job.stream.append_encoded(command.db, &commands.bytes);
+                job.note_written(self.now_ns, bytes);
+            }
+            (
+                Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas,
+                Some(args),
+                Some(slot),
+            ) if self.exports.tapped().contains(slot) => {
+                let words: Vec<&[u8]> = args.iter_from(0).collect();
+                self.executed(slot, command.db, &words);
+            }
+            // Nothing of it is in a slot that is exported.
+            (Propagation::Encoded(_), _, None)
+            | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, ..) => {}
+        }
+    }
+}
+
+/// The slot of the keys of a command that no client has sent.
+fn slot_of(argv: &[&[u8]]) -> Option<HashSlot> {
+    let mut found = Vec::new();
+    routing_keys(spec_of(argv)?, argv, &mut found);
+    found.first().and_then(|(at, _)| argv.get(*at)).map(|key| slot_of_name(key))
+}
+
+/// The command that the words call.
+fn spec_of(argv: &[&[u8]]) -> Option<&'static Spec> {
+    let spec = table::lookup(argv.first()?)?;
+    Some(argv.get(1).and_then(|name| table::lookup_sub(spec, name)).unwrap_or(spec))
+}

@@ -1,0 +1,194 @@
+//! Atomic moves of slots to this node: how a job begins, and what the node's machine has done for one.
+//!
+//! A job begins between two units, when none of its slots has a key of before. From then on its connection
+//! executes what the source sends, as this server's own writes: replicas and the append-only file get them
+//! with the two ends of the move around them.
+
+use crate::cluster::imports::clean_up;
+use crate::cluster::driving::ClusterDriver;
+use crate::core::Core;
+use sluice_base::{Now, SessionKey};
+use sluice_cluster::{
+    ClusterAnswer, ClusterInput, HashSlot, JobName, LostSlots, MigrationInput, MigrationOrder, SlotSet,
+    SyncWord, ToldBy,
+};
+use sluice_commands::{ReplyMode, WaitFor};
+use sluice_control::between_units::BetweenUnits;
+use sluice_control::cluster::slot_moves::{Establishing, ImportLink, import_of, move_of};
+use sluice_control::process::Process;
+use sluice_resp::command::push_command;
+use sluice_session::{ClientKind, Closing};
+
+/// Begins the jobs whose slots are empty, has the others' keys deleted, and answers clients whose job cannot
+/// begin any more. Once an iteration.
+pub(super) fn begin_jobs(core: &mut Core, process: &mut dyn Process) {
+    if !core.control.between_units(BetweenUnits::Cluster) {
+        return;
+    }
+    let Some(mode) = &mut core.control.cluster else { return };
+    for waiting in std::mem::take(&mut mode.moves.establishing) {
+        begin_or_wait(core, waiting, process);
+    }
+    tell_of_snapshots(core, process.recent());
+}
+
+fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
+    let is_there = core.sessions.get(waiting.client).and_then(|session| session.waiting.as_ref());
+    let on = WaitFor::Cluster(waiting.ticket.0);
+    let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+    if is_there.is_none_or(|waiting| waiting.on != on) {
+        mode.waiting.remove(&waiting.ticket.0);
+        return;
+    }
+    if let Err(error) = mode.machine.may_import(&waiting.job) {
+        return ClusterDriver::of(core).answer_ticket(waiting.ticket, &ClusterAnswer::Error(error), process);
+    }
+    let databases = 0..core.keyspace.databases();
+    let has_keys = |slot: &HashSlot| {
+        databases.clone().any(|number| core.keyspace.db(number).slot_len(slot.number()) > 0)
+    };
+    let mut old = SlotSet::EMPTY;
+    waiting.job.slots().filter(has_keys).for_each(|slot| {
+        old.insert(slot);
+    });
+    if old.is_empty() {
+        return begin(core, waiting, process);
+    }
+    // The keys of before would be taken for the source's (G-16).
+    let mut gone = SlotSet::EMPTY;
+    for slot in old.iter().filter(|slot| !mode.emptying.slots.contains(*slot)) {
+        gone.insert(slot);
+    }
+    mode.moves.establishing.push(waiting);
+    if !gone.is_empty() {
+        ClusterDriver::of(core).empty_slots(&gone, LostSlots::FoundAtStart, process);
+    }
+}
+
+/// A job begins, and the client that has asked for it is its source from now on.
+fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
+    let Establishing { ticket, client, job } = waiting;
+    let now = process.recent();
+    let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+    mode.machine.step(now, &ClusterInput::Migration(MigrationInput::Established(&job)));
+    let mut slots = Box::new(SlotSet::EMPTY);
+    job.slots().for_each(|slot| {
+        slots.insert(slot);
+    });
+    mode.moves.links.push(ImportLink { session: client, job: job.name, slots });
+    core.control.epoch.advance();
+    core.keyspace.import_marks().begin(import_of(&job));
+    let mut words = vec![b"CLUSTER".to_vec(), b"SYNCSLOTS".to_vec(), b"ESTABLISH".to_vec()];
+    if let Some(source) = job.source {
+        words.extend([b"SOURCE".to_vec(), source.as_bytes().to_vec()]);
+    }
+    words.extend([b"NAME".to_vec(), job.name.0.to_vec(), b"SLOTSRANGE".to_vec()]);
+    let bounds = job.ranges.iter().flat_map(|(first, last)| [first.number(), last.number()]);
+    words.extend(bounds.map(|bound| bound.to_string().into_bytes()));
+    tell(core, words, now);
+    ClusterDriver::of(core).answer_ticket(ticket, &ClusterAnswer::Ok, process);
+    if let Some(session) = core.sessions.get_mut(client) {
+        session.caller.kind = ClientKind::SlotImport;
+        session.caller.reply = ReplyMode::Off;
+        session.mask = core.gate.session_mask(session);
+    }
+}
+
+/// Tells replicas and the append-only file of an end of a move, which changes no key.
+pub(super) fn tell(core: &mut Core, words: Vec<Vec<u8>>, now: Now) {
+    core.effects.rewrite_as(|| vec![words]);
+    // What changes nothing is not propagated.
+    core.effects.count_more_changes(1);
+    core.commit_unasked_in(0, now);
+}
+
+/// FINISH.
+pub(super) fn finish(state: &str, job: JobName, message: &str) -> Vec<Vec<u8>> {
+    let words = ["CLUSTER", "SYNCSLOTS", "FINISH", "STATE", state, "NAME"];
+    let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    words.push(job.0.to_vec());
+    if !message.is_empty() {
+        words.extend([b"MESSAGE".to_vec(), message.as_bytes().to_vec()]);
+    }
+    words
+}
+
+/// Does what the machine wants for a job.
+pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dyn Process) {
+    match order {
+        MigrationOrder::Say { job, word } => say(core, job, word),
+        MigrationOrder::Close { job } => close(core, job),
+        MigrationOrder::CleanUp { job, why } => clean_up(core, job, why, process),
+        MigrationOrder::Show { job } => {
+            if core.keyspace.import_marks().end(&job.0).is_some() {
+                tell(core, finish("success", job, ""), process.recent());
+            }
+        }
+    }
+}
+
+fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
+    let mode = core.control.cluster.as_ref()?;
+    mode.moves.links.iter().find(|link| link.job == job).map(|link| link.session)
+}
+
+/// Sends a word to the source of a job. What asks the source to go on waits until everything that it has sent
+/// is as durable as the answers of clients are (H-27).
+fn say(core: &mut Core, job: JobName, word: SyncWord) {
+    let Some(session) = session_of(core, job).and_then(|key| core.sessions.get_mut(key)) else { return };
+    if session.caller.closing != Closing::No {
+        return;
+    }
+    let mut bytes = Vec::new();
+    push_command(&mut bytes, ["CLUSTER", "SYNCSLOTS", word.text()].iter().map(|word| word.as_bytes()));
+    session.outbox.push(&bytes);
+    if word != SyncWord::Ack && core.control.persistence.aof.is_strict() {
+        session.wait_until_durable(core.control.persistence.aof.position());
+    }
+    session.note_output(&mut core.control.clients.ready);
+}
+
+/// Closes the connection of a job.
+fn close(core: &mut Core, job: JobName) {
+    let Some(key) = session_of(core, job) else { return };
+    if let Some(mode) = &mut core.control.cluster {
+        mode.moves.links.retain(|link| link.job != job);
+    }
+    core.control.epoch.advance();
+    if let Some(session) = core.sessions.get_mut(key) {
+        session.caller.closing = Closing::Now;
+        core.control.clients.to_close.push(key);
+    }
+}
+
+/// Tells the machine when each source sent something last, ahead of its cron.
+pub(super) fn tell_heard(core: &mut Core, now: Now) {
+    let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+    for link in &mode.moves.links {
+        let Some(session) = core.sessions.get(link.session) else { continue };
+        // Seconds are counted.
+        let age_s = u64::try_from(now.unix_s() - session.caller.traffic.last_s).unwrap_or(0);
+        let at = (now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000));
+        let input = MigrationInput::Heard { job: link.job, at };
+        mode.machine.step(now, &ClusterInput::Migration(input));
+    }
+}
+
+/// A replica's machine learns of the moves that a snapshot has brought. One of a primary's gives them up.
+fn tell_of_snapshots(core: &mut Core, now: Now) {
+    let imports = core.keyspace.imports();
+    if imports.is_empty() || core.is_loading() {
+        return;
+    }
+    let Some(mode) = core.control.cluster.as_deref_mut().filter(|mode| mode.map.my_primary.is_some())
+    else {
+        return;
+    };
+    for import in imports {
+        if mode.machine.has_import(JobName(import.name)) {
+            continue;
+        }
+        let input = MigrationInput::Told { job: &move_of(import), from: ToldBy::Snapshot };
+        mode.machine.step(now, &ClusterInput::Migration(input));
+    }
+}

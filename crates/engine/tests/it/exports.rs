@@ -1,0 +1,704 @@
+//! Exports of slots (specification of the slots, 6.3, 6.8 and 14.4): what the stream of an export gives
+//! another server, in which order, and when writers are held. The other server is one that follows a primary:
+//! it obeys the stream as the target of a migration does.
+
+use crate::cluster::{ME, node, slots, two_shards};
+use crate::elsewhere::{drawn, templates};
+use sluice_base::{Rng, SessionKey, key_slot};
+use sluice_cluster::{SavedCluster, SavedRole, SlotSet};
+use sluice_control::cluster::exports::{ExportEnd, ExportId, ExportNews};
+use sluice_engine::exports::{
+    begin_export, end_export, next_export_news, note_link_backlog, request_pause, say, slot_exports,
+    take_export_output,
+};
+use sluice_replication::HistoryPoint;
+use sluice_resp::{Value, decode};
+use sluice_testkit::{Rig, RigLink, content};
+
+/// The slots of `{a}`, `{b}` and `{c}`.
+const TAGS: [&str; 3] = ["{a}", "{b}", "{c}"];
+
+/// The node that owns all slots, up, with three databases.
+fn source(directives: &[(&str, &str)]) -> Rig {
+    let mut saved = two_shards();
+    saved.me = node(ME, 7000, SavedRole::Primary, slots(&[(0, 16_383)]));
+    saved.others.clear();
+    up(&saved, directives)
+}
+
+fn up(saved: &SavedCluster, directives: &[(&str, &str)]) -> Rig {
+    let fixed = [("cluster-databases", "3"), ("port", "7000")];
+    let mut rig = Rig::node(Some(saved), &[&fixed[..], directives].concat());
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    rig
+}
+
+fn slots_of(tags: &[&str]) -> SlotSet {
+    let ranges: Vec<(u16, u16)> = tags.iter().map(|tag| key_slot(tag.as_bytes())).map(|s| (s, s)).collect();
+    slots(&ranges)
+}
+
+/// A server that executes a stream, and the session of the stream.
+struct Target {
+    rig: Rig,
+    link: SessionKey,
+    /// What came, as commands: words between spaces.
+    commands: Vec<String>,
+    /// Bytes that are no whole command yet.
+    rest: Vec<u8>,
+}
+
+impl Target {
+    fn new() -> Target {
+        let mut rig = Rig::with(&[("hash-max-listpack-entries", "3"), ("list-max-listpack-size", "2")]);
+        rig.check("REPLICAOF 10.0.0.1 6379", "+OK");
+        let point = HistoryPoint { replid: "0123456789".repeat(4), offset: 0 };
+        rig.engine.adopt_history(point, &mut rig.process);
+        let link = RigLink::streaming(&mut rig);
+        Target { rig, link, commands: Vec::new(), rest: Vec::new() }
+    }
+
+    /// Executes what came of a stream. Each prefix of a stream is whole commands, and the begin of another.
+    fn receive(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Ok(Some((Value::Array(words), len))) = decode(&self.rest[at..]) {
+            let text = words.iter().map(|word| match word {
+                Value::Bulk(text) => text.escape_ascii().to_string(),
+                other => panic!("{other:?} in a command"),
+            });
+            let text = text.collect::<Vec<_>>().join(" ");
+            if !text.starts_with("CLUSTER SYNCSLOTS") {
+                let command = self.rest[at..at + len].to_vec();
+                assert!(self.rig.bytes(self.link, &command).is_empty(), "a link is not answered");
+            }
+            self.commands.push(text);
+            at += len;
+        }
+        self.rest.drain(..at);
+        let error = self.rig.process.log.iter().find(|line| line.1.starts_with("== CRITICAL =="));
+        assert!(error.is_none(), "{error:?}");
+    }
+
+    fn content(&self) -> Vec<String> {
+        content(self.rig.engine.keyspace())
+    }
+}
+
+/// An export, and the server at the other end.
+struct Export {
+    id: ExportId,
+    target: Target,
+    news: Vec<ExportNews>,
+}
+
+impl Export {
+    fn begin(rig: &mut Rig, slots: &SlotSet) -> Export {
+        let id = begin_export(&mut rig.engine, slots).expect("no other export has the slots");
+        Export { id, target: Target::new(), news: Vec::new() }
+    }
+
+    /// Lets the target have what there is.
+    fn send(&mut self, rig: &mut Rig) {
+        while let Some(bytes) = take_export_output(&mut rig.engine, self.id) {
+            self.target.receive(&bytes);
+        }
+        while let Some((id, news)) = next_export_news(&mut rig.engine) {
+            assert_eq!(id, self.id);
+            self.news.push(news);
+        }
+    }
+
+    /// Goes on until all keys are sent.
+    fn send_all(&mut self, rig: &mut Rig) {
+        for _ in 0..100_000 {
+            rig.end_iteration();
+            self.send(rig);
+            if self.news.contains(&ExportNews::SnapshotWhole) {
+                return;
+            }
+        }
+        panic!("the walk has no end");
+    }
+
+    /// Asks for the pause, and goes on until it has come.
+    fn pause(&mut self, rig: &mut Rig) {
+        request_pause(&mut rig.engine, self.id, Some(0));
+        for _ in 0..1_000 {
+            rig.pass_ms(1);
+            rig.end_iteration();
+            self.send(rig);
+            if self.news.iter().any(|news| matches!(news, ExportNews::Paused { .. })) {
+                return self.send(rig);
+            }
+        }
+        panic!("no pause");
+    }
+
+    /// Checks that the target has the keys of these tags, and no other.
+    fn check(&self, rig: &Rig, tags: &[&str], of: &str) {
+        let here: Vec<String> = content(rig.engine.keyspace())
+            .into_iter()
+            .filter(|line| tags.iter().any(|tag| line.contains(&format!(" {tag}"))))
+            .collect();
+        let there = self.target.content();
+        if here != there {
+            let missing: Vec<&String> = here.iter().filter(|line| !there.contains(line)).collect();
+            let other: Vec<&String> = there.iter().filter(|line| !here.contains(line)).collect();
+            let commands = self.target.commands.join("\n    ").replace(&"x".repeat(300), "<long>");
+            panic!("{of}\n  here alone:  {missing:#?}\n  there alone: {other:#?}\n  stream:\n    {commands}");
+        }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.news.iter().find_map(|news| match news {
+            ExportNews::Failed(why) => Some(why.as_str()),
+            ExportNews::SnapshotWhole | ExportNews::Paused { .. } => None,
+        })
+    }
+}
+
+/// A line of a template whose keys have this tag, as programs of `elsewhere.rs` have it without one.
+fn line(rng: &mut Rng, template: &str, tag: &str, now_ms: i64) -> String {
+    let (mut line, mut rest) = (String::new(), template);
+    while let Some((before, behind)) = rest.split_once('{') {
+        let (name, behind) = behind.split_once('}').expect("a brace is closed");
+        let is_key = ["s", "n", "h", "t", "z", "geo", "l", "q", "p", "k"].contains(&name);
+        line.push_str(before);
+        line.push_str(if is_key { tag } else { "" });
+        line.push_str(&drawn(rng, name, now_ms));
+        rest = behind;
+    }
+    line.push_str(rest);
+    line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Commands that end exports or that a cluster refuses, and those that take a message from a stream while a
+/// group still has it as pending: that a message is gone the commands of A-31 cannot say of a pending entry.
+const LEFT_OUT: [&str; 9] = [
+    "FLUSHDB",
+    "FLUSHALL",
+    "SWAPDB",
+    "XDEL",
+    "XDELEX",
+    "XTRIM",
+    "XACKDEL",
+    "XADD {q} MAXLEN",
+    "XADD {q} MINID",
+];
+
+/// Steps of a drawn program; what was run is added to `program`.
+struct Program<'t> {
+    rng: Rng,
+    templates: Vec<&'t str>,
+    run: Vec<String>,
+}
+
+impl Program<'_> {
+    fn new(seed: u64) -> Program<'static> {
+        let mut rng = Rng::new(seed);
+        let of = |line: &&str| !LEFT_OUT.iter().any(|left| line.starts_with(left));
+        let all: Vec<&str> = templates().filter(of).collect();
+        let first = rng.below(all.len() as u64) as usize;
+        let mut some: Vec<&str> = all.iter().cycle().skip(first).take(24).copied().collect();
+        some.extend((0..12).map(|_| all[rng.below(all.len() as u64) as usize]));
+        Program { rng, templates: some, run: Vec::new() }
+    }
+
+    fn draw(&mut self, tag: &str, now_ms: i64) -> String {
+        let at = self.rng.below(self.templates.len() as u64) as usize;
+        line(&mut self.rng, self.templates[at], tag, now_ms)
+    }
+
+    fn step(&mut self, rig: &mut Rig) {
+        let tag = TAGS[self.rng.below(3) as usize];
+        let now_ms = rig.process.now.unix_ms();
+        let one = self.draw(tag, now_ms);
+        let lines = match self.rng.below(24) {
+            0 => vec![format!("EVAL \"return redis.pcall(unpack(ARGV))\" 0 {one}")],
+            1 => {
+                let script = "redis.set_repl(redis.REPL_NONE) return redis.pcall(unpack(ARGV))";
+                vec![format!("EVAL \"{script}\" 0 {one}")]
+            }
+            2 | 3 => {
+                let other = self.draw(tag, now_ms);
+                vec!["MULTI".to_owned(), one, other, "EXEC".to_owned()]
+            }
+            4 => {
+                rig.pass_ms(1 + self.rng.below(15));
+                vec![one]
+            }
+            5 => {
+                rig.cron();
+                vec![one]
+            }
+            6 if self.rng.below(6) == 0 => {
+                vec![format!("CLUSTER FLUSHSLOT {}", key_slot(tag.as_bytes())), one]
+            }
+            7 => {
+                // A key of a size that no block holds.
+                let long = "x".repeat(300);
+                vec![format!("SADD {tag}{long} {one}").split(' ').take(4).collect::<Vec<_>>().join(" ")]
+            }
+            _ => vec![one],
+        };
+        for line in lines {
+            if line.starts_with('B') || line.contains("BLOCK") {
+                let client = rig.connect();
+                rig.run_as(client, &line);
+            } else {
+                rig.run(&line);
+            }
+            self.run.push(line);
+        }
+    }
+}
+
+/// Runs a program while two of three slots are exported: ahead of, amid and behind the walk.
+fn exports_under_a_program(seed: u64, directives: &[(&str, &str)]) {
+    let mut program = Program::new(seed);
+    let mut rig = source(directives);
+    (0..150).for_each(|_| program.step(&mut rig));
+    // Many keys in one slot, so that the walk is amid the slot for long.
+    for n in 0..program.rng.below(120) {
+        rig.run(&format!("RPUSH {{a}}fill{n} {n} x y"));
+    }
+    let tags = &TAGS[..2];
+    let mut export = Export::begin(&mut rig, &slots_of(tags));
+    // Each look at the clock takes so long that few keys are walked in an iteration.
+    rig.process.us_each_look = 400;
+    let mut steps = 0;
+    while !export.news.contains(&ExportNews::SnapshotWhole) {
+        rig.end_iteration();
+        for _ in 0..program.rng.below(6) {
+            program.step(&mut rig);
+            steps += 1;
+        }
+        for n in 0..program.rng.below(4) {
+            let keys = [program.rng.below(120), program.rng.below(120)];
+            let fill = keys.map(|key| format!("{{a}}fill{key}"));
+            rig.run(&match n {
+                0 => format!("LMOVE {} {} LEFT RIGHT", fill[0], fill[1]),
+                1 => format!("RENAME {} {}", fill[0], fill[1]),
+                2 => format!("RPUSH {} z", fill[0]),
+                _ => format!("COPY {} {} DB 1", fill[0], fill[1]),
+            });
+        }
+        if program.rng.below(3) > 0 {
+            export.send(&mut rig);
+        }
+        assert_eq!(export.failure(), None, "seed {seed}");
+        assert!(steps < 100_000, "seed {seed}: the walk has no end");
+    }
+    rig.process.us_each_look = 0;
+    (0..60).for_each(|_| program.step(&mut rig));
+    export.pause(&mut rig);
+    let run = &program.run[program.run.len().saturating_sub(60)..];
+    export.check(&rig, tags, &format!("seed {seed} {directives:?}\n  {}", run.join("\n  ")));
+    assert!(export.target.rest.is_empty(), "PAUSED is the end of the stream");
+    assert_eq!(export.target.commands.last().map(String::as_str), Some("CLUSTER SYNCSLOTS PAUSED"));
+    end_export(&mut rig.engine, export.id, ExportEnd::Failed, &mut rig.process);
+    rig.run("SET {a}s0 goes-on");
+    assert_eq!(rig.run("GET {a}s0"), "\"goes-on\"", "A-66: seed {seed}");
+}
+
+fn seeds() -> u64 {
+    std::env::var("SLUICE_PROGRAMS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
+}
+
+#[test]
+fn cb_a83_the_target_has_the_data_whatever_is_written_during_the_walk() {
+    (0..seeds()).for_each(|seed| exports_under_a_program(seed, &[]));
+}
+
+#[test]
+fn cb_a83_the_same_of_values_in_large_forms_beside_a_log() {
+    let large = [
+        ("hash-max-listpack-entries", "1"),
+        ("set-max-listpack-entries", "1"),
+        ("set-max-intset-entries", "1"),
+        ("zset-max-listpack-entries", "0"),
+        ("list-max-listpack-size", "1"),
+        ("stream-node-max-entries", "1"),
+        ("appendonly", "yes"),
+    ];
+    (1_000..1_000 + seeds() / 3).for_each(|seed| exports_under_a_program(seed, &large));
+}
+
+/// A source with keys of all three slots, an export of the first slot, and all of its keys sent.
+fn streaming(keys: &[&str]) -> (Rig, Export) {
+    let mut rig = source(&[]);
+    keys.iter().for_each(|line| drop(rig.run(line)));
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    export.send_all(&mut rig);
+    export.target.commands.clear();
+    (rig, export)
+}
+
+impl Export {
+    /// What came since this was asked last.
+    fn fed(&mut self, rig: &mut Rig) -> String {
+        rig.end_iteration();
+        self.send(rig);
+        std::mem::take(&mut self.target.commands).join("; ")
+    }
+}
+
+#[test]
+fn cb_a31_a_slot_is_sent_by_the_commands_of_each_type_in_the_database_of_each_key() {
+    let mut rig = source(&[]);
+    for line in [
+        "SET {a}s 1",
+        "SET {b}s foreign",
+        "SELECT 2",
+        "RPUSH {a}l x y",
+        "PEXPIREAT {a}l 33177117420000",
+        "HSET {a}h f v",
+        "HSETEX {a}h PXAT 33177117420000 FIELDS 1 g w",
+    ] {
+        rig.run(line);
+    }
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    export.send_all(&mut rig);
+    let commands = std::mem::take(&mut export.target.commands);
+    assert_eq!(commands.first().map(String::as_str), Some("SELECT 0"));
+    assert_eq!(commands.last().map(String::as_str), Some("CLUSTER SYNCSLOTS SNAPSHOT-EOF"));
+    let mut sorted = commands.clone();
+    sorted.sort();
+    assert_eq!(
+        sorted.join("; "),
+        "CLUSTER SYNCSLOTS SNAPSHOT-EOF; HMSET {a}h f v; HSETEX {a}h PXAT 33177117420000 FIELDS 1 g w; \
+         PEXPIREAT {a}l 33177117420000; RPUSH {a}l x y; SELECT 0; SELECT 2; SET {a}s 1"
+    );
+    export.check(&rig, &TAGS[..1], "an idle slot");
+}
+
+#[test]
+fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
+    let (mut rig, mut export) = streaming(&["SET {a}s 1", "RPUSH {a}l x y"]);
+    for (line, fed) in [
+        ("INCR {a}s", "INCR {a}s"),
+        ("SET {b}s 1", ""),
+        ("SET {a}t v PX 1000", "SET {a}t v PXAT 1700000003100"),
+        ("PUBLISH c m", ""),
+        ("SPUBLISH {a} m", ""),
+        ("GET {a}s", ""),
+        ("LPOP {a}none", ""),
+        ("SELECT 1", ""),
+        ("SET {a}u 1", "SELECT 1; SET {a}u 1"),
+        ("SELECT 0", ""),
+        ("COPY {a}s {a}s DB 2", "SELECT 0; COPY {a}s {a}s DB 2"),
+        (
+            "EVAL \"redis.call('set', KEYS[1], 2) return redis.call('del', KEYS[1])\" 1 {a}x",
+            "set {a}x 2; del {a}x",
+        ),
+        // Nobody but replicas may be kept from what this node has.
+        (
+            "EVAL \"redis.set_repl(redis.REPL_NONE) return redis.call('set', KEYS[1], 3)\" 1 {a}x",
+            "set {a}x 3",
+        ),
+    ] {
+        rig.run(line);
+        assert_eq!(export.fed(&mut rig), fed, "{line}");
+    }
+    rig.run("MULTI");
+    rig.run("SET {a}s 5");
+    rig.run("RPOP {a}l");
+    rig.run("EXEC");
+    assert_eq!(export.fed(&mut rig), "SET {a}s 5; RPOP {a}l");
+    let client = rig.connect();
+    rig.run_as(client, "BLPOP {a}q 0");
+    rig.run("RPUSH {a}q 1");
+    assert_eq!(export.fed(&mut rig), "RPUSH {a}q 1; LPOP {a}q");
+    export.check(&rig, &TAGS[..1], "behind the walk");
+}
+
+#[test]
+fn cb_a32_what_expires_or_has_to_make_room_comes_as_deletions() {
+    let lines = ["SET {a}s 1 PX 10", "SET {a}t 1 PX 10", "HSETEX {a}h PX 10 FIELDS 1 f v", "HSET {a}h g w"];
+    let (mut rig, mut export) = streaming(&lines);
+    rig.pass_ms(20);
+    rig.run("GET {a}s");
+    assert_eq!(export.fed(&mut rig), "UNLINK {a}s");
+    rig.run("SET {a}t 2 KEEPTTL");
+    assert_eq!(export.fed(&mut rig), "UNLINK {a}t; SET {a}t 2 KEEPTTL");
+    (0..20).for_each(|_| rig.cron());
+    assert_eq!(export.fed(&mut rig), "HDEL {a}h f");
+    rig.run("CONFIG SET maxmemory-policy allkeys-random maxmemory 1");
+    rig.run("GET {a}t");
+    rig.run("SET {a}more 1");
+    let fed = export.fed(&mut rig);
+    assert!(fed.contains("UNLINK {a}t") || fed.contains("DEL {a}t"), "{fed}");
+    export.check(&rig, &TAGS[..1], "eviction");
+}
+
+#[test]
+fn cb_a89_the_keys_of_a_flushed_slot_are_unlinked_one_by_one() {
+    let (mut rig, mut export) = streaming(&["SET {a}s 1", "SELECT 1", "SET {a}t 1", "SELECT 0"]);
+    rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"{a}")), "+OK");
+    assert_eq!(export.fed(&mut rig), "SELECT 0; UNLINK {a}s; SELECT 1; UNLINK {a}t");
+    assert_eq!(export.target.content(), Vec::<String>::new());
+}
+
+#[test]
+fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
+    for flush in ["FLUSHALL", "FLUSHDB"] {
+        let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
+        export.pause(&mut rig);
+        let writer = rig.connect();
+        rig.check_as(writer, "SET {a}s 2", "");
+        rig.run("SELECT 2");
+        rig.check(flush, "+OK");
+        export.send(&mut rig);
+        assert_eq!(export.failure(), Some("Data was flushed"), "{flush}");
+        assert_eq!(rig.output(writer), b"+OK\r\n", "{flush}");
+        assert_eq!(take_export_output(&mut rig.engine, export.id), None);
+        assert!(slot_exports(&mut rig.engine).unwrap().is_empty());
+    }
+    // During the walk, too: nothing of it is left.
+    let mut rig = source(&[]);
+    (0..50).for_each(|n| drop(rig.run(&format!("SET {{a}}{n} 1"))));
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    rig.process.us_each_look = 900;
+    rig.end_iteration();
+    rig.check("FLUSHALL", "+OK");
+    rig.check("SET {a}1 1", "+OK");
+    export.send(&mut rig);
+    assert_eq!(export.failure(), Some("Data was flushed"));
+}
+
+#[test]
+fn cb_a84_writes_to_the_slots_wait_for_the_end_and_nothing_else_does() {
+    let (mut rig, mut export) = streaming(&["SET {a}s 1", "SET {b}s 1", "PFADD {a}p x"]);
+    export.pause(&mut rig);
+    export.target.commands.clear();
+    for line in [
+        "GET {a}s",
+        "SET {b}s 2",
+        "PING",
+        "EXISTS {a}s",
+        "PUBLISH c m",
+        "FUNCTION FLUSH",
+        "SCRIPT FLUSH",
+        "EVAL_RO \"return redis.call('get', KEYS[1])\" 1 {a}s",
+        "MULTI",
+        "SET {b}s 3",
+        "EXEC",
+        "MULTI",
+        "GET {a}s",
+        "EXEC",
+    ] {
+        let reply = rig.run(line);
+        assert!(!reply.is_empty() && !reply.starts_with('-'), "{line}: {reply}");
+    }
+    let held = [
+        "SET {a}s 2",
+        "DEL {a}s {a}t",
+        "PFCOUNT {a}p",
+        "EVAL \"return 1\" 1 {a}s",
+        "EVAL \"return 1\" 0",
+        "EVAL \"#!lua\nreturn 1\" 1 {b}s",
+    ];
+    let waiting = held.map(|line| {
+        let client = rig.connect();
+        rig.check_as(client, line, "");
+        (line, client)
+    });
+    let queue = rig.connect();
+    rig.check_as(queue, "MULTI", "+OK");
+    rig.check_as(queue, "SET {a}s 9", "+QUEUED");
+    rig.check_as(queue, "EXEC", "");
+    assert_eq!(export.fed(&mut rig), "");
+    end_export(&mut rig.engine, export.id, ExportEnd::Failed, &mut rig.process);
+    for (line, client) in waiting {
+        assert!(!rig.output(client).is_empty(), "{line} goes on");
+    }
+    assert!(!rig.output(queue).is_empty());
+    assert_eq!(rig.run("GET {a}s"), "\"9\"", "in their order");
+}
+
+#[test]
+fn cb_a82_nothing_but_words_comes_behind_paused() {
+    let (mut rig, mut export) = streaming(&["SET {a}s 1 PX 50", "SET {a}t 1"]);
+    export.pause(&mut rig);
+    export.target.commands.clear();
+    // The other node knows the expiry itself.
+    rig.pass_ms(60);
+    (0..20).for_each(|_| rig.cron());
+    assert_eq!(rig.run("EXISTS {a}s"), ":0");
+    say(&mut rig.engine, export.id, b"FAILOVER-GRANTED");
+    assert_eq!(export.fed(&mut rig), "CLUSTER SYNCSLOTS FAILOVER-GRANTED");
+    // What no check has held back would be lost at the other node: better no export.
+    rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"{a}")), "+OK");
+    export.send(&mut rig);
+    assert_eq!(export.failure(), Some("The slots were written to during the pause"));
+}
+
+#[test]
+fn cb_a86_the_pause_waits_for_what_the_link_has_not_sent() {
+    let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
+    note_link_backlog(&mut rig.engine, export.id, 10_000);
+    request_pause(&mut rig.engine, export.id, Some(0));
+    for _ in 0..200 {
+        rig.pass_ms(1);
+        rig.end_iteration();
+        export.send(&mut rig);
+    }
+    assert_eq!(export.news, [ExportNews::SnapshotWhole]);
+    rig.check("SET {a}s 2", "+OK");
+    export.send(&mut rig);
+    note_link_backlog(&mut rig.engine, export.id, 0);
+    export.pause(&mut rig);
+    let commands = export.target.commands.join("; ");
+    assert_eq!(commands, "SET {a}s 2; CLUSTER SYNCSLOTS PAUSED");
+}
+
+#[test]
+fn cb_a88_a_large_value_is_sent_over_many_iterations_and_what_changes_it_comes_behind() {
+    let mut rig = source(&[]);
+    let items: Vec<String> = (0..20_000).map(|n| format!("item{n:010}")).collect();
+    let request = |verb: &str, key: &str| -> Vec<Vec<u8>> {
+        [verb, key]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(items.iter().cloned())
+            .map(String::into_bytes)
+            .collect()
+    };
+    for (verb, key) in [("RPUSH", "{a}l"), ("SADD", "{a}t")] {
+        let client = rig.connect();
+        let argv = request(verb, key);
+        rig.argv(client, &argv.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    let client = rig.connect();
+    rig.argv(client, &[b"SET", b"{a}s", &vec![b'v'; 3 << 20]]);
+    rig.argv(client, &[b"SETRANGE", b"{a}s", b"5000000", b"end"]);
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    rig.process.us_each_look = 50;
+    let mut iterations = 0;
+    while !export.target.commands.iter().any(|text| text == "CLUSTER SYNCSLOTS SNAPSHOT-EOF") {
+        let before_us = rig.process.now.unix_us;
+        rig.engine.end_iteration(&mut rig.process);
+        let took_us = rig.process.now.unix_us - before_us;
+        assert!(took_us < 1_500, "a slice is a millisecond: {took_us} us");
+        iterations += 1;
+        match iterations % 5 {
+            0 => drop(rig.run("LMOVE {a}l {a}l LEFT RIGHT")),
+            1 => drop(rig.run("SPOP {a}t")),
+            2 => drop(rig.run(&format!("SETRANGE {{a}}s {} x", iterations * 1000))),
+            _ => {}
+        }
+        export.send(&mut rig);
+        assert!(iterations < 100_000, "the walk has an end");
+    }
+    assert!(iterations > 10, "{iterations}");
+    export.pause(&mut rig);
+    export.check(&rig, &TAGS[..1], "large values");
+    let longest = export.target.commands.iter().filter(|text| text.starts_with("RPUSH"));
+    assert!(longest.map(|text| text.split(' ').count()).max() <= Some(66));
+}
+
+#[test]
+fn cb_a87_what_the_link_does_not_take_goes_to_a_spool_in_order() {
+    let mut rig = source(&[]);
+    rig.run("SET {a}first 1");
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    let value = vec![b'v'; 40_000];
+    let client = rig.connect();
+    for n in 0..400 {
+        rig.argv(client, &[b"SET", format!("{{a}}{n}").as_bytes(), &value]);
+        rig.run(&format!("RPUSH {{a}}l {n}"));
+        rig.end_iteration();
+    }
+    let exports = slot_exports(&mut rig.engine).unwrap();
+    let job = exports.job(export.id).unwrap();
+    assert!(job.unsent_bytes() > 16_000_000, "{}", job.unsent_bytes());
+    assert!(rig.process.spooled.get() > 0, "behind 4 MiB");
+    // Writes go on while the spool is read.
+    for n in 0..200 {
+        if let Some(bytes) = take_export_output(&mut rig.engine, export.id) {
+            export.target.receive(&bytes);
+        }
+        rig.run(&format!("RPUSH {{a}}l late{n}"));
+        rig.end_iteration();
+    }
+    export.send_all(&mut rig);
+    export.pause(&mut rig);
+    export.check(&rig, &TAGS[..1], "a spool");
+}
+
+#[test]
+fn cb_h23_two_exports_are_walked_one_behind_the_other_and_each_has_its_own_changes() {
+    let mut rig = source(&[]);
+    for tag in TAGS {
+        (0..40).for_each(|n| drop(rig.run(&format!("RPUSH {tag}{n} 1"))));
+    }
+    let mut first = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    let mut second = Export::begin(&mut rig, &slots_of(&TAGS[1..]));
+    assert_eq!(begin_export(&mut rig.engine, &slots_of(&TAGS[..2])), None, "a slot is in one export");
+    rig.process.us_each_look = 300;
+    for n in 0..2_000 {
+        rig.end_iteration();
+        let tag = TAGS[n % 3];
+        rig.run(&format!("RPUSH {tag}{} {n}", n % 50));
+        for export in [&mut first, &mut second] {
+            while let Some(bytes) = take_export_output(&mut rig.engine, export.id) {
+                export.target.receive(&bytes);
+            }
+        }
+    }
+    let whole = std::iter::from_fn(|| next_export_news(&mut rig.engine)).collect::<Vec<_>>();
+    assert_eq!(whole, [(first.id, ExportNews::SnapshotWhole), (second.id, ExportNews::SnapshotWhole)]);
+    first.check(&rig, &TAGS[..1], "the first");
+    second.check(&rig, &TAGS[1..], "the second");
+}
+
+#[test]
+fn cb_t20_sort_by_keys_that_only_the_data_name_is_right_amid_the_walk() {
+    for seed in 0..20 {
+        let mut rig = source(&[]);
+        for n in 0..60 {
+            rig.run(&format!("HSET {{a}}h{n} w {}", 60 - n));
+            rig.run(&format!("SADD {{a}}t {n}"));
+        }
+        let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+        rig.process.us_each_look = 300;
+        let mut rng = Rng::new(seed);
+        while !export.news.contains(&ExportNews::SnapshotWhole) {
+            rig.end_iteration();
+            export.send(&mut rig);
+            rig.run(&format!("HSET {{a}}h{} w {}", rng.below(60), rng.below(100)));
+            rig.run(&format!("SORT {{a}}t BY {{a}}h*->w STORE {{a}}l{}", rng.below(4)));
+        }
+        rig.process.us_each_look = 0;
+        export.pause(&mut rig);
+        export.check(&rig, &TAGS[..1], &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn cb_a8b_after_a_success_the_keys_of_slots_that_are_the_others_go() {
+    let mut rig = up(&two_shards(), &[]);
+    rig.check("DEBUG POPULATE 200 k", "+OK");
+    let of = |rig: &Rig, is_foreign: bool| {
+        let names = content(rig.engine.keyspace());
+        let slot = |line: &String| {
+            key_slot(line.split([' ', ':']).take(3).skip(1).collect::<Vec<_>>().join(":").as_bytes())
+        };
+        names.iter().filter(|line| (slot(line) > 8191) == is_foreign).count()
+    };
+    let (own, foreign) = (of(&rig, false), of(&rig, true));
+    assert!(own > 50 && foreign > 50, "{own} {foreign}");
+    let replica = rig.replica();
+    // One slot of this node's, and the other half of all.
+    let mut export = Export::begin(&mut rig, &slots(&[(8191, 16_383)]));
+    export.send_all(&mut rig);
+    export.pause(&mut rig);
+    end_export(&mut rig.engine, export.id, ExportEnd::Success, &mut rig.process);
+    (0..20).for_each(|_| rig.end_iteration());
+    assert_eq!((of(&rig, false), of(&rig, true)), (own, 0), "what the map says is this node's stays");
+    assert_eq!(rig.fed(replica).matches("UNLINK").count(), foreign);
+    assert_eq!(export.target.content().len(), foreign);
+    assert_eq!(next_export_news(&mut rig.engine), None);
+}

@@ -1,0 +1,368 @@
+//! Atomic moves of slots to this server (specification of the slots, section 6): what a source says and sends,
+//! what replicas and files are told, how a move ends. No node is stock: what the source says is written out.
+
+use crate::cluster::{ME, OTHER, slots, two_shards};
+use sluice_base::SessionKey;
+use sluice_cluster::{ClusterInput, SavedCluster};
+use sluice_control::cluster::order::BusOrder;
+use sluice_testkit::{Rig, request_of};
+
+const JOB: &str = "1111111111222222222233333333334444444444";
+/// The slot of `foo`, which is the other node's; `bar` is in 5061, this node's.
+const FOO: u16 = 12_182;
+
+fn establish(name: &str, ranges: &str) -> String {
+    format!("CLUSTER SYNCSLOTS ESTABLISH SOURCE {OTHER} NAME {name} SLOTSRANGE {ranges}")
+}
+
+fn word(text: &str) -> String {
+    format!("CLUSTER SYNCSLOTS {text}")
+}
+
+/// A primary that serves.
+fn node(directives: &[(&str, &str)]) -> Rig {
+    let mut rig = Rig::node(Some(&two_shards()), &[&[("cluster-databases", "4")], directives].concat());
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    rig
+}
+
+/// The connection of a job that has begun.
+fn begun(rig: &mut Rig) -> SessionKey {
+    let source = rig.connect();
+    assert_eq!(rig.bytes(source, &request_of(&establish(JOB, "12182 12182"))), b"+OK\r\n");
+    source
+}
+
+/// What the source sends, to which nothing is answered.
+#[track_caller]
+fn send(rig: &mut Rig, source: SessionKey, lines: &[&str]) {
+    assert_eq!(say(rig, source, lines), "");
+}
+
+/// What the source sends, and the words that it is sent.
+fn say(rig: &mut Rig, source: SessionKey, lines: &[&str]) -> String {
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| request_of(line)).collect();
+    let answer = rig.bytes(source, &bytes).escape_ascii().to_string();
+    answer.replace("*3\\r\\n$7\\r\\nCLUSTER\\r\\n$9\\r\\nSYNCSLOTS\\r\\n", "").replace("\\r\\n", " ")
+}
+
+/// A job of which all has come but the end; two databases.
+fn all_come(rig: &mut Rig) -> SessionKey {
+    let source = begun(rig);
+    let ack = word("ACK");
+    send(rig, source, &[&ack, "SELECT 0", "SET foo 1", "PEXPIREAT foo 1", "SELECT 2", "RPUSH foo a b"]);
+    assert_eq!(say(rig, source, &[&word("SNAPSHOT-EOF")]), "$13 REQUEST-PAUSE ");
+    // A stock source selects no database here, whatever its image ends with.
+    send(rig, source, &["SET {foo}2 v", "INCR {foo}3"]);
+    assert_eq!(say(rig, source, &[&word("PAUSED")]), "$16 REQUEST-FAILOVER ");
+    source
+}
+
+fn said(rig: &Rig) -> String {
+    rig.process.log.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// Iterations with the cron, without a snapshot.
+fn settle(rig: &mut Rig) {
+    for _ in 0..20 {
+        rig.pass_ms(1);
+        rig.end_iteration();
+    }
+}
+
+fn row(rig: &mut Rig) -> String {
+    rig.run("CLUSTER GETSLOTMIGRATIONS")
+}
+
+#[track_caller]
+fn has_failed(rig: &mut Rig, why: &str) {
+    settle(rig);
+    let row = row(rig);
+    assert!(row.contains(&format!("\"failed\", \"message\", \"{why}\"")), "{row}");
+    assert!(said(rig).contains(&format!("finished. State: failed, Message: {why}")), "{}", said(rig));
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":0");
+}
+
+#[test]
+fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
+    let mut rig = node(&[]);
+    rig.check("SET bar 1", "+OK");
+    let replica = rig.replica();
+    rig.fed(replica);
+    let source = all_come(&mut rig);
+    rig.check("DBSIZE", ":1");
+    assert_eq!(rig.run("GET foo"), "-MOVED 12182 10.0.0.1:7001", "until the end the slot is the source's");
+    assert!(row(&mut rig).contains("\"failover-requested\""));
+    assert_eq!(say(&mut rig, source, &[&word("FAILOVER-GRANTED")]), "");
+    assert!(rig.is_closing(source));
+    rig.check("DBSIZE", ":4");
+    rig.check("GET {foo}2", "\"v\"");
+    rig.check("GET foo", "nil");
+    rig.check("SELECT 2", "+OK");
+    rig.check("LRANGE foo 0 -1", "[\"a\", \"b\"]");
+    assert!(row(&mut rig).contains(&format!("\"{ME}\", \"source_node\", \"{OTHER}\"")));
+    assert!(row(&mut rig).contains("\"success\", \"message\", \"\""));
+    // The replica's databases are chosen for the replica, whatever the source has chosen (A-35).
+    let fed = rig.fed(replica);
+    let begin = establish(JOB, "12182 12182");
+    let wanted = format!(
+        "{begin}; SET foo 1; PEXPIREAT foo 1; SELECT 2; RPUSH foo a b; SET {{foo}}2 v; INCR {{foo}}3; CLUSTER \
+         SYNCSLOTS FINISH STATE success NAME {JOB}; "
+    );
+    assert!(fed.starts_with(&wanted), "{fed}");
+}
+
+#[test]
+fn cb_g17_nothing_expires_on_the_connection_of_a_move() {
+    let mut rig = node(&[]);
+    let source = begun(&mut rig);
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1", "PEXPIREAT foo 1", "APPEND foo 2"]);
+    rig.cron();
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":1");
+    send(&mut rig, source, &["PERSIST foo"]);
+    assert_eq!(say(&mut rig, source, &[&word("SNAPSHOT-EOF")]), "$13 REQUEST-PAUSE ");
+    assert_eq!(say(&mut rig, source, &[&word("PAUSED")]), "$16 REQUEST-FAILOVER ");
+    send(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
+    rig.check("GET foo", "\"12\"");
+}
+
+#[test]
+fn cb_a46_the_takeover_waits_for_its_file_and_so_do_clients() {
+    let mut rig = node(&[]);
+    let source = all_come(&mut rig);
+    rig.holds_saves = true;
+    assert_eq!(say(&mut rig, source, &[&word("FAILOVER-GRANTED")]), "");
+    rig.check("DBSIZE", ":0");
+    let client = rig.connect();
+    rig.argv_unread(client, &[b"GET", b"{foo}2"]);
+    assert_eq!(rig.output(client), b"", "the slot is not this node's for others yet");
+    let saves: Vec<_> =
+        rig.orders.drain(..).filter(|order| matches!(order, BusOrder::Persist { .. })).collect();
+    rig.holds_saves = false;
+    for save in saves {
+        let BusOrder::Persist { generation, .. } = save else { continue };
+        rig.step_cluster(&ClusterInput::Saved { generation });
+    }
+    assert_eq!(rig.output(client), b"$1\r\nv\r\n");
+    assert!(rig.is_closing(source));
+}
+
+#[test]
+fn cb_a60_a_lost_connection_deletes_what_has_come_and_tells_replicas() {
+    let mut rig = node(&[("appendonly", "yes")]);
+    rig.engine.begin_aof();
+    rig.appended();
+    let replica = rig.replica();
+    let source = all_come(&mut rig);
+    rig.fed(replica);
+    rig.engine.disconnect(source, &mut rig.process);
+    has_failed(
+        &mut rig,
+        "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more information.",
+    );
+    let fed = rig.fed(replica);
+    assert_eq!(fed.matches("UNLINK").count(), 4, "{fed}");
+    let end = format!("CLUSTER SYNCSLOTS FINISH STATE failed NAME {JOB} MESSAGE Connection lost to source.");
+    let at = |word: &str| fed.rfind(word).unwrap();
+    assert!(at("UNLINK") < at(&end), "{fed}");
+    let appended = rig.appended();
+    assert!(appended.contains("ESTABLISH") && appended.contains(&end), "{appended}");
+    assert_eq!(rig.run("GET foo"), "-MOVED 12182 10.0.0.1:7001");
+    // The same again, and to its end.
+    let source = all_come(&mut rig);
+    send(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
+    rig.check("GET {foo}3", "\"1\"");
+}
+
+#[test]
+fn cb_a60_a_flush_fails_a_move() {
+    for flush in ["FLUSHALL", "FLUSHDB"] {
+        let mut rig = node(&[]);
+        let source = all_come(&mut rig);
+        rig.check(flush, "+OK");
+        assert!(rig.is_closing(source), "{flush}");
+        has_failed(&mut rig, "Data was flushed");
+    }
+}
+
+#[test]
+fn cb_a33_what_cannot_be_executed_fails_a_move() {
+    let refused = "Failed to process command during slot migration. Check logs for more information";
+    for line in [
+        "NOSUCHCOMMAND",
+        "SET foo",
+        "SELECT 9",
+        "RPUSH foo x",
+        // A-34: what is not of the job's slots, and what names no key.
+        "SET bar 1",
+        "FLUSHALL",
+        "MULTI",
+        "EVAL 'return 1' 0",
+        "CLUSTER SYNCSLOTS FINISH STATE success NAME 1111111111222222222233333333334444444444",
+    ] {
+        let mut rig = node(&[]);
+        rig.check("SET bar own", "+OK");
+        let source = begun(&mut rig);
+        send(&mut rig, source, &[&word("ACK"), "SET foo 1", line, "SET {foo}9 1"]);
+        assert!(rig.is_closing(source), "{line}");
+        has_failed(&mut rig, refused);
+        assert!(said(&rig).contains("== CRITICAL == This slot-import-target is sending an error"), "{line}");
+        rig.check("GET bar", "\"own\"");
+        rig.check("DBSIZE", ":1");
+    }
+    let mut rig = node(&[]);
+    let source = begun(&mut rig);
+    rig.check("CONFIG SET maxmemory 1", "+OK");
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1"]);
+    has_failed(&mut rig, "Ran out of memory (OOM) during slot import");
+}
+
+/// A-26: commands of the connection are the user's that AUTH has said.
+#[test]
+fn cb_a26_rights_of_the_user_hold_for_what_the_source_sends() {
+    let mut rig = node(&[]);
+    rig.check("ACL SETUSER mover on nopass ~* +@all -rpush alldbs", "+OK");
+    let source = rig.connect();
+    rig.check_as(source, "AUTH mover x", "+OK");
+    assert_eq!(rig.bytes(source, &request_of(&establish(JOB, "12182 12182"))), b"+OK\r\n");
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1", "RPUSH {foo}2 x"]);
+    has_failed(&mut rig, "Failed to process command during slot migration. Check logs for more information");
+}
+
+/// E-4: an ESTABLISH and a wrong word behind it come in one piece, several times under one name.
+#[test]
+fn cb_a22_words_that_come_with_establish_are_the_jobs() {
+    let mut rig = node(&[]);
+    for _ in 0..3 {
+        let source = rig.connect();
+        let both = [establish(JOB, "12182 12182"), word("PAUSED")];
+        let bytes: Vec<u8> = both.iter().flat_map(|line| request_of(line)).collect();
+        rig.argv_unread(source, &[b"PING"]);
+        assert_eq!(rig.output(source), b"+PONG\r\n");
+        rig.bytes(source, &bytes);
+        rig.end_iteration();
+        rig.bytes(source, &request_of(&word("PAUSED")));
+        has_failed(&mut rig, "Unexpected state machine transition");
+    }
+}
+
+#[test]
+fn cb_a20_words_belong_to_connections_of_moves() {
+    let mut rig = node(&[]);
+    let words =
+        ["FINISH", "SNAPSHOT-EOF", "REQUEST-PAUSE", "PAUSED", "REQUEST-FAILOVER", "FAILOVER-GRANTED", "ACK"];
+    for text in words {
+        let error = format!("-ERR CLUSTER SYNCSLOTS {text} should only be used by slot migration clients");
+        rig.check(&word(text), &error);
+    }
+    rig.check(&word("NOTHING"), "-ERR syntax error");
+    rig.check(&word("CAPA x"), "");
+    rig.check("CLUSTER CANCELSLOTMIGRATIONS", "-ERR No migrations ongoing");
+    rig.check("CLUSTER GETSLOTMIGRATIONS", "[]");
+    Rig::new().check("CLUSTER GETSLOTMIGRATIONS", "-ERR This instance has cluster support disabled");
+}
+
+#[test]
+fn cb_a23_an_establish_is_judged_word_by_word() {
+    let mut rig = node(&[]);
+    let unknown = "f".repeat(40);
+    let long = format!("NAME {JOB} SLOTSRANGE 12182 12182");
+    for (words, error) in [
+        (format!("SOURCE {unknown} x"), "Target node does not know the source node"),
+        (format!("SOURCE {ME} x"), "Source node is target node itself"),
+        (format!("{long} SOURCE {OTHER} x"), "syntax error"),
+        (format!("NAME {JOB} SOURCE {OTHER}"), "syntax error"),
+        (format!("SOURCE {OTHER} NAME short SLOTSRANGE 12182 12182"), "syntax error"),
+        ("SLOTSRANGE 8191 8192 x".to_owned(), "Requested slots span multiple shards"),
+        ("SLOTSRANGE 9000 8999".to_owned(), "Start slot number 9000 is greater than end slot number 8999."),
+        ("SLOTSRANGE 9000".to_owned(), "No end slot for final slot range"),
+        ("SLOTSRANGE x".to_owned(), "No slot ranges specified"),
+        (
+            "SLOTSRANGE 9000 9001 9001 9002".to_owned(),
+            "Slot range 9001-9002 overlaps with previous range 9000-9001.",
+        ),
+        (
+            format!("SOURCE {OTHER} NAME {JOB} SLOTSRANGE 5 5"),
+            "Target node does not agree about current slot ownership",
+        ),
+    ] {
+        rig.check(&word(&format!("ESTABLISH {words}")), &format!("-ERR {error}"));
+    }
+    let _source = begun(&mut rig);
+    let second = establish(&"2".repeat(40), "12182 12182");
+    let taken = "-ERR Slot is already being imported on the target by a different migration";
+    rig.check(&second, taken);
+    rig.check("CLUSTER SETSLOT 1 STABLE", "-ERR Slot import in progress.");
+    let mut saved = two_shards();
+    saved.others[0].slots = slots(&[(8192, 16_382)]);
+    let mut rig = Rig::node(Some(&saved), &[]);
+    rig.check(&establish(JOB, "16383 16383"), "-ERR Slot 16383 has no node served.");
+}
+
+/// Keys of before in slots that come would be taken for the source's.
+#[test]
+fn cb_g16_keys_of_before_are_gone_when_a_job_begins() {
+    let mut saved: SavedCluster = two_shards();
+    saved.others[0].slots = slots(&[(8192, FOO - 1), (FOO + 1, 16_383)]);
+    saved.me.slots = slots(&[(0, 8191), (FOO, FOO)]);
+    let mut rig = Rig::node(Some(&saved), &[]);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    for number in 0..200 {
+        rig.check(&format!("SET {{foo}}{number} old"), "+OK");
+    }
+    rig.check(&format!("CLUSTER DELSLOTS {FOO}"), "+OK");
+    rig.check(&format!("CLUSTER SETSLOT {FOO} NODE {OTHER}"), "+OK");
+    let replica = rig.replica();
+    let source = begun(&mut rig);
+    let fed = rig.fed(replica);
+    assert_eq!(fed.matches("UNLINK").count(), 200);
+    assert!(fed.rfind("UNLINK") < fed.find("ESTABLISH"), "{fed}");
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1"]);
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":1");
+}
+
+#[test]
+fn cb_a30_the_connection_of_a_move_is_shown_as_one_and_waits_for_client_pause() {
+    let mut rig = node(&[]);
+    let source = begun(&mut rig);
+    let list = rig.run("CLIENT LIST FLAGS i");
+    assert!(list.contains("cmd=cluster|syncslots"), "{list}");
+    assert_eq!(rig.run("CLIENT LIST TYPE normal").matches("id=").count(), 1);
+    send(&mut rig, source, &[&word("ACK")]);
+    rig.check("CLIENT PAUSE 100000 WRITE", "+OK");
+    send(&mut rig, source, &["SET foo 1"]);
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":0");
+    rig.check("CLIENT UNPAUSE", "+OK");
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":1");
+}
+
+/// Copies that clients of this node keep, and keys that they watch, are of keys that come now, too.
+#[test]
+fn cb_g21_clients_that_watch_are_told_of_keys_that_come() {
+    let mut rig = node(&[("notify-keyspace-events", "KEA")]);
+    let listener = rig.connect();
+    rig.run_as(listener, "PSUBSCRIBE *foo*");
+    let source = all_come(&mut rig);
+    let heard = rig.output(listener).escape_ascii().to_string();
+    assert!(heard.contains("__keyspace@2__:foo") && heard.contains("rpush"), "{heard}");
+    rig.engine.disconnect(source, &mut rig.process);
+    settle(&mut rig);
+    assert_eq!(rig.output(listener), b"", "no event tells of keys that go with a failed move");
+}
+
+#[test]
+fn cb_a60_a_load_ends_moves_and_empties_the_list() {
+    let mut rig = node(&[]);
+    let source = all_come(&mut rig);
+    rig.check("DEBUG RELOAD", "+OK");
+    assert!(rig.is_closing(source));
+    assert!(said(&rig).contains("Cleaning slot migration log in anticipation of a load operation."));
+    assert!(said(&rig).contains("Message: A new RDB is being loaded"));
+    settle(&mut rig);
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":0");
+    let source = all_come(&mut rig);
+    send(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
+    rig.check("DBSIZE", ":3");
+}

@@ -1,0 +1,244 @@
+//! Slots that a stock primary moves to one of ours by MIGRATESLOTS (specification of the slots, section 6), and
+//! what can happen meanwhile. In every test nodes 0 and 1 are stock primaries, node 2 is a primary of ours and
+//! node 3 its replica, of ours too; slots 100 to 300 go from node 0 to node 2.
+
+use super::member::Member;
+use super::operators::{Group, has_of_moved, keys_to_move, strangers_with};
+use crate::common::{Client, request, until};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Two databases in each node.
+fn cluster(more: &[&str]) -> Option<Group> {
+    let databases = ["--cluster-databases", "2"];
+    let group = strangers_with("ssoo", &[&databases, more].concat())?;
+    group.create(3, "0");
+    group.follow(3, 2);
+    group.is_well(4);
+    Some(group)
+}
+
+fn begin(group: &Group) {
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 100 200 201 300 NODE {}", group.members[2].id());
+    group.members[0].client().check(&line, "+OK\r\n");
+}
+
+/// The newest job of a node, as text.
+fn job(member: &Member) -> String {
+    let mut client = member.client();
+    client.send("CLUSTER GETSLOTMIGRATIONS\r\nPING\r\n");
+    let lines = std::iter::from_fn(|| Some(client.line()).filter(|line| line != "+PONG"));
+    let words: Vec<String> = lines.filter(|line| !line.starts_with(['*', '$'])).collect();
+    let end = words.iter().skip(1).position(|word| word == "name").map_or(words.len(), |at| at + 1);
+    words[..end].join(" ")
+}
+
+#[track_caller]
+fn is_over(member: &Member, end: &str) {
+    until("the end of the job", || job(member).contains(end).then_some(()));
+}
+
+fn owns(member: &Member, slots: &str) -> bool {
+    let lines = super::nodes(&mut member.client());
+    lines.iter().any(|line| line.contains("myself,master") && line.contains(slots))
+}
+
+/// Puts keys of every type into the moved slots of the source, in two databases.
+fn fill(source: &mut Client, moved: &[String]) {
+    for (number, key) in moved.iter().enumerate() {
+        source.check(&format!("SELECT {}", number % 2), "+OK\r\n");
+        let n = number;
+        let lines = match number % 8 {
+            0 => vec![format!("SET {key} value{n}")],
+            1 => vec![format!("RPUSH {key} a b {n}"), format!("LPUSH {key} first")],
+            2 => vec![format!("SADD {key} a b {n}"), format!("EXPIREAT {key} 9999999999")],
+            3 => vec![format!("ZADD {key} 1.5 a -inf b {n} c")],
+            4 => {
+                let fields = format!("HPEXPIREAT {key} 99999999999999 FIELDS 1 g");
+                vec![format!("HSET {key} f {n} g 2"), fields]
+            }
+            5 => vec![
+                format!("XADD {key} 1-1 f v"),
+                format!("XADD {key} 2-{n} f v"),
+                format!("XGROUP CREATE {key} group 0"),
+                format!("XREADGROUP GROUP group me COUNT 1 STREAMS {key} >"),
+                format!("XDEL {key} 1-1"),
+            ],
+            6 => vec![format!("PFADD {key} a b c {n}"), format!("PEXPIREAT {key} 99999999999999")],
+            _ => vec![format!("SETRANGE {key} 70000 x{n}")],
+        };
+        for line in lines {
+            source.send(format!("{line}\r\nPING\r\n"));
+            loop {
+                let line = source.line();
+                assert!(!line.starts_with('-'), "{line}");
+                if line == "+PONG" {
+                    break;
+                }
+            }
+        }
+    }
+    source.check("SELECT 0", "+OK\r\n");
+}
+
+/// Digests of the values of these keys in both databases, where a node has them.
+fn digests(member: &Member, keys: &[String]) -> Vec<String> {
+    let mut client = member.client();
+    let words: Vec<&[u8]> =
+        [&b"DEBUG"[..], b"DIGEST-VALUE"].into_iter().chain(keys.iter().map(String::as_bytes)).collect();
+    let mut all = Vec::new();
+    for db in 0..2 {
+        client.check(&format!("SELECT {db}"), "+OK\r\n").send(request(&words));
+        let count: usize = client.line().trim_start_matches('*').parse().unwrap();
+        // Our server and the stock one answer with simple strings.
+        all.extend((0..count).map(|_| client.line()));
+    }
+    all
+}
+
+/// Counters that a thread counts up, wherever they are; what it has been answered.
+fn count(ports: [u16; 2], keys: Vec<String>, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u64>> {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let mut clients = ports.map(|port| Client::to("127.0.0.1", port));
+        let mut counts = vec![0; keys.len()];
+        let mut at = 0;
+        while !stop.load(Ordering::Relaxed) {
+            for (key, count) in keys.iter().zip(&mut counts) {
+                loop {
+                    let answer = clients[at].send(format!("INCR {key}\r\n")).line();
+                    if let Some(now) = answer.strip_prefix(':') {
+                        *count += 1;
+                        assert_eq!(now.parse::<u64>().unwrap(), *count, "{key}: a write was lost");
+                        break;
+                    }
+                    assert!(answer.starts_with("-MOVED"), "{answer}");
+                    at = 1 - at;
+                }
+            }
+        }
+        counts
+    })
+}
+
+#[test]
+fn cb_a46_a_stock_primary_moves_slots_here_while_clients_count() {
+    let Some(group) = cluster(&[]) else { return };
+    let (moved, others) = keys_to_move();
+    let (source, target, replica) = (&group.members[0], &group.members[2], &group.members[3]);
+    fill(&mut source.client(), &moved);
+    let before = digests(source, &moved);
+    let counters: Vec<String> = moved.iter().map(|key| format!("{{{key}}}counter")).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let thread = count([source.port(), target.port()], counters.clone(), &stop);
+    until("counters", || (source.client().send("DBSIZE\r\n").line() != ":0").then_some(()));
+    begin(&group);
+    for member in [source, target] {
+        is_over(member, "success");
+    }
+    assert!(owns(target, "100-300"));
+    // Some are counted here.
+    let counted = |client: &mut Client| client.info("cmdstat_incr");
+    let first = counted(&mut target.client());
+    until("counting to go on", || (counted(&mut target.client()) != first).then_some(()));
+    stop.store(true, Ordering::Relaxed);
+    let counts = thread.join().expect("no write was lost");
+    let mut client = target.client();
+    for (key, count) in counters.iter().zip(&counts) {
+        assert_eq!(client.bulk(&format!("GET {key}")), count.to_string().as_bytes(), "{key}");
+    }
+    assert_eq!(digests(target, &moved), before);
+    until("the source to be rid of the keys", || (has_of_moved(source) == 0).then_some(()));
+    group.have_the_same(2, 3);
+    assert_eq!(digests(replica, &moved), before);
+    let expiry = client.send(format!("SELECT 0\r\nEXPIRETIME {}\r\n", moved[2])).expect("+OK\r\n").line();
+    assert_eq!(expiry, ":9999999999");
+    // The way is open for another one.
+    target.client().check("CLUSTER CANCELSLOTMIGRATIONS", "-ERR No migrations ongoing\r\n");
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 400 400 NODE {}", target.id());
+    source.client().check(&line, "+OK\r\n");
+    is_over(target, "slot_ranges 400-400");
+    is_over(target, "success");
+    assert!(others.iter().all(|key| !moved.contains(key)));
+}
+
+/// A job whose keys have come, and that the source holds.
+fn held(group: &Group) {
+    let (moved, _) = keys_to_move();
+    let source = &group.members[0];
+    fill(&mut source.client(), &moved);
+    source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n");
+    begin(group);
+    for at in [2, 3] {
+        until("the keys to come", || (has_of_moved(&group.members[at]) > 50).then_some(()));
+    }
+    assert_eq!(group.members[2].client().send("DBSIZE\r\n").line(), ":0", "nobody sees them");
+    is_over(&group.members[2], "waiting-for-paused");
+    is_over(&group.members[3], "occurring-on-primary");
+}
+
+#[track_caller]
+fn are_gone(group: &Group) {
+    for at in [2, 3] {
+        until("the keys to go", || (has_of_moved(&group.members[at]) == 0).then_some(()));
+    }
+    is_over(&group.members[3], "failed");
+}
+
+const LOST: &str = "failed message Connection lost to source.";
+
+#[test]
+fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_again() {
+    let Some(group) = cluster(&[]) else { return };
+    let (source, target) = (&group.members[0], &group.members[2]);
+    held(&group);
+    source.client().check("CLUSTER CANCELSLOTMIGRATIONS", "+OK\r\n");
+    is_over(target, LOST);
+    are_gone(&group);
+    let had = has_of_moved(source);
+    begin(&group);
+    until("the keys to come", || (has_of_moved(target) == had).then_some(()));
+    target.client().check("FLUSHALL", "+OK\r\n");
+    is_over(target, "failed message Data was flushed");
+    is_over(source, "failed message Connection lost to target.");
+    are_gone(&group);
+    assert_eq!(has_of_moved(source), had, "the source keeps its own");
+    source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 0", "+OK\r\n");
+    begin(&group);
+    is_over(target, "success");
+    assert_eq!(has_of_moved(target), had);
+    group.have_the_same(2, 3);
+}
+
+#[test]
+fn cb_a60_a_source_that_is_killed_leaves_nothing_behind_here() {
+    let Some(group) = cluster(&[]) else { return };
+    held(&group);
+    group.members[0].signal("KILL");
+    is_over(&group.members[2], LOST);
+    are_gone(&group);
+    assert!(!owns(&group.members[2], "100-300"));
+}
+
+#[test]
+fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
+    let Some(mut group) = cluster(&["--appendonly", "yes"]) else { return };
+    held(&group);
+    let Member::Ours(node) = group.members.remove(2) else { panic!("node 2 is ours") };
+    group.members.insert(2, Member::Ours(node.kill_and_restart()));
+    let (source, target) = (&group.members[0], &group.members[2]);
+    is_over(target, "failed message Process restarted");
+    is_over(source, "failed message Connection lost to target.");
+    are_gone(&group);
+    let had = has_of_moved(source);
+    source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 0", "+OK\r\n");
+    until("the source to reach the target", || {
+        let lines = super::nodes(&mut source.client());
+        let id = target.id();
+        lines.iter().any(|line| line.starts_with(&id) && line.contains(" connected ")).then_some(())
+    });
+    begin(&group);
+    is_over(target, "success");
+    assert_eq!(has_of_moved(target), had);
+    group.have_the_same(2, 3);
+}
