@@ -360,7 +360,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The error for the client.
-    pub fn may_export(&self, slots: impl Iterator<Item = HashSlot> + Clone) -> Result<(), String> {
+    pub fn may_export(&self, slots: &SlotSet) -> Result<(), String> {
         export::check_slots(&self.machine, slots)
     }
 
@@ -370,6 +370,12 @@ impl Cluster {
     /// The error for the client.
     pub fn export_target(&self, text: &[u8]) -> Result<NodeId, String> {
         export::target(&self.machine, text)
+    }
+
+    /// The slots of a move from this node that is not finished.
+    pub fn slots_of_export(&self, job: JobName) -> impl Iterator<Item = HashSlot> + '_ {
+        let exports = self.machine.migrations.exports().filter(move |export| export.name() == job);
+        exports.filter(|export| !export.state.is_finished()).take(1).flat_map(|export| export.job.slots())
     }
 
     /// Whether a move from this node is not finished.

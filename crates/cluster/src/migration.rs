@@ -150,14 +150,12 @@ pub enum ExportInput<'a> {
     Established,
     /// The image of the slots is on its way, as are writes from now on.
     StreamBegan,
-    /// All keys of the image stand in the stream.
+    /// All keys of the image stand in the stream, and SNAPSHOT-EOF after them.
     ImageSent,
-    /// The stream cannot begin, or cannot go on: it has outgrown its disk.
-    StreamBroke {
-        /// Whether it had begun.
-        began: bool,
-    },
-    /// Writes to the slots are held back, and the stream has all before; so many bytes are left to be sent.
+    /// The stream cannot begin, or cannot go on: why.
+    StreamBroke(&'a str),
+    /// Writes to the slots are held back, and the stream has all before and PAUSED; so many bytes are left to
+    /// be sent.
     Held {
         /// Bytes, as `remaining_repl_size` counts them.
         left: u64,

@@ -1,5 +1,6 @@
 //! Wishes to the process that need no answer.
 
+use crate::cluster::slot_moves::ExportTarget;
 use crate::persistence::loading::LoadJob;
 use crate::users::load::UserLoad;
 use sluice_acl::User;
@@ -41,6 +42,9 @@ pub enum Action {
     Produce(SessionKey, Box<SlowRead>),
     /// Move keys to another server, on a thread of its own: `Engine::end_migration` follows.
     Migrate(Box<Migration>),
+    /// Connect with the target of a move of slots, on a thread of its own: the functions of
+    /// `sluice_engine::export_links` are told what comes of it.
+    ConnectExport(Box<ExportTarget>),
     /// Free users that others have taken the place of, where nobody waits.
     FreeUsers(Vec<Arc<User>>),
     /// Read and judge a file of users on a thread of its own: `Engine::end_user_load` follows.

@@ -14,6 +14,7 @@
 
 pub(crate) mod driving;
 mod emptying;
+pub(crate) mod export_links;
 pub(crate) mod exports;
 pub(crate) mod imports;
 mod lost_waits;

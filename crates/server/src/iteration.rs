@@ -10,6 +10,7 @@
 mod aof;
 mod batches;
 mod bus;
+mod exports;
 mod main_channel;
 mod main_thread;
 mod moves;
@@ -32,6 +33,7 @@ use crate::listen::{self, Accepted, ListenerKind, TakenConnections};
 use crate::loader;
 use crate::metrics::message::MetricsSettings;
 use crate::metrics::{MetricsEndpoint, is_guarded};
+use crate::slot_export::ExportDialler;
 use crate::migrate::{MigrationSource, Migrator};
 use crate::net::handshakes::{HandshakeOutcome, HandshakeRole, Handshakes, NewHandshake};
 use crate::net::{Endpoint, Stream, tls};
@@ -106,6 +108,8 @@ pub struct Server {
     slow_reads: SlowReadThreads,
     /// Keys on their way to other servers.
     migrator: Migrator,
+    /// Connections to targets of moves of slots, while they are made.
+    exports: ExportDialler,
     user_loads: UserLoads,
     /// Connections that are no clients yet.
     handshakes: Handshakes<Newcomer>,
@@ -183,6 +187,7 @@ impl Server {
         let slow_reads = SlowReadThreads::new(usize::try_from(threads).unwrap_or(0), event_loop.waker());
         engine.set_slow_read_threads(slow_reads.threads());
         let migrator = Migrator::new(host.kept_links.clone(), event_loop.waker());
+        let exports = ExportDialler::new(event_loop.waker());
         let user_loads = UserLoads::new(host.storage.clone(), event_loop.waker());
         let sockets = Sockets {
             event_loop,
@@ -206,6 +211,7 @@ impl Server {
             batches: Batches::default(),
             slow_reads,
             migrator,
+            exports,
             user_loads,
             handshakes: Handshakes::on(Thread::TlsHandshake),
             bus: Bus::new(),
@@ -595,6 +601,7 @@ impl Server {
                     let tls = self.host.settings.tls.context_of_migrations();
                     self.migrator.begin(*migration, MigrationSource { address: source, tls });
                 }
+                Action::ConnectExport(target) => self.begin_export(*target),
                 Action::LoadUsers(load) => self.user_loads.begin(*load),
                 Action::DelayAof(microseconds) => {
                     self.host.aof.set_delay(Duration::from_micros(microseconds))
@@ -678,6 +685,7 @@ impl Server {
 
     /// Takes up what came of migrations.
     fn end_migrations(&mut self) {
+        self.hear_exports();
         while let Some((id, outcome)) = self.migrator.ended() {
             self.engine.end_migration(id, outcome, &mut self.host);
         }

@@ -24,6 +24,7 @@ mod net;
 mod pipeline_depth;
 mod replica;
 mod saving;
+mod slot_export;
 mod slow_reads;
 mod start;
 mod storage;

@@ -43,6 +43,8 @@ pub enum Thread<'a> {
     ClusterFile,
     /// Makes a connection to a primary. Refused: the attempt of the link fails.
     Connect,
+    /// Makes a connection to the target of a move of slots. Refused: the move fails.
+    ExportConnect,
     /// Receives a snapshot of the primary into a file. Refused: the synchronisation fails.
     Download {
         /// `bio-cpulist`.
@@ -97,6 +99,7 @@ impl Thread<'_> {
             Thread::BusHandshake => "bus-handshake".into(),
             Thread::ClusterFile => "cluster-file".into(),
             Thread::Connect => "repl_connect".into(),
+            Thread::ExportConnect => "slot-export".into(),
             Thread::Download { .. } => "bio_rdb_save".into(),
             Thread::Io(number) => format!("io_thd_{number}").into(),
             Thread::LazyFree { .. } => "bio_lazy_free".into(),
@@ -126,6 +129,7 @@ impl Thread<'_> {
             | Thread::BusHandshake
             | Thread::ClusterFile
             | Thread::Connect
+            | Thread::ExportConnect
             | Thread::Io(_)
             | Thread::Metrics
             | Thread::Migrate

@@ -278,6 +278,12 @@ impl Caller {
         self.kind == ClientKind::SlotImport
     }
 
+    /// Whether it is the target of a move of slots from this server.
+    #[inline]
+    pub fn is_export(&self) -> bool {
+        self.kind == ClientKind::SlotExport
+    }
+
     /// Whether its commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
     #[inline]
     pub fn is_decided(&self) -> bool {
@@ -359,16 +365,19 @@ pub enum ClientKind {
     Log,
     /// The source of an atomic move of slots to this server, whose input is a stream.
     SlotImport,
+    /// The target of an atomic move of slots from this server, whose output is a stream.
+    SlotExport,
 }
 
 impl ClientKind {
     /// All kinds, in their order.
-    pub const ALL: [ClientKind; 5] = [
+    pub const ALL: [ClientKind; 6] = [
         ClientKind::Normal,
         ClientKind::Replica,
         ClientKind::Primary,
         ClientKind::Log,
         ClientKind::SlotImport,
+        ClientKind::SlotExport,
     ];
 }
 

@@ -12,7 +12,7 @@ use crate::machine::{ClusterMachine, log};
 use crate::node::NodeIx;
 use crate::output::ClusterOutput;
 use crate::settings::Switch;
-use crate::slots::HashSlot;
+use crate::slots::{HashSlot, SlotSet};
 use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
@@ -33,14 +33,11 @@ pub struct SlotsToMove {
 ///
 /// # Errors
 /// The error for the client.
-pub(crate) fn check_slots(
-    m: &ClusterMachine,
-    mut slots: impl Iterator<Item = HashSlot> + Clone,
-) -> Result<(), String> {
-    if slots.clone().any(|slot| m.table.owner(slot) != Some(m.table.my_ix())) {
+pub(crate) fn check_slots(m: &ClusterMachine, slots: &SlotSet) -> Result<(), String> {
+    if slots.iter().any(|slot| m.table.owner(slot) != Some(m.table.my_ix())) {
         return Err("ERR Slots are not served by this node.".to_owned());
     }
-    match slots.find(|slot| m.migrations.is_exported(*slot)) {
+    match slots.iter().find(|slot| m.migrations.is_exported(*slot)) {
         Some(slot) => Err(format!("ERR I am already migrating slot {}.", slot.number())),
         None => Ok(()),
     }
@@ -139,8 +136,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'
             change(m, name, ExportState::Snapshotting);
         }
         (ExportInput::ImageSent, ExportState::Snapshotting) => image_sent(m, name),
-        (ExportInput::StreamBroke { began: true }, _) => fail(m, name, "Failed to perform snapshot"),
-        (ExportInput::StreamBroke { began: false }, _) => fail(m, name, "Failed to start snapshot"),
+        (ExportInput::StreamBroke(why), _) => fail(m, name, why.to_owned()),
         (ExportInput::Held { left }, ExportState::WaitingToPause) => held(m, name, left),
         (
             ExportInput::Handshake(_)
@@ -159,10 +155,9 @@ fn image_sent(m: &mut ClusterMachine, name: JobName) {
     let described = job.described.clone();
     log!(m, Notice, "Slot migration {described} snapshot finished, starting streaming.");
     change(m, name, ExportState::Replicating);
-    order(m, MigrationOrder::Say { job: name, word: SyncWord::SnapshotEof });
 }
 
-/// Writes to the job's slots are held back from now on, and the stream has everything before.
+/// Writes to the job's slots are held back from now on, and the stream has everything before and PAUSED.
 fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     let unpauses = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms.saturating_mul(2));
     let Some(job) = m.migrations.unfinished_export(name) else { return };
@@ -174,7 +169,6 @@ fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
         "Pausing writes (remaining_repl_size is {left}) to allow slot migration {described} to finalize failover."
     );
     change(m, name, ExportState::FailoverPaused);
-    order(m, MigrationOrder::Say { job: name, word: SyncWord::Paused });
 }
 
 /// A word of the target. Whether the job is this node's export.

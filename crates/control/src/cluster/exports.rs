@@ -41,6 +41,8 @@ pub struct ExportId(u64);
 /// What whoever has begun an export has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportNews {
+    /// The walk over the slots has begun.
+    SnapshotBegan,
     /// All keys are in the stream, and SNAPSHOT-EOF after these.
     SnapshotWhole,
     /// Writers of the slots are held until the export ends; PAUSED is in the stream, with so many bytes of
@@ -149,6 +151,11 @@ impl SlotExports {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
 
+    /// Bytes of an export that have not left this node.
+    pub fn left(&self, id: ExportId) -> Option<u64> {
+        self.jobs.iter().find(|job| job.id == id).map(SlotExport::unsent_bytes)
+    }
+
     /// The export whose stream is to have the changes of a slot.
     pub fn job_of(&mut self, slot: HashSlot) -> Option<&mut SlotExport> {
         if !self.tapped.contains(slot) {
@@ -181,6 +188,9 @@ impl SlotExports {
         }
         let job = self.jobs.iter_mut().find(|job| job.walk == ExportWalk::Between)?;
         let slot = job.to_walk.iter().next()?;
+        if job.to_walk.len() == job.slots.len() {
+            self.news.push_back((job.id, ExportNews::SnapshotBegan));
+        }
         job.to_walk.remove(slot);
         job.walk = ExportWalk::In(slot);
         self.tapped.insert(slot);

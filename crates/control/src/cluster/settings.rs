@@ -28,6 +28,7 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             repl_timeout_ms: config.uint(param::REPL_TIMEOUT).saturating_mul(1_000),
             log_len_max: usize::try_from(config.uint(param::CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN))
                 .unwrap_or(usize::MAX),
+            uses_tls: config.bool(param::TLS_REPLICATION),
         },
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
         migration_barrier: config.uint(param::CLUSTER_MIGRATION_BARRIER),

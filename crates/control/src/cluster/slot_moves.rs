@@ -1,13 +1,15 @@
-//! Atomic moves of slots to this node, as far as clients have a part in them: which connection belongs to which
-//! job, and who waits for a job to begin. The jobs themselves are in the node's machine.
+//! Atomic moves of slots to and from this node, as far as connections have a part in them: which one belongs to
+//! which job, and who waits for a job to begin. The jobs themselves are in the node's machine.
 //!
 //! Invariant: a job has at most one connection, and a session belongs to at most one job.
 
 use crate::Control;
+use crate::cluster::exports::ExportId;
+use crate::cluster::mode::ClusterMode;
 use crate::process::Process;
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_cluster::{
-    ClusterInput, HashSlot, ImportFault, JobName, MigrationInput, NodeId, SlotMove, SlotSet, Ticket,
+    ClusterInput, HashSlot, ImportFault, JobName, MigrationInput, NodeId, SlotMove, SlotSet, SyncWord, Ticket,
 };
 use sluice_commands::CmdError;
 use sluice_keyspace::SlotImport;
@@ -20,6 +22,34 @@ pub struct SlotMoves {
     pub establishing: Vec<Establishing>,
     /// Connections of jobs that have begun.
     pub links: Vec<ImportLink>,
+    /// Moves from this node.
+    pub exports: Vec<ExportLink>,
+}
+
+/// A move from this node: its connection and its stream.
+#[derive(Debug)]
+pub struct ExportLink {
+    /// The job.
+    pub job: JobName,
+    /// The session of the target; none while the connection is made.
+    pub session: Option<SessionKey>,
+    /// The stream; none before the target has agreed.
+    pub stream: Option<ExportId>,
+}
+
+/// A connection that is to be made with the target of a move from this node.
+#[derive(Clone, Debug)]
+pub struct ExportTarget {
+    /// The job.
+    pub job: JobName,
+    /// The target's address.
+    pub host: String,
+    /// The port for clients there.
+    pub port: u16,
+    /// AUTH, as it is sent; none where no password is needed.
+    pub auth: Option<Vec<u8>>,
+    /// ESTABLISH, as it is sent.
+    pub establish: Vec<u8>,
 }
 
 /// A client that waits for its job to begin.
@@ -48,6 +78,16 @@ impl SlotMoves {
     /// The job of a session. Cost: a look at each connection, of which there are as many as sources.
     pub fn link(&self, session: SessionKey) -> Option<&ImportLink> {
         self.links.iter().find(|link| link.session == session)
+    }
+
+    /// The move from this node whose target has this session.
+    pub fn export_of(&self, session: SessionKey) -> Option<&ExportLink> {
+        self.exports.iter().find(|link| link.session == Some(session))
+    }
+
+    /// The move from this node of this name.
+    pub fn export(&mut self, job: JobName) -> Option<&mut ExportLink> {
+        self.exports.iter_mut().find(|link| link.job == job)
     }
 }
 
@@ -91,11 +131,20 @@ impl Control {
         self.clients.blocking.node_has_decided();
     }
 
-    /// A database was emptied: keys of moves to this node are gone.
-    pub fn fail_flushed_imports(&mut self, now: Now) {
-        let Some(mode) = self.cluster.as_deref_mut().filter(|mode| !mode.moves.links.is_empty()) else {
-            return;
-        };
+    /// The target of a move from this node has said what does not belong there.
+    #[cold]
+    pub fn fail_export_of(&mut self, session: SessionKey, process: &mut dyn Process) {
+        let Some(mode) = self.cluster.as_deref_mut() else { return };
+        let Some(job) = mode.moves.export_of(session).map(|link| link.job) else { return };
+        let input = MigrationInput::Said { job, word: SyncWord::Unknown };
+        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+        self.clients.blocking.node_has_decided();
+    }
+
+    /// A database was emptied: keys of moves are gone.
+    pub fn fail_flushed_moves(&mut self, now: Now) {
+        let is_moving = |mode: &&mut ClusterMode| !mode.moves.links.is_empty() || !mode.moves.exports.is_empty();
+        let Some(mode) = self.cluster.as_deref_mut().filter(is_moving) else { return };
         mode.machine.step(now, &ClusterInput::Migration(MigrationInput::Flushed));
         self.clients.blocking.node_has_decided();
     }
@@ -108,7 +157,18 @@ impl Control {
         self.clients.blocking.node_has_decided();
     }
 
-    /// The connection of a move has ended.
+    /// The connection of a move from this node has ended.
+    pub fn lose_export_link(&mut self, session: SessionKey, process: &mut dyn Process) {
+        let Some(mode) = self.cluster.as_deref_mut() else { return };
+        let lost = mode.moves.exports.iter_mut().find(|link| link.session == Some(session));
+        let Some(link) = lost else { return };
+        link.session = None;
+        let input = MigrationInput::LinkLost { job: link.job };
+        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+        self.clients.blocking.node_has_decided();
+    }
+
+    /// The connection of a move to this node has ended.
     pub fn lose_import_link(&mut self, session: SessionKey, process: &mut dyn Process) {
         let Some(mode) = self.cluster.as_deref_mut() else { return };
         let Some(at) = mode.moves.links.iter().position(|link| link.session == session) else { return };

@@ -8,6 +8,7 @@ mod forms;
 mod keys;
 mod map_replies;
 mod migrations;
+mod ranges;
 mod read;
 mod scan;
 mod setslot;
@@ -53,7 +54,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::CLUSTER_CANCELSLOTMIGRATIONS, Handler::Cluster(migrations::cancel)),
     route(&specs::CLUSTER_FAILOVER, Handler::Cluster(change::failover)),
     route(&specs::CLUSTER_GETSLOTMIGRATIONS, Handler::Cluster(migrations::list)),
-    route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(forms::not_yet)),
+    route(&specs::CLUSTER_MIGRATESLOTS, Handler::Cluster(migrations::migrate)),
     route(&specs::CLUSTER_SYNCSLOTS, Handler::Imports(syncslots::syncslots)),
     route(&specs::CLUSTERSCAN, Handler::ReadByMap(scan::clusterscan)),
     route(&specs::READONLY, Handler::Session(readonly)),

@@ -1,5 +1,6 @@
 //! How the machine is stepped, and its outputs are carried out.
 
+use crate::cluster::export_links;
 use crate::cluster::exports::advance_exports;
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
 use crate::cluster::slot_moves;
@@ -155,6 +156,7 @@ impl ClusterDriver<'_> {
         }
         fail_imports(self.core, FAILED_OVER, process);
         advance_exports(self.core, process);
+        export_links::advance(self.core, process);
         self.advance_emptying(process);
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);

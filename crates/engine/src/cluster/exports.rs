@@ -94,7 +94,7 @@ pub(crate) fn end_export(core: &mut Core, id: ExportId, end: ExportEnd, process:
 }
 
 /// When an iteration is wanted for exports though nothing happens, monotonic ns.
-pub(super) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
+pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
     match (exports.have_work(), exports.may_hold()) {
         (true, _) => 0,
         (false, true) => looked_ns + LOOK_NS,

@@ -6,6 +6,7 @@
 
 use crate::cluster::imports::clean_up;
 use crate::cluster::driving::ClusterDriver;
+use crate::cluster::export_links;
 use crate::core::Core;
 use sluice_base::{Now, SessionKey};
 use sluice_cluster::{
@@ -115,8 +116,17 @@ pub(super) fn finish(state: &str, job: JobName, message: &str) -> Vec<Vec<u8>> {
 
 /// Does what the machine wants for a job.
 pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dyn Process) {
+    export_links::carry_out(core, &order, process);
     match order {
-        MigrationOrder::Say { job, word } => say(core, job, word),
+        MigrationOrder::Say { job, word } => {
+            if !export_links::say(core, job, word) {
+                say(core, job, word);
+            }
+        }
+        MigrationOrder::Connect { .. }
+        | MigrationOrder::Stream { .. }
+        | MigrationOrder::Hold { .. }
+        | MigrationOrder::EndExport { .. } => {}
         MigrationOrder::Close { job } => close(core, job),
         MigrationOrder::CleanUp { job, why } => clean_up(core, job, why, process),
         MigrationOrder::Show { job } => {

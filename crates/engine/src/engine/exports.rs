@@ -48,3 +48,30 @@ pub fn slot_exports(engine: &mut Engine) -> Option<&mut SlotExports> {
 pub fn end_export(engine: &mut Engine, id: ExportId, end: ExportEnd, process: &mut dyn Process) {
     exports::end_export(&mut engine.core, id, end, process);
 }
+
+/// What the process tells of the connections of moves from this node.
+pub mod links {
+    use crate::cluster::export_links;
+    use crate::engine::Engine;
+    use sluice_base::SessionKey;
+    use sluice_cluster::{ExportInput, JobName};
+    use sluice_control::process::Process;
+    use sluice_session::ClientAddress;
+
+    /// The connection of a move is so far, or there is none.
+    pub fn tell(engine: &mut Engine, job: JobName, input: ExportInput<'_>, process: &mut dyn Process) {
+        export_links::tell(&mut engine.core, job, input, process);
+    }
+
+    /// A session for the connection with a target, which may say what moves need and no more once
+    /// [`begin`] was called.
+    pub fn connect(engine: &mut Engine, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
+        export_links::connect_target(&mut engine.core, connection, process)
+    }
+
+    /// The target has agreed, and this session is its connection from now on. Whether the move is still wanted:
+    /// where it is not, the connection is the caller's to close.
+    pub fn begin(engine: &mut Engine, job: JobName, session: SessionKey, process: &mut dyn Process) -> bool {
+        export_links::begin(&mut engine.core, job, session, process)
+    }
+}

@@ -67,7 +67,7 @@ impl Engine {
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
                 if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) && result.is_ok() {
-                    self.core.control.fail_flushed_imports(unit.now);
+                    self.core.control.fail_flushed_moves(unit.now);
                 }
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     Saves::of(&mut self.core).save_emptiness(process);

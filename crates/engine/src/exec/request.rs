@@ -431,7 +431,10 @@ impl Engine {
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
         if session.caller.is_import() {
-            self.control.fail_import_of(session, &error, process);
+            self.core.control.fail_import_of(session, &error, process);
+        }
+        if session.caller.is_export() {
+            self.core.control.fail_export_of(session.key, process);
         }
         let error = match named {
             Named::Command(spec) if spec.id == transactions::EXEC.id => self.reject_exec(session, &error),

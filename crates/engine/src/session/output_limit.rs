@@ -68,6 +68,8 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Replica => return false,
         // What it is owed is a line a second.
         ClientKind::Primary | ClientKind::Log => return false,
+        // It is given what its socket takes: the rest is the stream's.
+        ClientKind::SlotExport => return false,
     };
     exceeds(session.output_bytes(), limit, &mut session.caller, now)
 }

@@ -220,7 +220,8 @@ impl Evictions<'_> {
         let (mut sum, mut evictable) = (0, Vec::new());
         for session in self.core.sessions.iter() {
             let caller = &session.caller;
-            let is_spared = caller.replica.is_some() || caller.is_primary() || caller.is_import();
+            let is_moving = caller.is_import() || caller.is_export();
+            let is_spared = caller.replica.is_some() || caller.is_primary() || is_moving;
             if is_spared || caller.closing == Closing::Now {
                 continue;
             }

@@ -165,6 +165,7 @@ impl Session {
             ('S', caller.replica.is_some()),
             ('M', caller.is_primary()),
             ('i', caller.is_import()),
+            ('E', caller.is_export()),
             ('O', flags.monitor),
             ('P', caller.subscribed.is_any()),
             ('x', self.transaction.is_some() || flags.in_exec),

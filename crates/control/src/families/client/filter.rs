@@ -42,6 +42,7 @@ enum ClientType {
     Pubsub,
     /// Nobody can ask for these.
     SlotImport,
+    SlotExport,
 }
 
 /// What a client may be asked to be.
@@ -256,6 +257,7 @@ impl ClientType {
         match () {
             () if session.caller.is_primary() => ClientType::Primary,
             () if session.caller.is_import() => ClientType::SlotImport,
+            () if session.caller.is_export() => ClientType::SlotExport,
             () if session.caller.replica.is_some() => ClientType::Replica,
             () if session.caller.subscribed.is_any() => ClientType::Pubsub,
             () => ClientType::Normal,

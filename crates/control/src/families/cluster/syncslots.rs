@@ -7,11 +7,11 @@
 //! their own between the two, and those of a move that has failed go by commands of their own, ahead of FINISH
 //! . The other words, which the stream of a stock primary has as well, say nothing there.
 
-use super::change::slot;
+use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
 use crate::ctx::ImportsCtx;
 use sluice_cluster::{
-    Cluster, ClusterInput, HashSlot, JobName, MigrationInput, OwnersOfRanges, SlotSet, SyncWord, ToldBy,
+    Cluster, ClusterInput, JobName, MigrationInput, SyncWord, ToldBy,
 };
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_keyspace::{IMPORT_NAME_LEN, SlotImport};
@@ -30,6 +30,7 @@ pub(super) fn syncslots(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     match ctx.caller.kind {
         ClientKind::Primary | ClientKind::Log => told(ctx, args),
         ClientKind::SlotImport => said(ctx, args),
+        ClientKind::SlotExport => said_by_target(ctx, args),
         ClientKind::Normal | ClientKind::Replica => asked(ctx, args),
     }
 }
@@ -71,6 +72,18 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
         // stock source sends no SELECT for that.
         ctx.caller.db = 0;
     }
+    step(ctx, MigrationInput::Said { job, word });
+    Ok(Outcome::Done)
+}
+
+/// The target of a move says something.
+fn said_by_target(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
+    if args.is(2, "CAPA") {
+        return Ok(Outcome::Done);
+    }
+    let link = ctx.mode.as_deref().and_then(|mode| mode.moves.export_of(ctx.client));
+    let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
+    let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
     step(ctx, MigrationInput::Said { job, word });
     Ok(Outcome::Done)
 }
@@ -139,7 +152,7 @@ fn parse_establish(args: Args<'_>, judge: Option<&Cluster>) -> Result<SlotImport
             put(&mut name, id(args, at)?)?;
             at += 2;
         } else if args.is(at, "SLOTSRANGE") {
-            let (found, end) = parse_ranges(args, at + 1, judge)?;
+            let (found, end) = ranges::parse(args, at + 1, judge.map(RangesJudge::Import))?;
             put(&mut ranges, found)?;
             at = end;
         } else {
@@ -150,51 +163,6 @@ fn parse_establish(args: Args<'_>, judge: Option<&Cluster>) -> Result<SlotImport
         return Err(CmdError::Syntax);
     };
     Ok(SlotImport { name, source: Some(source), ranges: ranges.into() })
-}
-
-/// First and last slots from `at` on, up to what is no number, and where that stands. At most as many ranges
-/// as there are slots: none meets another.
-fn parse_ranges(
-    args: Args<'_>,
-    mut at: usize,
-    judge: Option<&Cluster>,
-) -> Result<(Vec<(u16, u16)>, usize), CmdError> {
-    let (mut ranges, mut seen) = (Vec::new(), SlotSet::EMPTY);
-    let mut owners = OwnersOfRanges::default();
-    while at < args.len() && args.int(at).is_ok() {
-        let first_slot = slot(args, at)?;
-        let first = first_slot.number();
-        if at + 1 == args.len() {
-            return Err(CmdError::text("ERR No end slot for final slot range"));
-        }
-        let last_slot = slot(args, at + 1)?;
-        let last = last_slot.number();
-        if first > last {
-            return Err(CmdError::owned(format!(
-                "ERR Start slot number {first} is greater than end slot number {last}."
-            )));
-        }
-        if let Some(node) = judge {
-            node.add_range(&mut owners, first_slot, last_slot).map_err(CmdError::owned)?;
-        }
-        let is_new = |slot| HashSlot::new(slot).is_some_and(|slot| seen.insert(slot));
-        if !(first..=last).all(is_new) {
-            let meets = |(a, b): &&(u16, u16)| *a <= last && first <= *b;
-            let (a, b) = ranges.iter().find(meets).copied().unwrap_or((first, last));
-            return Err(CmdError::owned(format!(
-                "ERR Slot range {first}-{last} overlaps with previous range {a}-{b}."
-            )));
-        }
-        ranges.push((first, last));
-        at += 2;
-    }
-    if let Some(node) = judge {
-        node.are_free_to_import(seen.iter()).map_err(CmdError::owned)?;
-    }
-    match ranges.is_empty() {
-        true => Err(CmdError::text("ERR No slot ranges specified")),
-        false => Ok((ranges, at)),
-    }
 }
 
 /// The words of FINISH.

@@ -205,7 +205,7 @@ pub(super) enum Asker {
     /// nothing.
     ObeyedCall,
     /// What the source of a move of slots to this server sends: it was decided there, and must be about
-    /// those slots.
+    /// those slots. The target of a move from this server says nothing but words about the move.
     Import,
 }
 
@@ -218,7 +218,7 @@ impl Asker {
         match kind {
             ClientKind::Normal | ClientKind::Replica | ClientKind::Log => Asker::Client,
             ClientKind::Primary => Asker::Primary,
-            ClientKind::SlotImport => Asker::Import,
+            ClientKind::SlotImport | ClientKind::SlotExport => Asker::Import,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::cluster::redirect;
 use crate::exec::standing::Standing;
 use sluice_base::mistake::{self, Mistake};
 use sluice_command::derive::keys::has_routing_keys;
-use sluice_command::specs::{connection, generic, pubsub, server, string, transactions};
+use sluice_command::specs::{cluster, connection, generic, pubsub, server, string, transactions};
 use sluice_command::{Flags, Spec};
 use sluice_commands::CmdError;
 use sluice_config::choice::Guard;
@@ -380,6 +380,14 @@ pub(super) const CHECKS: &[Check] = &[
             (is_behind && asked.may_write()).then_some(Verdict::Postpone)
         },
     },
+    Check {
+        name: "export-words",
+        concerns: |spec| spec.id != cluster::CLUSTER_SYNCSLOTS.id,
+        armed: |_| false,
+        armed_for: |session| session.caller.is_export(),
+        askers: Askers::NONE.and(Asker::Import),
+        ask: |_| Some(Verdict::reject(CmdError::text(NO_WORD))),
+    },
     // A source that moves slots here writes to those alone. What reaches keys that it does not name is refused.
     Check {
         name: "import-scope",
@@ -426,6 +434,8 @@ const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// Too few replicas are there.
 const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
+/// The target of a move of slots asks for something else. It is told by the end of its connection.
+const NO_WORD: &str = "ERR This connection is that of a move of slots";
 /// The source of a move of slots writes to other slots. The source is told by the end of its connection.
 const NOT_OF_IMPORT: &str = "ERR The command is not about the slots that this connection moves";
 

@@ -325,6 +325,9 @@ impl Engine {
         if session.caller.is_import() {
             self.core.control.lose_import_link(key, process);
         }
+        if session.caller.is_export() {
+            self.core.control.lose_export_link(key, process);
+        }
         if session.caller.replica.is_some() {
             ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);
         }

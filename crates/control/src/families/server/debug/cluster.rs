@@ -48,13 +48,17 @@ fn disabled(args: Args<'_>) -> Switch {
     if switch(args, 2) { Switch::Disabled } else { Switch::Runs }
 }
 
-/// SLOTMIGRATION PREVENT-FAILOVER: whether a move of slots to this node waits ahead of its takeover.
+/// SLOTMIGRATION PREVENT-FAILOVER: whether a move of slots to this node waits ahead of its takeover;
+/// PREVENT-PAUSE: whether one from this node waits before writers are held.
 pub(super) fn hold_moves(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
-    if !args.is(2, "PREVENT-FAILOVER") {
-        return Err(unknown(args));
+    let held = if switch(args, 3) { Switch::Disabled } else { Switch::Runs };
+    if args.is(2, "PREVENT-FAILOVER") {
+        change(ctx, |debug| debug.takeover_of_imports = held)
+    } else if args.is(2, "PREVENT-PAUSE") {
+        change(ctx, |debug| debug.pauses_of_exports = held)
+    } else {
+        Err(unknown(args))
     }
-    let takeover = if switch(args, 3) { Switch::Disabled } else { Switch::Runs };
-    change(ctx, |debug| debug.takeover_of_imports = takeover)
 }
 
 /// CLUSTERLINK KILL: ends the links with a node.

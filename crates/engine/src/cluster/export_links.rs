@@ -1,0 +1,203 @@
+//! Connections of the moves of slots from this node: what the node's machine orders for them is done by the
+//! exports (`exports.rs`), by the process, which connects, and by the session of the target.
+
+use super::driving::ClusterDriver;
+use super::exports;
+use crate::core::Core;
+use sluice_base::SessionKey;
+use sluice_cluster::{ClusterInput, ExportInput, JobName, MigrationInput, MigrationOrder, SlotSet, SyncWord};
+use sluice_config::param;
+use sluice_control::Control;
+use sluice_control::action::Action;
+use sluice_control::cluster::exports::{ExportEnd, ExportNews};
+use sluice_control::cluster::slot_moves::{ExportLink, ExportTarget};
+use sluice_control::process::Process;
+use sluice_resp::command::push_command;
+use sluice_commands::ReplyMode;
+use sluice_session::identity::Identity;
+use sluice_session::{ClientAddress, ClientKind, Closing, Session};
+
+/// Bytes that the output of a target's session holds at most: the rest stays in the stream, where it can go
+/// to disk.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// Does what the machine wants for a move from this node.
+pub(super) fn carry_out(core: &mut Core, order: &MigrationOrder, process: &mut dyn Process) {
+    match order {
+        MigrationOrder::Connect { job, ip, port } => connect(core, *job, ip, *port),
+        MigrationOrder::Stream { job } => begin_stream(core, *job, process),
+        MigrationOrder::Hold { job } => {
+            let limit = core.control.config.int(param::SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES);
+            if let Some(id) = link_of(core, *job).and_then(|link| link.stream) {
+                exports::request_pause(core, id, u64::try_from(limit).ok());
+            }
+        }
+        MigrationOrder::EndExport { job } => end(core, *job, process),
+        MigrationOrder::Say { .. }
+        | MigrationOrder::Close { .. }
+        | MigrationOrder::CleanUp { .. }
+        | MigrationOrder::Show { .. } => {}
+    }
+}
+
+fn link_of(core: &mut Core, job: JobName) -> Option<&mut ExportLink> {
+    core.control.cluster.as_deref_mut()?.moves.export(job)
+}
+
+/// Has the process connect with the target.
+fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
+    let Control { cluster, config, .. } = &mut core.control;
+    let Some(mode) = cluster.as_deref_mut() else { return };
+    let me = mode.id();
+    let row = mode.machine.migrations().find(|row| row.name == job);
+    // Each range as two numbers.
+    let ranges = row.map(|row| row.slot_ranges.replace('-', " ")).unwrap_or_default();
+    let mut words: Vec<&[u8]> =
+        [&b"CLUSTER"[..], b"SYNCSLOTS", b"ESTABLISH", b"SOURCE", me.as_bytes(), b"NAME", &job.0].to_vec();
+    words.push(b"SLOTSRANGE");
+    words.extend(ranges.split(' ').map(str::as_bytes));
+    let mut establish = Vec::new();
+    push_command(&mut establish, words.into_iter());
+    let (user, password) = (config.bytes(param::PRIMARYUSER), config.bytes(param::PRIMARYAUTH));
+    let auth = (!password.is_empty()).then(|| {
+        let words = [&b"AUTH"[..], user, password];
+        let mut out = Vec::new();
+        push_command(&mut out, words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>().into_iter());
+        out
+    });
+    mode.moves.exports.push(ExportLink { job, session: None, stream: None });
+    core.actions.push(Action::ConnectExport(Box::new(ExportTarget {
+        job,
+        host: ip.to_owned(),
+        port,
+        auth,
+        establish,
+    })));
+}
+
+/// Tells the machine what the connection or the stream of a move has come to.
+pub(crate) fn tell(core: &mut Core, job: JobName, input: ExportInput<'_>, process: &mut dyn Process) {
+    let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+    mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::Export { job, input }));
+    ClusterDriver::of(core).take_cluster_outputs(process);
+}
+
+/// A session for the connection with a target.
+pub(crate) fn connect_target(
+    core: &mut Core,
+    connection: ClientAddress,
+    process: &mut dyn Process,
+) -> SessionKey {
+    let now_s = process.now().unix_s();
+    let Core { sessions, gate, control, .. } = core;
+    let identity = Identity::authenticated(control.clients.users.users().default_user().clone());
+    sessions.add(|key, id| {
+        let mut session = Session::new(key, id, connection, now_s, identity);
+        session.caller.reply = ReplyMode::Off;
+        gate.masked(session)
+    })
+}
+
+/// The target has agreed, and this session is its connection from now on. Whether the move is still wanted.
+pub(crate) fn begin(core: &mut Core, job: JobName, session: SessionKey, process: &mut dyn Process) -> bool {
+    let gate = &core.gate;
+    let Some(of_target) = core.sessions.get_mut(session) else { return false };
+    let Some(link) = core.control.cluster.as_deref_mut().and_then(|mode| mode.moves.export(job)) else {
+        return false;
+    };
+    link.session = Some(session);
+    of_target.caller.kind = ClientKind::SlotExport;
+    of_target.mask = gate.session_mask(of_target);
+    tell(core, job, ExportInput::Established, process);
+    true
+}
+
+fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
+    let Some(mode) = core.control.cluster.as_deref() else { return };
+    let mut slots = SlotSet::EMPTY;
+    mode.machine.slots_of_export(job).for_each(|slot| {
+        slots.insert(slot);
+    });
+    let stream = exports::begin_export(core, &slots);
+    if let Some(link) = link_of(core, job) {
+        link.stream = stream;
+    }
+    if stream.is_none() {
+        tell(core, job, ExportInput::StreamBroke("Failed to start snapshot"), process);
+    }
+}
+
+/// Says a word to the target of a move, if the job is such a move: in its stream, after whole commands.
+pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
+    let Some(link) = link_of(core, job) else { return false };
+    let (session, stream) = (link.session, link.stream);
+    if let Some(id) = stream {
+        exports::say(core, id, word.text().as_bytes());
+    } else if let Some(session) = session.and_then(|key| core.sessions.get_mut(key)) {
+        let mut bytes = Vec::new();
+        push_command(&mut bytes, ["CLUSTER", "SYNCSLOTS", word.text()].iter().map(|word| word.as_bytes()));
+        session.outbox.push(&bytes);
+        session.note_output(&mut core.control.clients.ready);
+    }
+    true
+}
+
+/// A move has ended: nothing of it is streamed or held any more, and its connection closes. Keys of slots that
+/// another node owns now go by the map's own order, as after any claim.
+fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
+    let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+    let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };
+    let ExportLink { session, stream, .. } = mode.moves.exports.swap_remove(at);
+    if let Some(id) = stream {
+        exports::end_export(core, id, ExportEnd::Failed, process);
+    }
+    core.control.epoch.advance();
+    if let Some((key, session)) = session.and_then(|key| core.sessions.get_mut(key).map(|of| (key, of))) {
+        session.caller.closing = Closing::Now;
+        core.control.clients.to_close.push(key);
+    }
+}
+
+/// Goes on with the connections, once an iteration, after the exports: what has happened to streams, and what
+/// sockets take of them.
+pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
+    if core.control.cluster.as_ref().is_none_or(|mode| mode.moves.exports.is_empty()) {
+        return;
+    }
+    while let Some((id, news)) = exports::next_export_news(core) {
+        let links = core.control.cluster.as_ref().map(|mode| &mode.moves.exports);
+        let Some(job) = links.and_then(|links| links.iter().find(|link| link.stream == Some(id))) else {
+            continue;
+        };
+        let job = job.job;
+        match news {
+            ExportNews::SnapshotBegan => tell(core, job, ExportInput::StreamBegan, process),
+            ExportNews::SnapshotWhole => tell(core, job, ExportInput::ImageSent, process),
+            ExportNews::Paused { unsent } => tell(core, job, ExportInput::Held { left: unsent }, process),
+            ExportNews::Failed(why) => tell(core, job, ExportInput::StreamBroke(&why), process),
+        }
+    }
+    feed(core);
+}
+
+/// Gives the targets' sessions what they have room for.
+fn feed(core: &mut Core) {
+    let Core { sessions, control, .. } = core;
+    let Some(mode) = control.cluster.as_deref_mut() else { return };
+    for at in 0..mode.moves.exports.len() {
+        let ExportLink { session, stream, .. } = mode.moves.exports[at];
+        let Some((session, id)) = session.and_then(|key| sessions.get_mut(key)).zip(stream) else { continue };
+        let Some(job) = mode.exports_mut().job(id) else { continue };
+        let mut gave = false;
+        while session.output_bytes() < WINDOW_BYTES
+            && let Some(bytes) = job.stream.take()
+        {
+            session.outbox.push_shared(bytes);
+            gave = true;
+        }
+        job.in_link = session.output_bytes() as u64;
+        if gave {
+            session.note_output(&mut control.clients.ready);
+        }
+    }
+}

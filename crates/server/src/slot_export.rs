@@ -1,0 +1,151 @@
+//! Connections of moves of slots from this node to their targets: a thread makes each, says who this node is
+//! and asks the target to agree. Then the connection is a client's, on the main thread.
+//!
+//! Invariant: the main thread waits for none of these threads; what comes of a move that has ended meanwhile
+//! is dropped, and its connection with it.
+
+use crate::net::{BlockingStream, ConnectPlan, Stream};
+use crate::threads::Thread;
+use sluice_cluster::{ExportHandshake, JobName};
+use sluice_control::cluster::slot_moves::ExportTarget;
+use sluice_evloop::Waker;
+use sluice_storage::plain_error;
+use sluice_tls::Context;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// The threads that connect.
+pub struct ExportDialler {
+    sender: Sender<ExportReport>,
+    receiver: Receiver<ExportReport>,
+    running: usize,
+    waker: Waker,
+}
+
+/// What a thread has come to.
+pub enum ExportReport {
+    /// So far.
+    Step(JobName, ExportHandshake),
+    /// There is no connection: why, as operators are shown it.
+    Refused(JobName, String),
+    /// The target has agreed; bytes that came behind its answer.
+    Agreed(JobName, Stream, Vec<u8>),
+}
+
+/// How a connection is made.
+pub struct ExportSource {
+    /// The address that it is made from; empty: any.
+    pub address: String,
+    /// By what TLS is spoken; none: it is plain.
+    pub tls: Option<Context>,
+    /// How long each step may take.
+    pub timeout: Duration,
+}
+
+impl ExportDialler {
+    pub fn new(waker: Waker) -> ExportDialler {
+        let (sender, receiver) = channel();
+        ExportDialler { sender, receiver, running: 0, waker }
+    }
+
+    /// Begins to connect.
+    pub fn begin(&mut self, target: ExportTarget, source: ExportSource) {
+        self.running += 1;
+        let (sender, waker, job) = (self.sender.clone(), self.waker.clone(), target.job);
+        let started = Thread::ExportConnect.start(move || {
+            let tell = |report| {
+                // Nobody may be left who wants it.
+                if sender.send(report).is_ok() {
+                    waker.wake();
+                }
+            };
+            let step = |step| tell(ExportReport::Step(job, step));
+            tell(match connect(&target, source, step) {
+                Ok((stream, rest)) => ExportReport::Agreed(job, stream, rest),
+                Err(why) => ExportReport::Refused(job, why),
+            });
+        });
+        if let Err(error) = started {
+            let why = format!("Unable to connect to target node: {}", plain_error(&error));
+            let _ = self.sender.send(ExportReport::Refused(job, why));
+        }
+    }
+
+    /// What a thread has come to, in the order in which threads did.
+    pub fn next(&mut self) -> Option<ExportReport> {
+        if self.running == 0 {
+            return None;
+        }
+        let report = self.receiver.try_recv().ok()?;
+        if !matches!(report, ExportReport::Step(..)) {
+            self.running -= 1;
+        }
+        Some(report)
+    }
+}
+
+/// Connects, authenticates and has the target agree.
+fn connect(
+    target: &ExportTarget,
+    source: ExportSource,
+    step: impl Fn(ExportHandshake),
+) -> Result<(Stream, Vec<u8>), String> {
+    let ExportSource { address, tls, timeout } = source;
+    let plan = ConnectPlan { host: target.host.clone(), port: target.port, source: address, timeout, tls };
+    let unable = |error: io::Error| format!("Unable to connect to target node: {}", plain_error(&error));
+    let mut stream = Stream::connect(&plan).map_err(unable)?.block().map_err(unable)?;
+    stream.set_timeout(timeout).map_err(unable)?;
+    let mut input = Vec::new();
+    if let Some(auth) = &target.auth {
+        step(ExportHandshake::SendingAuthCommand);
+        stream
+            .write_all(auth)
+            .map_err(|error| format!("Failed to send AUTH command to target node: {}", plain_error(&error)))?;
+        step(ExportHandshake::ReadingAuthResponse);
+        let answer = line(&mut stream, &mut input)
+            .map_err(|_| "Target node did not respond to AUTH command".to_owned())?;
+        if answer.starts_with(b"-") {
+            return Err(format!("Failed to AUTH to target node: {}", String::from_utf8_lossy(&answer)));
+        }
+    }
+    step(ExportHandshake::SendingEstablishCommand);
+    stream.write_all(&target.establish).map_err(|_| LOST.to_owned())?;
+    step(ExportHandshake::ReadingEstablishResponse);
+    let answer = line(&mut stream, &mut input).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => "Response to establish job is larger than buffer limit".to_owned(),
+        _ => LOST.to_owned(),
+    })?;
+    if answer.starts_with(b"-") {
+        let answer = String::from_utf8_lossy(&answer);
+        return Err(format!("Received error during handshake to target: {answer}"));
+    }
+    let stream = stream.release(&mut input);
+    Ok((stream, input))
+}
+
+/// The next line of what the target answers, without its end; `input` has what came behind.
+fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+    loop {
+        if let Some(end) = input.windows(2).position(|two| two == b"\r\n") {
+            let rest = input.split_off(end + 2);
+            let mut line = std::mem::replace(input, rest);
+            line.truncate(end);
+            return Ok(line);
+        }
+        if input.len() >= ANSWER_BYTES_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            len => input.extend_from_slice(&buffer[..len]),
+        }
+    }
+}
+
+/// The longest answer of a target.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+/// What operators are shown of a connection that ends ahead of the target's answer.
+const LOST: &str =
+    "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.";
