@@ -58,7 +58,7 @@ pub enum ExportNews {
 pub enum ExportEnd {
     /// The other node owns the slots.
     Success,
-    /// It does not; this node keeps the slots, if they are its own.
+    /// The other node does not own the slots; this node keeps its own.
     Failed,
 }
 

@@ -255,7 +255,7 @@ impl Program<'_> {
     }
 }
 
-/// Runs a program while two of three slots are exported: ahead of, amid and behind the walk.
+/// Runs a program while two of three slots are exported: before, during and after the walk.
 fn exports_under_a_program(seed: u64, directives: &[(&str, &str)]) {
     let mut program = Program::new(seed);
     let mut rig = source(directives);

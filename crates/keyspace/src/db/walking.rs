@@ -1,5 +1,5 @@
-//! The steps of a walk over a slot: who captures an entry, and when. `db/walk.rs` says what a walk is, and has
-//! its invariants.
+//! The steps of a walk over a slot: who captures an entry, and when. `db/walk.rs` says what a walk is, and
+//! has its invariants.
 
 use super::walk::SlotWalk;
 use super::{Db, Store};
