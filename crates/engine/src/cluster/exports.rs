@@ -103,7 +103,8 @@ pub(super) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
 
 /// Goes on with all exports, once an iteration.
 pub(super) fn advance_exports(engine: &mut Engine, process: &mut dyn Process) {
-    if exports_of(&mut engine.control).is_none_or(|exports| exports.is_empty())
+    let exchanges = engine.keyspace.exchanges();
+    if exports_of(&mut engine.control).is_none_or(|exports| exports.are_idle(exchanges))
         || !engine.control.between_units(BetweenUnits::Cluster)
     {
         return;

@@ -86,6 +86,7 @@ pub(crate) fn begin(db: &mut Db, number: usize, slot: u16) {
     debug_assert!(db.store.walk.is_none(), "one walk at a time");
     if db.slot_len(slot) > 0 {
         db.store.walk = Some(Box::new(SlotWalk::new(number, slot)));
+        db.store.look_for_watchers();
     }
 }
 
@@ -133,4 +134,5 @@ pub(crate) fn take(db: &mut Db) -> Option<Captured> {
 /// Ends the walk, whether it is through or not.
 pub(crate) fn end(db: &mut Db) {
     db.store.walk = None;
+    db.store.look_for_watchers();
 }

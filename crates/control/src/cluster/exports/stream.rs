@@ -175,6 +175,11 @@ impl ExportStream {
         !self.waiting.is_empty()
     }
 
+    /// Whether nothing is to be formatted or spooled.
+    pub(super) fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.late.is_empty() && self.failure.is_none()
+    }
+
     /// Whether something waits to be formatted.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
