@@ -153,7 +153,7 @@ impl Default for LazyFreeThreshold {
     }
 }
 
-/// Keys that went with their slot.
+/// Keys of a flushed slot.
 #[derive(Default, Debug)]
 pub struct FlushedKeys {
     /// Somebody wants to know them.

@@ -60,7 +60,7 @@ pub enum ExportNews {
 pub enum ExportEnd {
     /// The other node owns the slots.
     Success,
-    /// It does not; this node keeps the slots, if they are its own.
+    /// The other node does not own the slots; this node keeps its own.
     Failed,
 }
 
@@ -122,12 +122,6 @@ impl SlotExports {
             is_paused: false,
         });
         Some(id)
-    }
-
-    /// Whether there is no export.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
     }
 
     /// Slots whose changes go into a stream.
@@ -251,6 +245,16 @@ impl SlotExports {
             job.stream.has_waiting() || job.walk != ExportWalk::Done && !job.stream.is_behind()
         };
         self.jobs.iter().any(has_work)
+    }
+
+    /// Whether an iteration has nothing to do for exports: all that is there is in streams, and no writer is
+    /// about to be held. `exchanges`: as of [`SlotExports::begun_ahead_of`].
+    pub fn are_idle(&self, exchanges: u64) -> bool {
+        let is_idle = |job: &SlotExport| {
+            let is_walked = job.walk == ExportWalk::Done && job.exchanges == exchanges;
+            is_walked && job.convergence.is_none() && job.stream.is_settled()
+        };
+        self.jobs.iter().all(is_idle)
     }
 
     /// Bytes of memory that the streams take.

@@ -104,7 +104,8 @@ pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
 
 /// Goes on with all exports, once an iteration.
 pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
-    if exports_of(&mut core.control).is_none_or(|exports| exports.is_empty())
+    let exchanges = core.keyspace.exchanges();
+    if exports_of(&mut core.control).is_none_or(|exports| exports.are_idle(exchanges))
         || !core.control.between_units(BetweenUnits::Cluster)
     {
         return;

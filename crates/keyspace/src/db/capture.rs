@@ -68,7 +68,7 @@ impl Db {
     /// predicted branch where no cut is open and no walk under way.
     #[inline(always)]
     pub(super) fn before_change(&mut self, handle: Handle) {
-        if self.store.is_watched() {
+        if self.store.is_watched {
             self.capture_changing(handle);
         }
     }
@@ -85,6 +85,7 @@ impl Db {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
         let entries = self.len();
         self.store.cut = Some(Box::new(Cut::new(&self.store.slab, number, entries)));
+        self.store.look_for_watchers();
     }
 
     /// How far the cut is; `None` where none is open.
@@ -166,7 +167,9 @@ impl Db {
     /// Ends the cut, whether it is through or not. Gives back what was captured and not taken, to be freed
     /// where it hurts least: it may hold the last share of a large value.
     pub fn end_cut(&mut self) -> impl Iterator<Item = Captured> {
-        self.store.cut.take().into_iter().flat_map(|cut| cut.captured)
+        let cut = self.store.cut.take();
+        self.store.look_for_watchers();
+        cut.into_iter().flat_map(|cut| cut.captured)
     }
 
     /// Whether a cut is open.

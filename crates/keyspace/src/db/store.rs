@@ -26,6 +26,8 @@ pub(crate) struct Store {
     pub(super) cut: Option<Box<Cut>>,
     /// The walk over a slot that is under way.
     pub(super) walk: Option<Box<SlotWalk>>,
+    /// A cut is open or a walk under way: somebody wants to see entries as they are ahead of a change.
+    pub(super) is_watched: bool,
     pub(super) hasher: KeyHasher,
 }
 
@@ -41,14 +43,14 @@ impl Store {
             remains: Vec::new(),
             cut: None,
             walk: None,
+            is_watched: false,
             hasher,
         }
     }
 
-    /// Whether somebody wants to see entries as they are ahead of a change.
-    #[inline(always)]
-    pub(super) fn is_watched(&self) -> bool {
-        self.cut.is_some() || self.walk.is_some()
+    /// Notes that a cut or a walk has begun or ended.
+    pub(super) fn look_for_watchers(&mut self) {
+        self.is_watched = self.cut.is_some() || self.walk.is_some();
     }
 
     /// The key of an entry.

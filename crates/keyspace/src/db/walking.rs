@@ -1,5 +1,5 @@
-//! The steps of a walk over a slot: who captures an entry, and when. `db/walk.rs` says what a walk is, and has
-//! its invariants.
+//! The steps of a walk over a slot: who captures an entry, and when. `db/walk.rs` says what a walk is, and
+//! has its invariants.
 
 use super::walk::SlotWalk;
 use super::{Db, Store};
@@ -86,6 +86,7 @@ pub(crate) fn begin(db: &mut Db, number: usize, slot: u16) {
     debug_assert!(db.store.walk.is_none(), "one walk at a time");
     if db.slot_len(slot) > 0 {
         db.store.walk = Some(Box::new(SlotWalk::new(number, slot)));
+        db.store.look_for_watchers();
     }
 }
 
@@ -133,4 +134,5 @@ pub(crate) fn take(db: &mut Db) -> Option<Captured> {
 /// Ends the walk, whether it is through or not.
 pub(crate) fn end(db: &mut Db) {
     db.store.walk = None;
+    db.store.look_for_watchers();
 }

@@ -284,7 +284,7 @@ mod tests {
         let ms = flow.until_pause(2_000).expect("it converges");
         assert!((400..600).contains(&ms), "2,000 more leave than come each ms: {ms}");
         assert!(flow.waited.1 <= 20, "{:?}", flow.waited);
-        assert!(!flow.convergence.brake.is_some());
+        assert!(flow.convergence.brake.is_none());
         assert!(flow.convergence.holds());
     }
 

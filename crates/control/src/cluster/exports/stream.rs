@@ -11,8 +11,8 @@
 //! Invariants: (1) what was taken is at any moment the begin of a sequence of whole commands, each in the
 //! database that the SELECT ahead of it names; (2) the parts of `made` are in order: `memory` ahead of the
 //! spool, `late` after the spool; bytes are given to the spool by [`ExportStream::settle`] alone; (3) what
-//! is more than [`MEMORY_MAX`] bytes is in the spool, but for those of the iteration under way and those that the disk
-//! has not taken.
+//! is more than [`MEMORY_MAX`] bytes is in the spool, but for the bytes of the iteration under way and those
+//! that the disk has not taken.
 
 use crate::process::{Process, SaveError};
 use sluice_base::{Bytes, heap};
@@ -175,6 +175,11 @@ impl ExportStream {
         !self.waiting.is_empty()
     }
 
+    /// Whether nothing is to be formatted or spooled.
+    pub(super) fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.late.is_empty() && self.failure.is_none()
+    }
+
     /// Whether something waits to be formatted.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -265,7 +270,7 @@ impl ExportStream {
         self.memory_bytes + self.late_bytes + self.waiting_bytes + heap::vec(&self.open) + spool
     }
 
-    /// Whether the disk is behind: who may wait should.
+    /// Whether the disk is too slow: a walk should wait.
     pub fn is_behind(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| spool.unwritten_bytes() > MEMORY_MAX)
     }

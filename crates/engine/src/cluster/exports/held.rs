@@ -6,8 +6,8 @@ use sluice_command::Flags;
 use sluice_command::specs::transactions;
 use sluice_scripts::shebang::runs_script;
 
-/// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script that
-/// may write waits whatever its keys are: one without a first line may write to any slot.
+/// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script
+/// that may write waits whatever its keys are: one without a first line may write to any slot.
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let exports = asked.control.cluster.as_deref()?.exports();
     let is_exec = asked.spec.id == transactions::EXEC.id;

@@ -3,8 +3,8 @@
 //!
 //! In this order: the entries that the keyspace has captured ahead of the changes, deletions of what had
 //! expired or had to make room, the keys of a flushed slot, the command itself. The node that gets a stream
-//! shows nothing of it before it has all, so MULTI and EXEC are left out. What a script keeps from replicas is
-//! not kept from there: this node has it.
+//! shows nothing of it before it has all, so MULTI and EXEC are left out. A write that a script keeps from
+//! replicas is not kept from there.
 
 use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
@@ -21,13 +21,13 @@ use sluice_keyspace::{Effects, Keyspace, Propagation};
 /// The command that is committed.
 #[derive(Clone, Copy)]
 pub(crate) struct TappedCommand<'a> {
-    /// The database in which it ran.
+    /// The database of the command.
     pub db: usize,
-    /// Its arguments; none for what no client has asked for.
+    /// The arguments; none where no client has asked.
     pub args: Option<&'a Args<'a>>,
     /// The unit's time.
     pub now: Now,
-    /// Its changes.
+    /// The number of changes.
     pub changes: u64,
 }
 
@@ -165,7 +165,7 @@ impl Tap<'_> {
                     }
                 }
             }
-            // About keys that it has changed.
+            // The keys are those of the changes.
             (Propagation::Encoded(commands), _, Some(slot)) => {
                 let Some(job) = self.exports.job_of(slot).filter(|_| commands.count > 0) else { return };
                 if job.is_paused() {

@@ -351,7 +351,7 @@ pub(super) const CHECKS: &[Check] = &[
             (waits || is_one_too_many).then_some(Verdict::Postpone)
         },
     },
-    // What another node is about to own is not changed behind what that node was sent.
+    // What another node is about to own is not changed after that node was sent PAUSED.
     Check {
         name: "exported",
         concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) || is_judged_inside(spec),
