@@ -73,7 +73,7 @@ pub use input::{
 };
 pub use link_key::LinkKey;
 pub use migration::establish::OwnersOfRanges;
-pub use migration::job::{IMPORT_STATES, MigrationRow};
+pub use migration::job::MigrationRow;
 pub use migration::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
@@ -365,22 +365,22 @@ impl Cluster {
     /// Jobs as CLUSTER GETSLOTMIGRATIONS shows them, the newest first.
     pub fn migrations(&self) -> impl Iterator<Item = MigrationRow<'_>> {
         let me = self.id();
-        self.machine.migrations.iter().map(move |job| job.row(me))
+        self.machine.keys.moves.iter().map(move |job| job.row(me))
     }
 
-    /// Whether a move to this node, or to its primary, is not finished.
-    pub fn has_imports(&self) -> bool {
-        self.machine.migrations.any_unfinished()
+    /// How many moves to this node, or to its primary, are not finished.
+    pub fn imports_under_way(&self) -> usize {
+        self.machine.keys.moves.iter().filter(|job| !job.state.is_finished()).count()
     }
 
     /// Whether a move of this name is not finished.
     pub fn has_import(&self, name: JobName) -> bool {
-        self.machine.migrations.iter().any(|job| job.name() == name && !job.state.is_finished())
+        self.machine.keys.moves.iter().any(|job| job.name() == name && !job.state.is_finished())
     }
 
     /// Whether this node carries out a move of this name that is not finished.
     pub fn carries_out(&self, name: JobName) -> bool {
-        self.machine.migrations.of_this_node().contains(&name)
+        self.machine.keys.moves.of_this_node().contains(&name)
     }
 
     /// The id of this node's shard.

@@ -3,6 +3,7 @@
 //! room `cluster` steps it.
 
 pub mod endpoint;
+pub mod import_ends;
 pub mod mode;
 pub mod order;
 pub mod settings;

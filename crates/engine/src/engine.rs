@@ -12,6 +12,7 @@ use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
 use sluice_control::Control;
 use sluice_control::action::Action;
+use sluice_control::cluster::import_ends::lose_import_link;
 use sluice_control::ctx::Handler;
 use sluice_control::observe::info::ClientMemoryPass;
 use sluice_control::observe::page::PageWatch;
@@ -424,7 +425,7 @@ impl Engine {
             self.control.replication.forget_link_session(key);
         }
         if session.caller.is_import() {
-            self.control.lose_import_link(key, process);
+            lose_import_link(&mut self.control, key, process);
         }
         if session.caller.replica.is_some() {
             self.detach_replica(key, &session);

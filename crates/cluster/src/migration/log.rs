@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 
 /// Jobs, the newest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Migrations {
+pub(crate) struct MoveLog {
     jobs: VecDeque<ImportJob>,
     /// Something has happened to a job that its next look at the map may answer.
     pub(crate) wants_look: bool,
 }
 
-impl Migrations {
+impl MoveLog {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ImportJob> {
         self.jobs.iter()
     }
@@ -38,11 +38,6 @@ impl Migrations {
         let is_own =
             |job: &&ImportJob| !job.state.is_finished() && job.state != ImportState::OccurringOnPrimary;
         self.jobs.iter().filter(is_own).map(ImportJob::name).collect()
-    }
-
-    /// Whether a job is not finished.
-    pub(crate) fn any_unfinished(&self) -> bool {
-        self.jobs.iter().any(|job| !job.state.is_finished())
     }
 
     /// Whether a job that is not finished has this slot.

@@ -1,17 +1,11 @@
-//! Atomic moves of slots to this node, as far as clients have a part in them: which connection belongs to which
-//! job, and who waits for a job to begin. The jobs themselves are in the node's machine.
+//! Atomic moves of slots to this node, as far as clients have a part in them: which connection belongs to
+//! which job, and which clients wait for a job to begin. The jobs themselves are in the node's machine.
 //!
 //! Invariant: a job has at most one connection, and a session belongs to at most one job.
 
-use crate::Control;
-use crate::process::Process;
-use sluice_base::{LogLevel, Now, SessionKey};
-use sluice_cluster::{
-    ClusterInput, HashSlot, ImportFault, JobName, MigrationInput, NodeId, SlotMove, SlotSet, Ticket,
-};
-use sluice_commands::CmdError;
+use sluice_base::SessionKey;
+use sluice_cluster::{HashSlot, JobName, NodeId, SlotMove, SlotSet, Ticket};
 use sluice_keyspace::SlotImport;
-use sluice_session::Session;
 
 /// Connections of moves of slots.
 #[derive(Debug, Default)]
@@ -70,55 +64,3 @@ pub fn move_of(import: &SlotImport) -> SlotMove {
         ranges: import.ranges.iter().filter_map(range).collect(),
     }
 }
-
-impl Control {
-    /// A command of the source of a move has failed here: the job does, too (A-33).
-    #[cold]
-    pub fn fail_import_of(&mut self, session: &Session, error: &CmdError, process: &mut dyn Process) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        let Some(job) = mode.moves.link(session.key).map(|link| link.job) else { return };
-        let text = error.wire();
-        let line = format!(
-            "== CRITICAL == This slot-import-target is sending an error to its slot-import-source: '{}' after processing the \
-             command '{}'",
-            text[..text.len().min(ERROR_SHOWN_BYTES)].escape_ascii(),
-            session.caller.last_command.map_or("<unknown>", |spec| spec.full_name)
-        );
-        process.log(LogLevel::Warning, &line);
-        let fault = if text.starts_with(b"OOM ") { ImportFault::OutOfMemory } else { ImportFault::Refused };
-        let input = MigrationInput::Faulted { job, fault };
-        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// A database was emptied: keys of moves to this node are gone (A-60).
-    pub fn fail_flushed_imports(&mut self, now: Now) {
-        let Some(mode) = self.cluster.as_deref_mut().filter(|mode| !mode.moves.links.is_empty()) else {
-            return;
-        };
-        mode.machine.step(now, &ClusterInput::Migration(MigrationInput::Flushed));
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// Other data take the place of these, and moves that were under way are over.
-    pub(crate) fn forget_slot_moves(&mut self, now: Now) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        mode.machine.step(now, &ClusterInput::Migration(MigrationInput::DataReplaced));
-        mode.emptying.failed_imports.clear();
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// The connection of a move has ended.
-    pub fn lose_import_link(&mut self, session: SessionKey, process: &mut dyn Process) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        let Some(at) = mode.moves.links.iter().position(|link| link.session == session) else { return };
-        let job = mode.moves.links.swap_remove(at).job;
-        self.epoch.advance();
-        let input = MigrationInput::LinkLost { job };
-        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
-        self.clients.blocking.node_has_decided();
-    }
-}
-
-/// Bytes of an error that the log shows.
-const ERROR_SHOWN_BYTES: usize = 4096;

@@ -11,6 +11,7 @@ use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
+use sluice_control::cluster::import_ends::fail_flushed_imports;
 use sluice_control::ctx::{
     ClusterCtx, DatasetCtx, DebugCtx, Handler, ImportsCtx, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx,
     SessionCtx, TransactionCtx, UsersCtx,
@@ -53,7 +54,7 @@ impl Engine {
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
                 if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) && result.is_ok() {
-                    self.control.fail_flushed_imports(unit.now);
+                    fail_flushed_imports(&mut self.control, unit.now);
                 }
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     self.save_emptiness(process);
@@ -73,7 +74,7 @@ impl Engine {
             }
             Handler::Server(run) => self.for_server(run, unit, session, args, process),
             Handler::Cluster(run) => self.for_cluster(run, unit, session, args),
-            Handler::Imports(run) => self.for_imports(run, unit, session, args),
+            Handler::Imports(run) => run_imports(self, run, unit, session, args),
             Handler::ReadByMap(run) => read_by_map(self, run, access, unit, session, args),
             Handler::Users(run) => self.for_users(run, unit, session, args, process),
             Handler::Debug(run) => self.for_debug(run, access, unit, session, args, process),
@@ -180,34 +181,6 @@ impl Engine {
             run(&mut ctx, args)
         });
         if mode.machine.has_outputs() {
-            clients.blocking.node_has_decided();
-        }
-        result
-    }
-
-    fn for_imports(
-        &mut self,
-        run: fn(&mut ImportsCtx<'_>, Args<'_>) -> Run,
-        unit: &Unit,
-        session: &mut Session,
-        args: Args<'_>,
-    ) -> Run {
-        let Engine { keyspace, effects, control, .. } = self;
-        let Control { cluster, limits, clients, .. } = control;
-        let proto = session.caller.proto;
-        let mut ctx = ImportsCtx {
-            now: unit.now,
-            client: session.key,
-            caller: &mut session.caller,
-            may_wait: unit.standing.row().may_wait,
-            mode: cluster.as_deref_mut(),
-            imports: keyspace.import_marks(),
-            limits,
-            effects,
-            reply: Reply::new(&mut session.outbox, proto),
-        };
-        let result = run(&mut ctx, args);
-        if ctx.mode.is_some_and(|mode| mode.machine.has_outputs()) {
             clients.blocking.node_has_decided();
         }
         result
@@ -475,6 +448,35 @@ impl Engine {
 
 fn lru_clock(now: Now) -> u32 {
     now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK
+}
+
+/// A command about slots that are on their way here.
+fn run_imports(
+    engine: &mut Engine,
+    run: fn(&mut ImportsCtx<'_>, Args<'_>) -> Run,
+    unit: &Unit,
+    session: &mut Session,
+    args: Args<'_>,
+) -> Run {
+    let Engine { keyspace, effects, control, .. } = engine;
+    let Control { cluster, limits, clients, .. } = control;
+    let proto = session.caller.proto;
+    let mut ctx = ImportsCtx {
+        now: unit.now,
+        client: session.key,
+        caller: &mut session.caller,
+        may_wait: unit.standing.row().may_wait,
+        mode: cluster.as_deref_mut(),
+        imports: keyspace.import_marks(),
+        limits,
+        effects,
+        reply: Reply::new(&mut session.outbox, proto),
+    };
+    let result = run(&mut ctx, args);
+    if ctx.mode.is_some_and(|mode| mode.machine.has_outputs()) {
+        clients.blocking.node_has_decided();
+    }
+    result
 }
 
 /// Runs a command that reads data by the map of slots. Apart: what it needs would stand in the frame of every

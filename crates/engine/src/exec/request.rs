@@ -11,6 +11,7 @@ use sluice_base::Now;
 use sluice_command::specs::transactions;
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, Outcome, Prepared, ReplyMode, WaitFor};
+use sluice_control::cluster::import_ends::fail_import_of;
 use sluice_control::process::Process;
 use sluice_control::replication::applied;
 use sluice_control::unknown::{unknown_command, unknown_subcommand};
@@ -410,7 +411,7 @@ impl Engine {
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
         if session.caller.is_import() {
-            self.control.fail_import_of(session, &error, process);
+            fail_import_of(&mut self.control, session, &error, process);
         }
         let error = match named {
             Named::Command(spec) if spec.id == transactions::EXEC.id => self.reject_exec(session, &error),

@@ -370,7 +370,8 @@ pub(super) const CHECKS: &[Check] = &[
             (is_behind && asked.may_write()).then_some(Verdict::Postpone)
         },
     },
-    // A source that moves slots here writes to those alone. What reaches keys that it does not name is refused.
+    // A source that moves slots here writes to those alone. A command that reaches keys without naming them
+    // is refused.
     Check {
         name: "import-scope",
         concerns: |spec| {
