@@ -74,9 +74,11 @@ pub use input::{
 pub use link_key::LinkKey;
 pub use migration::establish::OwnersOfRanges;
 pub use migration::export::SlotsToMove;
-pub use migration::export_job::{EXPORT_STATES, ExportHandshake};
-pub use migration::job::{IMPORT_STATES, MigrationRow};
-pub use migration::{ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
+pub use migration::export_job::ExportHandshake;
+pub use migration::job::MigrationRow;
+pub use migration::{
+    ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy,
+};
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
 pub use output::{
@@ -374,13 +376,13 @@ impl Cluster {
 
     /// The slots of a move from this node that is not finished.
     pub fn slots_of_export(&self, job: JobName) -> impl Iterator<Item = HashSlot> + '_ {
-        let exports = self.machine.migrations.exports().filter(move |export| export.name() == job);
+        let exports = self.machine.keys.moves.exports().filter(move |export| export.name() == job);
         exports.filter(|export| !export.state.is_finished()).take(1).flat_map(|export| export.job.slots())
     }
 
     /// Whether a move from this node is not finished.
     pub fn has_exports(&self) -> bool {
-        !self.machine.migrations.unfinished_exports().is_empty()
+        !self.machine.keys.moves.unfinished_exports().is_empty()
     }
 
     /// Whether a move to this node may begin now.
@@ -394,22 +396,22 @@ impl Cluster {
     /// Jobs as CLUSTER GETSLOTMIGRATIONS shows them, the newest first.
     pub fn migrations(&self) -> impl Iterator<Item = MigrationRow<'_>> {
         let me = self.id();
-        self.machine.migrations.rows(me)
+        self.machine.keys.moves.rows(me)
     }
 
-    /// Whether a move to this node, or to its primary, is not finished.
-    pub fn has_imports(&self) -> bool {
-        self.machine.migrations.any_unfinished()
+    /// How many moves to this node, or to its primary, are not finished.
+    pub fn imports_under_way(&self) -> usize {
+        self.machine.keys.moves.iter().filter(|job| !job.state.is_finished()).count()
     }
 
     /// Whether a move of this name is not finished.
     pub fn has_import(&self, name: JobName) -> bool {
-        self.machine.migrations.iter().any(|job| job.name() == name && !job.state.is_finished())
+        self.machine.keys.moves.iter().any(|job| job.name() == name && !job.state.is_finished())
     }
 
     /// Whether this node carries out a move of this name that is not finished.
     pub fn carries_out(&self, name: JobName) -> bool {
-        self.machine.migrations.of_this_node().contains(&name)
+        self.machine.keys.moves.of_this_node().contains(&name)
     }
 
     /// The id of this node's shard.
@@ -655,7 +657,7 @@ impl Cluster {
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }
-        for job in std::mem::take(&mut m.migrations.ended) {
+        for job in std::mem::take(&mut m.keys.moves.ended) {
             m.out.push_back(ClusterOutput::Migration(MigrationOrder::EndExport { job }));
         }
     }

@@ -7,7 +7,7 @@ use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link::{DialTarget, LinkKind, Links};
 use crate::link_key::LinkKey;
-use crate::migration::log::Migrations;
+use crate::migration::log::MoveLog;
 use crate::node::{ClusterNode, LinkOut, Ms, NodeIx, NodeRole};
 use crate::output::{ClusterOutput, ClusterState};
 use crate::settings::ClusterSettings;
@@ -148,7 +148,7 @@ pub(crate) struct Todo {
     pub(crate) unpause: bool,
 }
 
-/// What this node owes its own keys.
+/// What this node owes its own keys, and the moves that bring it others.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayKeys {
     /// Slots whose keys are here although another node owned them at the start: they wait for the owner's
@@ -160,6 +160,8 @@ pub(crate) struct StrayKeys {
     pub(crate) has_any: bool,
     /// Whether the server has said so, which it does not while it loads.
     pub(crate) are_known: bool,
+    /// Atomic moves of slots to this node.
+    pub(crate) moves: MoveLog,
 }
 
 /// The state.
@@ -175,7 +177,6 @@ pub(crate) struct ClusterMachine {
     pub(crate) durable: Durable,
     pub(crate) failover: Failovers,
     pub(crate) rights: VotingRights,
-    pub(crate) migrations: Migrations,
     pub(crate) keys: StrayKeys,
     pub(crate) todo: Todo,
     pub(crate) cron: CronMemory,
@@ -258,12 +259,12 @@ impl ClusterMachine {
                 is_leaving: false,
             },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
-            migrations: Migrations::default(),
             keys: StrayKeys {
                 strays: SlotSet::EMPTY,
                 dirty: SlotSet::EMPTY,
                 has_any: true,
                 are_known: false,
+                moves: MoveLog::default(),
             },
             todo: Todo { evaluate: true, map: true, ..Todo::default() },
             cron: CronMemory::default(),

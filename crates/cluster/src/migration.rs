@@ -5,8 +5,8 @@
 //! has said, how far the stream is, and that its connection has ended; it asks for words to be sent, for a
 //! connection to be opened or closed, for a stream, for writes to be held back, for keys to be deleted.
 //!
-//! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its slots
-//! ends with success if they are still this node's when the file is durable, whatever becomes of its
+//! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its
+//! slots ends with success if they are still this node's when the file is durable, whatever becomes of its
 //! connection; (3) a job that fails is finished when the keys of its slots are gone, and no earlier.
 
 pub(crate) mod establish;
@@ -46,7 +46,8 @@ pub struct SlotMove {
     pub name: JobName,
     /// The node that the slots come from; none where only the move's two ends are heard of.
     pub source: Option<NodeId>,
-    /// The first and the last slot of each range, in the order in which they were named. No slot stands in two.
+    /// The first and the last slot of each range, in the order in which they were named. No slot stands in
+    /// two.
     pub ranges: Box<[(HashSlot, HashSlot)]>,
 }
 
@@ -111,7 +112,7 @@ pub enum ImportFault {
 pub enum MigrationInput<'a> {
     /// The source has established a job, which `Cluster::may_import` allows; its slots have no keys here.
     Established(&'a SlotMove),
-    /// The other side has said something, after everything that it sent before, which has been executed.
+    /// The other side has said something. What it sent before has been executed.
     Said { job: JobName, word: SyncWord },
     /// MIGRATESLOTS of a client: slots that `Cluster::may_export` allows, no two groups with one in common.
     Begin { client: &'a str, groups: &'a [export::SlotsToMove] },
@@ -176,8 +177,8 @@ pub enum ToldBy {
 // Names say all of the undocumented ones.
 #[allow(missing_docs)]
 pub enum MigrationOrder {
-    /// Send a word to the other side, when everything that its connection has sent so far is as durable as the
-    /// answers of clients are.
+    /// Send a word to the other side, when everything that its connection has sent so far is as durable as
+    /// the answers of clients are.
     Say { job: JobName, word: SyncWord },
     /// Close the connection of a job. No input is owed for it.
     Close { job: JobName },

@@ -79,7 +79,7 @@ fn is_my_turn(m: &ClusterMachine) -> bool {
     }
     let is_up = |ix: &&NodeIx| m.table.node(**ix).health == NodeHealth::Up;
     let stay = (mine.replicas.iter().filter(is_up).count() as u64).saturating_sub(1);
-    if stay < m.settings.migration_barrier && !is_made(Mistake::BarrierIgnored) {
+    if stay < m.settings.replica.migration_barrier && !is_made(Mistake::BarrierIgnored) {
         return false;
     }
     let full = primaries().filter(|node| good_replicas(m, node).count() == most);

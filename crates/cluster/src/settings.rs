@@ -22,11 +22,13 @@ pub struct ReplicaRules {
     pub validity_factor: u64,
     /// `repl-ping-replica-period`, in ms.
     pub ping_period_ms: u64,
+    /// `cluster-migration-barrier`: replicas that a primary keeps when one of them moves.
+    pub migration_barrier: u64,
 }
 
 impl Default for ReplicaRules {
     fn default() -> ReplicaRules {
-        ReplicaRules { no_failover: false, validity_factor: 10, ping_period_ms: 10_000 }
+        ReplicaRules { no_failover: false, validity_factor: 10, ping_period_ms: 10_000, migration_barrier: 1 }
     }
 }
 
@@ -64,8 +66,6 @@ pub struct ClusterSettings {
     pub migration: MigrationRules,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
-    /// `cluster-migration-barrier`: replicas that a primary keeps when one of them moves.
-    pub migration_barrier: u64,
     /// `cluster-manual-failover-timeout`.
     pub manual_failover_timeout_ms: u64,
     /// `cluster-blacklist-ttl`.
@@ -161,7 +161,6 @@ impl Default for ClusterSettings {
             replica: ReplicaRules::default(),
             migration: MigrationRules::default(),
             allow_replica_migration: true,
-            migration_barrier: 1,
             manual_failover_timeout_ms: 5_000,
             blacklist_ttl_s: 60,
             link_sendbuf_limit_bytes: 0,

@@ -437,7 +437,7 @@ params! {
             "What redirections name: ip, hostname or unknown-endpoint.";
         CLUSTER_SLOT_STATS_ENABLED: Bool = boolean("cluster-slot-stats-enabled", false),
             "Count processor time and traffic of each slot.";
-        CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG).later(CLUSTER),
+        CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG),
             "Finished slot migrations that are remembered.";
         SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES: Int = in_unit("slot-migration-max-failover-repl-bytes", 0, (-1, LONG), UnitOfMeasure::SignedMemory).later(CLUSTER),
             "Unsent bytes below which a slot migration may stop writes and finish; -1 is any amount.";

@@ -4,6 +4,7 @@
 
 pub mod endpoint;
 pub mod exports;
+pub mod move_ends;
 pub mod mode;
 pub mod order;
 pub mod settings;

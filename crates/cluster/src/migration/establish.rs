@@ -66,7 +66,7 @@ pub(crate) fn check_free(
     m: &ClusterMachine,
     mut slots: impl Iterator<Item = HashSlot>,
 ) -> Result<(), String> {
-    match slots.any(|slot| m.migrations.has_slot(slot)) {
+    match slots.any(|slot| m.keys.moves.has_slot(slot)) {
         true => Err("ERR Slot is already being imported on the target by a different migration".to_owned()),
         false => Ok(()),
     }
@@ -79,7 +79,7 @@ pub(crate) fn check_free(
 pub(crate) fn check(m: &ClusterMachine, job: &SlotMove) -> Result<(), String> {
     check_node(m)?;
     check_free(m, job.slots())?;
-    let has_name = m.migrations.iter().any(|old| old.name() == job.name && !old.state.is_finished());
+    let has_name = m.keys.moves.iter().any(|old| old.name() == job.name && !old.state.is_finished());
     let owns = |source: NodeId| {
         let ix = m.table.find(&source);
         ix.is_some_and(|ix| job.slots().all(|slot| m.table.owner(slot) == Some(ix)))

@@ -37,7 +37,7 @@ pub(crate) fn check_slots(m: &ClusterMachine, slots: &SlotSet) -> Result<(), Str
     if slots.iter().any(|slot| m.table.owner(slot) != Some(m.table.my_ix())) {
         return Err("ERR Slots are not served by this node.".to_owned());
     }
-    match slots.iter().find(|slot| m.migrations.is_exported(*slot)) {
+    match slots.iter().find(|slot| m.keys.moves.is_exported(*slot)) {
         Some(slot) => Err(format!("ERR I am already migrating slot {}.", slot.number())),
         None => Ok(()),
     }
@@ -75,7 +75,7 @@ pub(crate) fn begin(m: &mut ClusterMachine, client: &str, groups: &[SlotsToMove]
             export.described
         );
         names.push(export.name());
-        m.migrations.add_export(export);
+        m.keys.moves.add_export(export);
     }
     names.into_iter().rev().for_each(|name| connect(m, name));
 }
@@ -88,7 +88,7 @@ fn new_name(m: &mut ClusterMachine) -> JobName {
 
 /// Has the job's connection dialled (A-40).
 fn connect(m: &mut ClusterMachine, name: JobName) {
-    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let (target, described) = (job.target, job.described.clone());
     let Some(ix) = m.table.find(&target) else { return fail(m, name, NOT_FOUND) };
     let address = &m.table.node(ix).place.address;
@@ -105,9 +105,9 @@ const NOT_FOUND: &str = "Unable to connect to target node: target node not found
 
 /// CANCELSLOTMIGRATIONS ends what may end (A-13).
 pub(crate) fn cancel(m: &mut ClusterMachine, client: &str) {
-    for name in m.migrations.unfinished_exports() {
+    for name in m.keys.moves.unfinished_exports() {
         let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
-        if !m.migrations.unfinished_export(name).is_some_and(is_granted) {
+        if !m.keys.moves.unfinished_export(name).is_some_and(is_granted) {
             end(m, name, ExportState::Cancelled, "".into());
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn cancel(m: &mut ClusterMachine, client: &str) {
 
 /// Takes up what the connection and the stream of a job have come to.
 pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'_>) {
-    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let described = job.described.clone();
     match (input, job.state) {
         (ExportInput::Handshake(step), ExportState::Handshake(_)) => {
@@ -151,7 +151,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'
 }
 
 fn image_sent(m: &mut ClusterMachine, name: JobName) {
-    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let described = job.described.clone();
     log!(m, Notice, "Slot migration {described} snapshot finished, starting streaming.");
     change(m, name, ExportState::Replicating);
@@ -160,7 +160,7 @@ fn image_sent(m: &mut ClusterMachine, name: JobName) {
 /// Writes to the job's slots are held back from now on, and the stream has everything before and PAUSED.
 fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     let unpauses = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms.saturating_mul(2));
-    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     job.unpauses = Some(unpauses);
     let described = job.described.clone();
     log!(
@@ -174,7 +174,7 @@ fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
 /// A word of the target (A-22). Whether the job is this node's export.
 pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> bool {
     let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
-    let Some(job) = m.migrations.unfinished_export(name) else { return false };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
     if !job.state.is_established() {
         return true;
     }
@@ -211,9 +211,9 @@ fn converge(m: &mut ClusterMachine, name: JobName) {
 
 /// The directives have changed: pauses that were prevented begin.
 pub(crate) fn settings_changed(m: &mut ClusterMachine) {
-    for name in m.migrations.unfinished_exports() {
+    for name in m.keys.moves.unfinished_exports() {
         let is_waiting = |job: &mut ExportJob| job.state == ExportState::WaitingToPause;
-        if m.migrations.unfinished_export(name).is_some_and(is_waiting) {
+        if m.keys.moves.unfinished_export(name).is_some_and(is_waiting) {
             converge(m, name);
         }
     }
@@ -222,7 +222,7 @@ pub(crate) fn settings_changed(m: &mut ClusterMachine) {
 /// The target has everything, and may claim the slots (A-47).
 fn granted(m: &mut ClusterMachine, name: JobName) {
     let now = m.time.now;
-    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let Some(unpauses) = job.unpauses.filter(|at| *at >= now) else {
         return fail(m, name, "Unpaused before failover completed");
     };
@@ -233,7 +233,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
 
 /// The connection of a job has ended. Whether the job is this node's export.
 pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
-    let Some(job) = m.migrations.unfinished_export(name) else { return false };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
     if job.state != ExportState::FailoverGranted {
         let described = job.described.clone();
         log!(m, Notice, "Slot migration {described} connection lost");
@@ -248,14 +248,14 @@ pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
 
 /// All exports fail for one reason.
 pub(crate) fn fail_all(m: &mut ClusterMachine, why: &'static str) {
-    m.migrations.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
+    m.keys.moves.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
 }
 
 /// The cron: ACKs, targets that are silent, pauses that are over.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
-    for name in m.migrations.unfinished_exports() {
-        let Some(job) = m.migrations.unfinished_export(name) else { continue };
+    for name in m.keys.moves.unfinished_exports() {
+        let Some(job) = m.keys.moves.unfinished_export(name) else { continue };
         let (state, described) = (job.state, job.described.clone());
         let is_over = job.unpauses.is_some_and(|at| now > at);
         if state == ExportState::FailoverGranted {
@@ -287,8 +287,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
 
 /// The end of a step: what follows for jobs from the map (A-47, A-49).
 pub(crate) fn advance(m: &mut ClusterMachine) {
-    for name in m.migrations.unfinished_exports() {
-        let Some(job) = m.migrations.unfinished_export(name) else { continue };
+    for name in m.keys.moves.unfinished_exports() {
+        let Some(job) = m.keys.moves.unfinished_export(name) else { continue };
         let (slots, state, described) = (job.slots.clone(), job.state, job.described.clone());
         let target = m.table.find(&job.target);
         let my_ix = m.table.my_ix();
@@ -315,7 +315,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
 /// Whether a claim of this node for a slot of mine counts whatever the epochs say: the slot was granted to
 /// that node (A-48).
 pub(crate) fn is_granted(m: &ClusterMachine, slot: HashSlot, to: NodeIx) -> bool {
-    m.migrations.exports().any(|job| {
+    m.keys.moves.exports().any(|job| {
         job.state == ExportState::FailoverGranted
             && job.slots.contains(slot)
             && m.table.find(&job.target) == Some(to)
@@ -328,11 +328,11 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
 
 /// A job ends: its connection closes, and whoever waits to write goes on by the map of then.
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
-    if m.migrations.unfinished_export(name).is_none() {
+    if m.keys.moves.unfinished_export(name).is_none() {
         return;
     }
     change(m, name, state);
-    let Some(job) = m.migrations.export(name) else { return };
+    let Some(job) = m.keys.moves.export(name) else { return };
     job.message = message;
     let (described, message) = (job.described.clone(), job.message.clone());
     let shown = if message.is_empty() { "none" } else { &message };
@@ -342,16 +342,16 @@ fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'
     } else {
         log!(m, Notice, "{text}");
     }
-    m.migrations.ended.push(name);
+    m.keys.moves.ended.push(name);
 }
 
 fn change(m: &mut ClusterMachine, name: JobName, state: ExportState) {
     let now_s = m.time.wall_ms / 1_000;
-    let Some(job) = m.migrations.unfinished_export(name) else { return };
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let before = std::mem::replace(&mut job.state, state);
     job.updated_s = now_s;
     let described = job.described.clone();
-    m.migrations.wants_look = true;
+    m.keys.moves.wants_look = true;
     if before != state {
         log!(
             m,

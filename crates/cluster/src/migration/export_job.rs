@@ -41,42 +41,25 @@ pub enum ExportHandshake {
     ReadingEstablishResponse,
 }
 
-/// The texts of the states of exports, in their order.
-pub const EXPORT_STATES: [&str; 14] = [
-    "connecting",
-    "sending-auth-command",
-    "reading-auth-response",
-    "sending-establish-command",
-    "reading-establish-response",
-    "waiting-to-snapshot",
-    "snapshotting",
-    "replicating",
-    "waiting-to-pause",
-    "failover-paused",
-    "failover-granted",
-    "success",
-    "cancelled",
-    "failed",
-];
-
 impl ExportState {
+    /// What is shown.
     pub(crate) fn text(self) -> &'static str {
-        EXPORT_STATES[match self {
-            ExportState::Handshake(ExportHandshake::Connecting) => 0,
-            ExportState::Handshake(ExportHandshake::SendingAuthCommand) => 1,
-            ExportState::Handshake(ExportHandshake::ReadingAuthResponse) => 2,
-            ExportState::Handshake(ExportHandshake::SendingEstablishCommand) => 3,
-            ExportState::Handshake(ExportHandshake::ReadingEstablishResponse) => 4,
-            ExportState::WaitingToSnapshot => 5,
-            ExportState::Snapshotting => 6,
-            ExportState::Replicating => 7,
-            ExportState::WaitingToPause => 8,
-            ExportState::FailoverPaused => 9,
-            ExportState::FailoverGranted => 10,
-            ExportState::Success => 11,
-            ExportState::Cancelled => 12,
-            ExportState::Failed => 13,
-        }]
+        match self {
+            ExportState::Handshake(ExportHandshake::Connecting) => "connecting",
+            ExportState::Handshake(ExportHandshake::SendingAuthCommand) => "sending-auth-command",
+            ExportState::Handshake(ExportHandshake::ReadingAuthResponse) => "reading-auth-response",
+            ExportState::Handshake(ExportHandshake::SendingEstablishCommand) => "sending-establish-command",
+            ExportState::Handshake(ExportHandshake::ReadingEstablishResponse) => "reading-establish-response",
+            ExportState::WaitingToSnapshot => "waiting-to-snapshot",
+            ExportState::Snapshotting => "snapshotting",
+            ExportState::Replicating => "replicating",
+            ExportState::WaitingToPause => "waiting-to-pause",
+            ExportState::FailoverPaused => "failover-paused",
+            ExportState::FailoverGranted => "failover-granted",
+            ExportState::Success => "success",
+            ExportState::Cancelled => "cancelled",
+            ExportState::Failed => "failed",
+        }
     }
 
     pub(crate) fn is_finished(self) -> bool {

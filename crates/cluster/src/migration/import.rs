@@ -40,7 +40,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
         }
         MigrationInput::Flushed => {
             export::fail_all(m, "Data was flushed");
-            for name in m.migrations.open() {
+            for name in m.keys.moves.open() {
                 fail(m, name, "Data was flushed");
             }
         }
@@ -52,7 +52,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
         }
         MigrationInput::Abandoned { job, why } => abandon(m, job, why),
         MigrationInput::CleanedUp { job } => {
-            let message = m.migrations.unfinished(job).map(|job| job.message.clone());
+            let message = m.keys.moves.unfinished(job).map(|job| job.message.clone());
             if let Some(message) = message {
                 end(m, job, ImportState::Failed, message);
             }
@@ -65,13 +65,13 @@ fn establish(m: &mut ClusterMachine, job: &SlotMove) {
     let labels = source.map(|source| &m.table.node(source).place.labels);
     let import = ImportJob::new(job, ImportState::WaitingForAck, labels, m.time.now, m.time.wall_ms / 1_000);
     log!(m, Notice, "New slot import job created: {}.", import.described);
-    m.migrations.add(import);
+    m.keys.moves.add(import);
 }
 
 /// A word of the source.
 fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
     let now_s = m.time.wall_ms / 1_000;
-    let Some(job) = m.migrations.unfinished(name).filter(|job| job.state.is_open()) else { return };
+    let Some(job) = m.keys.moves.unfinished(name).filter(|job| job.state.is_open()) else { return };
     let (next, answer) = match (word, job.state) {
         (SyncWord::Ack, state) => {
             job.acked_s = now_s;
@@ -116,7 +116,7 @@ fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
 fn faulted(m: &mut ClusterMachine, name: JobName, fault: ImportFault) {
     match fault {
         ImportFault::OutOfMemory => {
-            if let Some(job) = m.migrations.unfinished(name) {
+            if let Some(job) = m.keys.moves.unfinished(name) {
                 let described = job.described.clone();
                 log!(m, Warning, "Slot migration {described} failed due to OOM");
             }
@@ -129,7 +129,7 @@ fn faulted(m: &mut ClusterMachine, name: JobName, fault: ImportFault) {
 }
 
 fn heard(m: &mut ClusterMachine, name: JobName, at: Ms) {
-    if let Some(job) = m.migrations.unfinished(name) {
+    if let Some(job) = m.keys.moves.unfinished(name) {
         job.heard = job.heard.max(at);
     }
 }
@@ -137,8 +137,8 @@ fn heard(m: &mut ClusterMachine, name: JobName, at: Ms) {
 /// The cron: ACKs, jobs whose source is silent, and the length of the list.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
-    for name in m.migrations.open() {
-        let Some(job) = m.migrations.find(name) else { continue };
+    for name in m.keys.moves.open() {
+        let Some(job) = m.keys.moves.find(name) else { continue };
         if now.saturating_sub(job.heard) > m.settings.migration.repl_timeout_ms {
             let described = job.described.clone();
             log!(m, Warning, "Timing out slot migration {described} after not receiving ack for too long");
@@ -151,20 +151,20 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
         }
     }
     export::tick(m);
-    m.migrations.trim(m.settings.migration.log_len_max);
+    m.keys.moves.trim(m.settings.migration.log_len_max);
 }
 
 /// The end of a step: what follows for jobs from the map and the role, and the takeover.
 pub(crate) fn advance(m: &mut ClusterMachine) {
-    if !std::mem::take(&mut m.migrations.wants_look) && !m.todo.map {
+    if !std::mem::take(&mut m.keys.moves.wants_look) && !m.todo.map {
         return;
     }
     export::advance(m);
     if !m.table.me().is_primary() {
-        return m.migrations.of_this_node().into_iter().for_each(|name| hand_over(m, name));
+        return m.keys.moves.of_this_node().into_iter().for_each(|name| hand_over(m, name));
     }
-    for name in m.migrations.open() {
-        let Some(job) = m.migrations.find(name) else { continue };
+    for name in m.keys.moves.open() {
+        let Some(job) = m.keys.moves.find(name) else { continue };
         let source = job.job.source.and_then(|source| m.table.find(&source));
         let (slots, state) = (job.slots.clone(), job.state);
         if slots.iter().any(|slot| m.table.owner(slot) == Some(m.table.my_ix())) {
@@ -200,7 +200,7 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet) {
     }
     m.reconsider();
     m.durable.hold(crate::durable::Withheld::Takeover { job: name });
-    if let Some(job) = m.migrations.find(name) {
+    if let Some(job) = m.keys.moves.find(name) {
         job.state = ImportState::FailoverGranted(Takeover::Claimed);
     }
 }
@@ -209,7 +209,7 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet) {
 pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) {
     let my_ix = m.table.my_ix();
     let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);
-    let Some(job) = m.migrations.unfinished(name).filter(is_claimed) else { return };
+    let Some(job) = m.keys.moves.unfinished(name).filter(is_claimed) else { return };
     let (described, slots) = (job.described.clone(), job.slots.clone());
     // An operator, or an epoch above this node's, may have been faster than the disk.
     if slots.iter().any(|slot| m.table.owner(slot) != Some(my_ix)) {
@@ -229,7 +229,7 @@ pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) {
 fn hand_over(m: &mut ClusterMachine, name: JobName) {
     order(m, MigrationOrder::Close { job: name });
     change(m, name, ImportState::OccurringOnPrimary);
-    if let Some(job) = m.migrations.find(name) {
+    if let Some(job) = m.keys.moves.find(name) {
         job.job.source = None;
     }
 }
@@ -241,15 +241,15 @@ fn told(m: &mut ClusterMachine, job: &SlotMove, from: ToldBy) {
     match from {
         ToldBy::Command => {
             log!(m, Notice, "New slot import job created: {}.", import.described);
-            m.migrations.add(import);
+            m.keys.moves.add(import);
         }
-        ToldBy::Snapshot => m.migrations.add_oldest(import),
+        ToldBy::Snapshot => m.keys.moves.add_oldest(import),
     }
 }
 
 /// A job that this node was told of ends here.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
-    if m.migrations.unfinished(job.name).is_none() {
+    if m.keys.moves.unfinished(job.name).is_none() {
         told(m, job, ToldBy::Snapshot);
     }
     clean_up(m, job.name, why);
@@ -257,7 +257,7 @@ fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
 
 /// A job of this node fails, unless it has claimed its slots already.
 fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
-    if m.migrations.unfinished(name).is_some_and(|job| job.state.is_open()) {
+    if m.keys.moves.unfinished(name).is_some_and(|job| job.state.is_open()) {
         order(m, MigrationOrder::Close { job: name });
         clean_up(m, name, why);
     }
@@ -266,7 +266,7 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
 /// The keys of a job go.
 fn clean_up(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     change(m, name, ImportState::CleaningUp);
-    if let Some(job) = m.migrations.find(name) {
+    if let Some(job) = m.keys.moves.find(name) {
         job.message = why.into();
         let described = job.described.clone();
         log!(m, Notice, "Cleaning up slot migration {described} after failed");
@@ -276,25 +276,25 @@ fn clean_up(m: &mut ClusterMachine, name: JobName, why: &'static str) {
 
 /// All jobs end, and are forgotten: other data come.
 fn forget_all(m: &mut ClusterMachine) {
-    if m.migrations.is_empty() {
+    if m.keys.moves.is_empty() {
         return;
     }
     log!(m, Notice, "Cleaning slot migration log in anticipation of a load operation.");
     export::fail_all(m, "A new RDB is being loaded");
-    for name in m.migrations.open() {
+    for name in m.keys.moves.open() {
         order(m, MigrationOrder::Close { job: name });
         end(m, name, ImportState::Failed, "A new RDB is being loaded".into());
     }
-    m.migrations.clear();
+    m.keys.moves.clear();
 }
 
 /// A job ends.
 fn end(m: &mut ClusterMachine, name: JobName, state: ImportState, message: Cow<'static, str>) {
-    if m.migrations.unfinished(name).is_none() {
+    if m.keys.moves.unfinished(name).is_none() {
         return;
     }
     change(m, name, state);
-    let Some(job) = m.migrations.find(name) else { return };
+    let Some(job) = m.keys.moves.find(name) else { return };
     job.message = message;
     let (described, message) = (job.described.clone(), job.message.clone());
     let shown = if message.is_empty() { "none" } else { &message };
@@ -308,11 +308,11 @@ fn end(m: &mut ClusterMachine, name: JobName, state: ImportState, message: Cow<'
 
 fn change(m: &mut ClusterMachine, name: JobName, state: ImportState) {
     let now_s = m.time.wall_ms / 1_000;
-    let Some(job) = m.migrations.unfinished(name) else { return };
+    let Some(job) = m.keys.moves.unfinished(name) else { return };
     let before = std::mem::replace(&mut job.state, state);
     job.updated_s = now_s;
     let described = job.described.clone();
-    m.migrations.wants_look = true;
+    m.keys.moves.wants_look = true;
     log!(m, Notice, "Slot migration {described} state transition: {} -> {}", before.text(), state.text());
 }
 

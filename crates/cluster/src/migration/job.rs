@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// How far an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImportState {
-    /// The source has not answered `+OK`, which the job is confirmed with.
+    /// The source has not sent its first ACK.
     WaitingForAck,
     ReceivingSnapshot,
     /// The image is here. The source is asked to hold writes back.
@@ -28,7 +28,7 @@ pub(crate) enum ImportState {
     Failed,
 }
 
-/// What a job that may claim its slots has done.
+/// How far the claim of a job's slots is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
     Awaited,
@@ -36,32 +36,20 @@ pub(crate) enum Takeover {
     Claimed,
 }
 
-/// The texts of the states of imports, in their order.
-pub const IMPORT_STATES: [&str; 9] = [
-    "waiting-for-ack",
-    "receiving-snapshot",
-    "waiting-for-paused",
-    "failover-requested",
-    "failover-granted",
-    "cleaning-up",
-    "occurring-on-primary",
-    "success",
-    "failed",
-];
-
 impl ImportState {
+    /// What is shown.
     pub(crate) fn text(self) -> &'static str {
-        IMPORT_STATES[match self {
-            ImportState::WaitingForAck => 0,
-            ImportState::ReceivingSnapshot => 1,
-            ImportState::WaitingForPaused => 2,
-            ImportState::FailoverRequested => 3,
-            ImportState::FailoverGranted(_) => 4,
-            ImportState::CleaningUp => 5,
-            ImportState::OccurringOnPrimary => 6,
-            ImportState::Success => 7,
-            ImportState::Failed => 8,
-        }]
+        match self {
+            ImportState::WaitingForAck => "waiting-for-ack",
+            ImportState::ReceivingSnapshot => "receiving-snapshot",
+            ImportState::WaitingForPaused => "waiting-for-paused",
+            ImportState::FailoverRequested => "failover-requested",
+            ImportState::FailoverGranted(_) => "failover-granted",
+            ImportState::CleaningUp => "cleaning-up",
+            ImportState::OccurringOnPrimary => "occurring-on-primary",
+            ImportState::Success => "success",
+            ImportState::Failed => "failed",
+        }
     }
 
     pub(crate) fn is_finished(self) -> bool {

@@ -25,7 +25,7 @@ impl Job {
 
 /// Jobs, the newest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Migrations {
+pub(crate) struct MoveLog {
     jobs: VecDeque<Job>,
     /// Exports that have ended in this step.
     pub(crate) ended: Vec<JobName>,
@@ -33,7 +33,7 @@ pub(crate) struct Migrations {
     pub(crate) wants_look: bool,
 }
 
-impl Migrations {
+impl MoveLog {
     fn imports(&self) -> impl Iterator<Item = &ImportJob> {
         self.jobs.iter().filter_map(|job| match job {
             Job::Import(job) => Some(job),
@@ -108,11 +108,6 @@ impl Migrations {
         let is_own =
             |job: &&ImportJob| !job.state.is_finished() && job.state != ImportState::OccurringOnPrimary;
         self.imports().filter(is_own).map(ImportJob::name).collect()
-    }
-
-    /// Whether an import is not finished.
-    pub(crate) fn any_unfinished(&self) -> bool {
-        self.imports().any(|job| !job.state.is_finished())
     }
 
     /// Whether an import that is not finished has this slot.

@@ -103,7 +103,7 @@ fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
     assert!(network.has_logged(0, "This node is now the owner of the slots"));
     assert!(network.has_logged(0, "state transition: receiving-snapshot -> waiting-for-paused"));
     assert!(network.has_logged(0, "finished. State: success, Message: none"));
-    assert!(!network.peers[0].cluster.has_imports());
+    assert_eq!(network.peers[0].cluster.imports_under_way(), 0);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn cb_a60_a_failed_job_is_finished_when_its_keys_are_gone() {
             step(&mut network, input);
             assert_eq!(orders(&mut network), [CLOSE, clean_up(why)], "{why}");
             assert_eq!(state(&network), "cleaning-up");
-            assert!(network.peers[0].cluster.has_imports(), "its slots are not free yet");
+            assert_eq!(network.peers[0].cluster.imports_under_way(), 1, "its slots are not free yet");
             assert!(network.peers[0].cluster.are_free_to_import([slot(FIRST)].into_iter()).is_err());
             step(&mut network, MigrationInput::CleanedUp { job: JOB });
             assert_eq!((state(&network), message(&network)), ("failed".to_owned(), why.to_owned()));

@@ -75,7 +75,7 @@ fn cl_r20_s37_a_primary_keeps_as_many_replicas_as_the_barrier_says() {
     for (barrier, moved) in [(0, 1), (1, 1), (2, 1), (3, 0)] {
         let mut network = with_spares();
         for node in 3..7 {
-            network.configure(node, |settings| settings.migration_barrier = barrier);
+            network.configure(node, |settings| settings.replica.migration_barrier = barrier);
         }
         network.kill(6);
         network.run(FAILS_MS + 8_000);
@@ -84,7 +84,7 @@ fn cl_r20_s37_a_primary_keeps_as_many_replicas_as_the_barrier_says() {
     // One that is suspected does not count as one that stays.
     let mut network = with_spares();
     for node in 3..7 {
-        network.configure(node, |settings| settings.migration_barrier = 2);
+        network.configure(node, |settings| settings.replica.migration_barrier = 2);
     }
     let replicas = by_id(&network);
     network.kill(6);

@@ -37,7 +37,7 @@ pub struct ClusterMode {
     /// Clients whose commands the machine has not answered.
     pub waiting: BTreeMap<u64, SessionKey>,
     /// The last ticket that was given out.
-    pub last_ticket: u64,
+    last_ticket: u64,
     /// What the process is to do, in order.
     pub orders: VecDeque<BusOrder>,
     /// The files that were loaded at the start have a second name.

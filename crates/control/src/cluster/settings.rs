@@ -23,6 +23,7 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             no_failover: config.bool(param::CLUSTER_REPLICA_NO_FAILOVER),
             validity_factor: config.uint(param::CLUSTER_REPLICA_VALIDITY_FACTOR),
             ping_period_ms: config.uint(param::REPL_PING_REPLICA_PERIOD).saturating_mul(1_000),
+            migration_barrier: config.uint(param::CLUSTER_MIGRATION_BARRIER),
         },
         migration: MigrationRules {
             repl_timeout_ms: config.uint(param::REPL_TIMEOUT).saturating_mul(1_000),
@@ -31,7 +32,6 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             uses_tls: config.bool(param::TLS_REPLICATION),
         },
         allow_replica_migration: config.bool(param::CLUSTER_ALLOW_REPLICA_MIGRATION),
-        migration_barrier: config.uint(param::CLUSTER_MIGRATION_BARRIER),
         manual_failover_timeout_ms: config.uint(param::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
         blacklist_ttl_s: config.uint(param::CLUSTER_BLACKLIST_TTL),
         link_publish_limit_bytes: ClusterSettings::default().link_publish_limit_bytes,

@@ -1,19 +1,12 @@
-//! Atomic moves of slots to and from this node, as far as connections have a part in them: which one belongs to
-//! which job, and who waits for a job to begin. The jobs themselves are in the node's machine.
+//! Atomic moves of slots to and from this node, as far as connections have a part in them: which one belongs
+//! to which job, and which clients wait for a job to begin. The jobs themselves are in the node's machine.
 //!
 //! Invariant: a job has at most one connection, and a session belongs to at most one job.
 
-use crate::Control;
 use crate::cluster::exports::ExportId;
-use crate::cluster::mode::ClusterMode;
-use crate::process::Process;
-use sluice_base::{LogLevel, Now, SessionKey};
-use sluice_cluster::{
-    ClusterInput, HashSlot, ImportFault, JobName, MigrationInput, NodeId, SlotMove, SlotSet, SyncWord, Ticket,
-};
-use sluice_commands::CmdError;
+use sluice_base::SessionKey;
+use sluice_cluster::{HashSlot, JobName, NodeId, SlotMove, SlotSet, Ticket};
 use sluice_keyspace::SlotImport;
-use sluice_session::Session;
 
 /// Connections of moves of slots.
 #[derive(Debug, Default)]
@@ -110,75 +103,3 @@ pub fn move_of(import: &SlotImport) -> SlotMove {
         ranges: import.ranges.iter().filter_map(range).collect(),
     }
 }
-
-impl Control {
-    /// A command of the source of a move has failed here: the job does, too (A-33).
-    #[cold]
-    pub fn fail_import_of(&mut self, session: &Session, error: &CmdError, process: &mut dyn Process) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        let Some(job) = mode.moves.link(session.key).map(|link| link.job) else { return };
-        let text = error.wire();
-        let line = format!(
-            "== CRITICAL == This slot-import-target is sending an error to its slot-import-source: '{}' after processing the \
-             command '{}'",
-            text[..text.len().min(ERROR_SHOWN_BYTES)].escape_ascii(),
-            session.caller.last_command.map_or("<unknown>", |spec| spec.full_name)
-        );
-        process.log(LogLevel::Warning, &line);
-        let fault = if text.starts_with(b"OOM ") { ImportFault::OutOfMemory } else { ImportFault::Refused };
-        let input = MigrationInput::Faulted { job, fault };
-        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// The target of a move from this node has said what does not belong there.
-    #[cold]
-    pub fn fail_export_of(&mut self, session: SessionKey, process: &mut dyn Process) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        let Some(job) = mode.moves.export_of(session).map(|link| link.job) else { return };
-        let input = MigrationInput::Said { job, word: SyncWord::Unknown };
-        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// A database was emptied: keys of moves are gone (A-60).
-    pub fn fail_flushed_moves(&mut self, now: Now) {
-        let is_moving = |mode: &&mut ClusterMode| !mode.moves.links.is_empty() || !mode.moves.exports.is_empty();
-        let Some(mode) = self.cluster.as_deref_mut().filter(is_moving) else { return };
-        mode.machine.step(now, &ClusterInput::Migration(MigrationInput::Flushed));
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// Other data take the place of these, and moves that were under way are over.
-    pub(crate) fn forget_slot_moves(&mut self, now: Now) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        mode.machine.step(now, &ClusterInput::Migration(MigrationInput::DataReplaced));
-        mode.emptying.failed_imports.clear();
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// The connection of a move from this node has ended.
-    pub fn lose_export_link(&mut self, session: SessionKey, process: &mut dyn Process) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        let lost = mode.moves.exports.iter_mut().find(|link| link.session == Some(session));
-        let Some(link) = lost else { return };
-        link.session = None;
-        let input = MigrationInput::LinkLost { job: link.job };
-        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
-        self.clients.blocking.node_has_decided();
-    }
-
-    /// The connection of a move to this node has ended.
-    pub fn lose_import_link(&mut self, session: SessionKey, process: &mut dyn Process) {
-        let Some(mode) = self.cluster.as_deref_mut() else { return };
-        let Some(at) = mode.moves.links.iter().position(|link| link.session == session) else { return };
-        let job = mode.moves.links.swap_remove(at).job;
-        self.epoch.advance();
-        let input = MigrationInput::LinkLost { job };
-        mode.machine.step(process.recent(), &ClusterInput::Migration(input));
-        self.clients.blocking.node_has_decided();
-    }
-}
-
-/// Bytes of an error that the log shows.
-const ERROR_SHOWN_BYTES: usize = 4096;

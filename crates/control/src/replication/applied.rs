@@ -1,5 +1,6 @@
 //! What follows of a command of the primary that this replica has executed, or could not.
 
+use crate::cluster::move_ends::fail_import_of;
 use crate::process::Process;
 use crate::{Control, ReplicationState};
 use sluice_base::LogLevel;
@@ -62,7 +63,7 @@ impl Control {
         process: &mut dyn Process,
     ) {
         if session.caller.is_import() {
-            return self.fail_import_of(session, error, process);
+            return fail_import_of(self, session, error, process);
         }
         if !session.caller.is_primary() {
             return;

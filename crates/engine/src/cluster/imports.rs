@@ -1,14 +1,14 @@
 //! The end of imports of slots that fail, and of those that this server was told of as a replica, or has
-//! loaded, and that it cannot go on with as a primary. Of their keys those go whose slots are not
-//! this node's by then; then replicas and the append-only file are told the end, and the slots are
+//! loaded, and that it cannot go on with as a primary. Of their keys those go whose slots are
+//! not this node's by then; then replicas and the append-only file are told the end, and the slots are
 //! shown.
 //!
 //! On a replica nothing is done here: the primary's deletions and its FINISH tell the end. A full
 //! copy replaces the imports with those of its primary, and so does any load.
 
 use crate::cluster::driving::ClusterDriver;
-use crate::cluster::slot_moves::{finish, tell};
 use crate::core::Core;
+use sluice_base::Now;
 use sluice_cluster::{ClusterInput, HashSlot, JobName, MigrationInput, SlotMove};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::FailedImport;
@@ -95,4 +95,23 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
         }
         ClusterDriver::of(core).take_cluster_outputs(process);
     }
+}
+
+/// Tells replicas and the append-only file of an end of a move, which changes no key.
+pub(super) fn tell(core: &mut Core, words: Vec<Vec<u8>>, now: Now) {
+    core.effects.rewrite_as(|| vec![words]);
+    // What changes nothing is not propagated.
+    core.effects.count_more_changes(1);
+    core.commit_unasked_in(0, now);
+}
+
+/// FINISH.
+pub(super) fn finish(state: &str, job: JobName, message: &str) -> Vec<Vec<u8>> {
+    let words = ["CLUSTER", "SYNCSLOTS", "FINISH", "STATE", state, "NAME"];
+    let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    words.push(job.0.to_vec());
+    if !message.is_empty() {
+        words.extend([b"MESSAGE".to_vec(), message.as_bytes().to_vec()]);
+    }
+    words
 }

@@ -4,9 +4,9 @@
 //! executes what the source sends, as this server's own writes: replicas and the append-only file get them
 //! with the two ends of the move around them.
 
-use crate::cluster::imports::clean_up;
 use crate::cluster::driving::ClusterDriver;
 use crate::cluster::export_links;
+use crate::cluster::imports::{clean_up, finish, tell};
 use crate::core::Core;
 use sluice_base::{Now, SessionKey};
 use sluice_cluster::{
@@ -93,25 +93,6 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
         session.caller.reply = ReplyMode::Off;
         session.mask = core.gate.session_mask(session);
     }
-}
-
-/// Tells replicas and the append-only file of an end of a move, which changes no key.
-pub(super) fn tell(core: &mut Core, words: Vec<Vec<u8>>, now: Now) {
-    core.effects.rewrite_as(|| vec![words]);
-    // What changes nothing is not propagated.
-    core.effects.count_more_changes(1);
-    core.commit_unasked_in(0, now);
-}
-
-/// FINISH.
-pub(super) fn finish(state: &str, job: JobName, message: &str) -> Vec<Vec<u8>> {
-    let words = ["CLUSTER", "SYNCSLOTS", "FINISH", "STATE", state, "NAME"];
-    let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-    words.push(job.0.to_vec());
-    if !message.is_empty() {
-        words.extend([b"MESSAGE".to_vec(), message.as_bytes().to_vec()]);
-    }
-    words
 }
 
 /// Does what the machine wants for a job.

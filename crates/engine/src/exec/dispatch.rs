@@ -19,6 +19,7 @@ use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
 use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
+use sluice_control::cluster::move_ends::fail_flushed_moves;
 use sluice_control::ctx::{
     ClusterCtx, DatasetCtx, DebugCtx, Handler, ImportsCtx, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx,
     SessionCtx, TransactionCtx, UsersCtx,
@@ -67,7 +68,7 @@ impl Engine {
                 let mut ctx = DatasetCtx { data, caller: &session.caller, limits, reply };
                 let result = run(&mut ctx, args);
                 if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) && result.is_ok() {
-                    self.core.control.fail_flushed_moves(unit.now);
+                    fail_flushed_moves(&mut self.core.control, unit.now);
                 }
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     Saves::of(&mut self.core).save_emptiness(process);

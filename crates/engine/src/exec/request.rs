@@ -17,6 +17,7 @@ use sluice_command::specs::transactions;
 use sluice_command::{Flags, Named, Spec};
 use sluice_commands::{Args, CmdError, Migration, Outcome, Prepared, ReplyMode, WaitFor};
 use sluice_control::action::Action;
+use sluice_control::cluster::move_ends::{fail_export_of, fail_import_of};
 use sluice_control::process::Process;
 use sluice_control::replication::applied;
 use sluice_control::unknown::{unknown_command, unknown_subcommand};
@@ -431,10 +432,10 @@ impl Engine {
             Named::UnknownSubcommand(_) | Named::Unknown => None,
         };
         if session.caller.is_import() {
-            self.core.control.fail_import_of(session, &error, process);
+            fail_import_of(&mut self.core.control, session, &error, process);
         }
         if session.caller.is_export() {
-            self.core.control.fail_export_of(session.key, process);
+            fail_export_of(&mut self.core.control, session.key, process);
         }
         let error = match named {
             Named::Command(spec) if spec.id == transactions::EXEC.id => self.reject_exec(session, &error),

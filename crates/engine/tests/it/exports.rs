@@ -154,7 +154,7 @@ impl Export {
     fn failure(&self) -> Option<&str> {
         self.news.iter().find_map(|news| match news {
             ExportNews::Failed(why) => Some(why.as_str()),
-            ExportNews::SnapshotWhole | ExportNews::Paused { .. } => None,
+            ExportNews::SnapshotBegan | ExportNews::SnapshotWhole | ExportNews::Paused { .. } => None,
         })
     }
 }

@@ -1,5 +1,6 @@
-//! Atomic moves of slots to this server (specification of the slots, section 6): what a source says and sends,
-//! what replicas and files are told, how a move ends. No node is stock: what the source says is written out.
+//! Atomic moves of slots to this server (specification of the slots, section 6): what a source says and
+//! sends, what replicas and files are told, how a move ends. No node is stock: what the source says is
+//! written out.
 
 use crate::cluster::{ME, OTHER, slots, two_shards};
 use sluice_base::SessionKey;
@@ -92,6 +93,8 @@ fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
     rig.fed(replica);
     let source = all_come(&mut rig);
     rig.check("DBSIZE", ":1");
+    let active = "slot_migrations_active:1\\r\\n";
+    assert!(rig.run("INFO slot_migration").contains(active));
     assert_eq!(rig.run("GET foo"), "-MOVED 12182 10.0.0.1:7001", "until the end the slot is the source's");
     assert!(row(&mut rig).contains("\"failover-requested\""));
     assert_eq!(say(&mut rig, source, &[&word("FAILOVER-GRANTED")]), "");
@@ -230,7 +233,7 @@ fn cb_a26_rights_of_the_user_hold_for_what_the_source_sends() {
     has_failed(&mut rig, "Failed to process command during slot migration. Check logs for more information");
 }
 
-/// E-4: an ESTABLISH and a wrong word behind it come in one piece, several times under one name.
+/// E-4: an ESTABLISH and a wrong word come in one piece, several times under one name.
 #[test]
 fn cb_a22_words_that_come_with_establish_are_the_jobs() {
     let mut rig = node(&[]);
@@ -344,11 +347,18 @@ fn cb_g21_clients_that_watch_are_told_of_keys_that_come() {
     let mut rig = node(&[("notify-keyspace-events", "KEA")]);
     let listener = rig.connect();
     rig.run_as(listener, "PSUBSCRIBE *foo*");
+    let cache = rig.connect();
+    rig.run_as(cache, "HELLO 3");
+    rig.check_as(cache, "CLIENT TRACKING ON BCAST PREFIX foo", "+OK");
     let source = all_come(&mut rig);
     let heard = rig.output(listener).escape_ascii().to_string();
     assert!(heard.contains("__keyspace@2__:foo") && heard.contains("rpush"), "{heard}");
+    let invalidations =
+        |rig: &mut Rig| rig.output(cache).escape_ascii().to_string().matches("invalidate").count();
+    assert!(invalidations(&mut rig) > 0);
     rig.engine.disconnect(source, &mut rig.process);
     settle(&mut rig);
+    assert!(invalidations(&mut rig) > 0, "caches are told that the keys have gone");
     assert_eq!(rig.output(listener), b"", "no event tells of keys that go with a failed move");
 }
 

@@ -443,6 +443,10 @@ fields! {
     "Cluster" {
         CLUSTER_ENABLED: gauge("cluster_enabled", Count, "1: the server is a node of a cluster").metric("redis_cluster_enabled");
     }
+    "Slot Migration" {
+        SLOT_MIGRATIONS_ACTIVE: gauge("slot_migrations_active", Count, "atomic moves of slots to this node, or its primary, that are not finished").metric("sluice_slot_migrations_active");
+        SLOTS_BEING_FREED: gauge("slots_being_freed", Count, "slots of other nodes whose keys are being deleted here").metric("sluice_slots_being_freed");
+    }
     "Cluster Info" {
         CLUSTER_STATE: gauge("cluster_state", Count, "`ok` (1), or `fail` (0): whether the cluster serves, as this node sees it").metric("redis_cluster_state");
         CLUSTER_SLOTS_ASSIGNED: gauge("cluster_slots_assigned", Count, "slots that have an owner").metric("redis_cluster_slots_assigned");

@@ -630,6 +630,15 @@ pub(super) fn host_name(number: usize) -> String {
     format!("node-{number}.example")
 }
 
+/// What a node of ours does as a replica.
+fn rules_of(plan: &Plan, host: &HostPlan) -> ReplicaRules {
+    ReplicaRules {
+        no_failover: !host.stands,
+        migration_barrier: plan.migration_barrier as u64,
+        ..ReplicaRules::default()
+    }
+}
+
 fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
     let name = if host.has_name { host_name(number) } else { String::new() };
     let model = if host.is_stock {
@@ -650,8 +659,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
             ping_interval_ms: plan.ping_interval_ms,
             require_full_coverage: plan.full_coverage,
             allow_replica_migration: plan.allow_migration,
-            migration_barrier: plan.migration_barrier as u64,
-            replica: ReplicaRules { no_failover: !host.stands, ..ReplicaRules::default() },
+            replica: rules_of(plan, host),
             blacklist_ttl_s: plan.blacklist_ttl_s,
             save_behavior: if host.is_best_effort { SaveBehavior::BestEffort } else { SaveBehavior::Sync },
             announced: OwnAddress {

@@ -13,7 +13,7 @@ pub(super) fn setslot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     if ctx.is_replica && !ctx.session.caller.is_primary() {
         return Err(CmdError::text("ERR Please use SETSLOT only with masters."));
     }
-    if ctx.mode.machine.has_imports() {
+    if ctx.mode.machine.imports_under_way() > 0 {
         return Err(CmdError::text("ERR Slot import in progress."));
     }
     let slot = slot(args, 2)?;

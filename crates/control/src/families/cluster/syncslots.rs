@@ -1,11 +1,12 @@
 //! CLUSTER SYNCSLOTS: what the two servers of an atomic move of slots say to each other, and what others are
 //! told of a move.
 //!
-//! Who says a word decides what it means. A client's ESTABLISH makes its connection that of a job: the
-//! node's machine judges it, and what comes behind it is the source's. In the stream of a primary and in a log
-//! stand the two ends of a move: ESTABLISH hides the slots, FINISH shows them. The keys come by commands of
-//! their own between the two, and those of a move that has failed go by commands of their own, ahead of FINISH
-//! . The other words, which the stream of a stock primary has as well, say nothing there.
+//! The meaning of a word depends on the sender. A client's ESTABLISH makes its connection that of a
+//! job, if the node's machine allows the job, and the client is the source from then on. The stream of a
+//! primary, and a log, have the two ends of a move: ESTABLISH hides the slots, FINISH shows them. The keys
+//! come by commands of their own between the two, and those of a move that has failed go by commands of their
+//! own, ahead of FINISH. The other words, which the stream of a stock primary has as well, say nothing
+//! there.
 
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
@@ -68,7 +69,7 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
     let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
     if word == SyncWord::SnapshotEof {
-        // The source's own commands begin in database 0 behind its image, which another process has sent: a
+        // The source's own commands begin in database 0 after the image, which another process has sent: a
         // stock source sends no SELECT for that.
         ctx.caller.db = 0;
     }

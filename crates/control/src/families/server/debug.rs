@@ -195,8 +195,8 @@ const SUBS: &[Sub] = &[
     ),
     sub(
         "SLOTMIGRATION",
-        "PREVENT-FAILOVER (0|1)",
-        "Whether moves of slots to this server wait ahead of their takeover.",
+        "(PREVENT-FAILOVER|PREVENT-PAUSE) (0|1)",
+        "Whether moves of slots wait: here ahead of their takeover, at their source ahead of its pause.",
         2..=2,
         cluster::hold_moves,
     ),

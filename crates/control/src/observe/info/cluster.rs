@@ -1,4 +1,4 @@
-//! The section `cluster_info` of INFO, which CLUSTER INFO shows alone.
+//! The section `cluster_info` of INFO, which CLUSTER INFO shows alone, and that of moves of slots.
 
 use super::view::View;
 use sluice_cluster::{ClusterInfo, ClusterState};
@@ -25,6 +25,14 @@ const TYPES: [&str; 11] = [
 pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
     if let Some(mode) = &view.control.cluster {
         write(&mode.machine.info(), out);
+    }
+}
+
+/// Atomic moves of slots (V-6); nothing without cluster mode.
+pub(super) fn slot_migration(view: &View<'_>, out: &mut dyn Sink) {
+    if let Some(mode) = &view.control.cluster {
+        out.add(field::SLOT_MIGRATIONS_ACTIVE, mode.machine.imports_under_way() as u64);
+        out.add(field::SLOTS_BEING_FREED, u64::from(mode.emptying.slots.len()));
     }
 }
 

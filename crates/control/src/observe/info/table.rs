@@ -43,6 +43,7 @@ const SECTIONS: &[InfoSection] = &[
     section("latencystats", "Latencystats", ShownBy::InAll, sections::latencystats),
     section("cluster", "Cluster", ShownBy::ByDefault, sections::cluster),
     section("cluster_info", "Cluster Info", ShownBy::InAll, cluster::section),
+    section("slot_migration", "Slot Migration", ShownBy::InAll, cluster::slot_migration),
     section("scriptingengines", "Scripting Engines", ShownBy::InAll, sections::scripting_engines),
     section("hotkeys", "Hotkeys", ShownBy::InAll, sections::hot_keys),
     section("keyspace", "Keyspace", ShownBy::ByDefault, sections::keyspace),
@@ -105,7 +106,7 @@ mod tests {
     fn the_sections_come_in_this_order() {
         let names: Vec<&str> = SECTIONS.iter().map(|s| s.name).collect();
         let wanted = "server tls clients memory persistence stats replication cpu modules commandstats errorstats \
-                      latencystats cluster cluster_info scriptingengines hotkeys keyspace progress debug";
+                      latencystats cluster cluster_info slot_migration scriptingengines hotkeys keyspace progress debug";
         assert_eq!(names.join(" "), wanted);
     }
 

@@ -213,7 +213,7 @@ impl Asker {
     pub(super) const ALL: [Asker; 6] =
         [Asker::Client, Asker::Primary, Asker::Queued, Asker::Call, Asker::ObeyedCall, Asker::Import];
 
-    /// Who asks by the requests of a client.
+    /// The asker of the requests of such a client.
     pub(super) fn of(kind: ClientKind) -> Asker {
         match kind {
             ClientKind::Normal | ClientKind::Replica | ClientKind::Log => Asker::Client,

@@ -388,7 +388,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::NONE.and(Asker::Import),
         ask: |_| Some(Verdict::reject(CmdError::text(NO_WORD))),
     },
-    // A source that moves slots here writes to those alone. What reaches keys that it does not name is refused.
+    // A source that moves slots here writes to those alone. A command that reaches keys without naming them
+    // is refused.
     Check {
         name: "import-scope",
         concerns: |spec| {

@@ -17,6 +17,7 @@ use sluice_base::mistake::Mistake;
 use sluice_base::{Now, SessionKey, mistake};
 use sluice_command::Named;
 use sluice_commands::{Args, Hashing, Outcome, Run, WaitFor};
+use sluice_control::cluster::move_ends::{lose_export_link, lose_import_link};
 use sluice_control::process::Process;
 use sluice_resp::Mark;
 use sluice_scripts::debugger::LOOK_NS;
@@ -323,10 +324,10 @@ impl Engine {
             self.core.control.replication.forget_link_session(key);
         }
         if session.caller.is_import() {
-            self.core.control.lose_import_link(key, process);
+            lose_import_link(&mut self.core.control, key, process);
         }
         if session.caller.is_export() {
-            self.core.control.lose_export_link(key, process);
+            lose_export_link(&mut self.core.control, key, process);
         }
         if session.caller.replica.is_some() {
             ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);

@@ -1,6 +1,6 @@
-//! Slots that a stock primary moves to one of ours by MIGRATESLOTS (specification of the slots, section 6), and
-//! what can happen meanwhile. In every test nodes 0 and 1 are stock primaries, node 2 is a primary of ours and
-//! node 3 its replica, of ours too; slots 100 to 300 go from node 0 to node 2.
+//! Slots that a stock primary moves to one of ours by MIGRATESLOTS (specification of the slots, section 6),
+//! and what can happen meanwhile. In every test nodes 0 and 1 are stock primaries, node 2 is a primary of
+//! ours and node 3 its replica, of ours too; slots 100 to 300 go from node 0 to node 2.
 
 use super::member::Member;
 use super::operators::{Group, has_of_moved, keys_to_move, strangers_with};
@@ -96,7 +96,7 @@ fn digests(member: &Member, keys: &[String]) -> Vec<String> {
     all
 }
 
-/// Counters that a thread counts up, wherever they are; what it has been answered.
+/// A thread that counts counters up at their owner, and ends with the answers of the owner.
 fn count(ports: [u16; 2], keys: Vec<String>, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u64>> {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
@@ -222,7 +222,7 @@ fn cb_a60_a_source_that_is_killed_leaves_nothing_behind_here() {
 
 #[test]
 fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
-    let Some(mut group) = cluster(&["--appendonly", "yes"]) else { return };
+    let Some(mut group) = cluster(&["--appendonly", "yes", "--enable-debug-command", "yes"]) else { return };
     held(&group);
     let Member::Ours(node) = group.members.remove(2) else { panic!("node 2 is ours") };
     group.members.insert(2, Member::Ours(node.kill_and_restart()));

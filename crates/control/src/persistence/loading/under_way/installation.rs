@@ -1,6 +1,7 @@
 //! What a load has brought, put in the place of what is there: data, functions, the history of replication.
 
 use crate::Control;
+use crate::cluster::move_ends::forget_slot_moves;
 use crate::persistence::loading::job::{LoadJob, LoadSource};
 use crate::persistence::loading::plan::{LoadPlan, LoadPurpose, OldData};
 use crate::persistence::loading::under_way::{LoadUnderWay, LoadedFrom};
@@ -39,7 +40,7 @@ impl Control {
         now: Now,
     ) -> LoadJob {
         assert!(self.persistence.load.is_none(), "one load at a time");
-        self.forget_slot_moves(now);
+        forget_slot_moves(self, now);
         let from = match &source {
             LoadSource::Snapshot(_) => LoadedFrom::Snapshot,
             LoadSource::Aof(..) => LoadedFrom::Aof,

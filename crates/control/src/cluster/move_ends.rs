@@ -1,0 +1,80 @@
+//! What ends atomic moves of slots from outside of the node's machine: a command that is refused, a flush, a
+//! load, the end of a connection.
+
+use crate::Control;
+use crate::cluster::mode::ClusterMode;
+use crate::process::Process;
+use sluice_base::{LogLevel, Now, SessionKey};
+use sluice_cluster::{ClusterInput, ImportFault, MigrationInput, SyncWord};
+use sluice_commands::CmdError;
+use sluice_session::Session;
+
+/// A command of the source of a move has failed here: the job does, too (A-33).
+#[cold]
+pub fn fail_import_of(control: &mut Control, session: &Session, error: &CmdError, process: &mut dyn Process) {
+    let Some(mode) = control.cluster.as_deref_mut() else { return };
+    let Some(job) = mode.moves.link(session.key).map(|link| link.job) else { return };
+    let text = error.wire();
+    let line = format!(
+        "== CRITICAL == This slot-import-target is sending an error to its slot-import-source: '{}' after processing the \
+         command '{}'",
+        text[..text.len().min(ERROR_SHOWN_BYTES)].escape_ascii(),
+        session.caller.last_command.map_or("<unknown>", |spec| spec.full_name)
+    );
+    process.log(LogLevel::Warning, &line);
+    let fault = if text.starts_with(b"OOM ") { ImportFault::OutOfMemory } else { ImportFault::Refused };
+    let input = MigrationInput::Faulted { job, fault };
+    mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+    control.clients.blocking.node_has_decided();
+}
+
+/// The target of a move from this node has said what does not belong there.
+#[cold]
+pub fn fail_export_of(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
+    let Some(mode) = control.cluster.as_deref_mut() else { return };
+    let Some(job) = mode.moves.export_of(session).map(|link| link.job) else { return };
+    let input = MigrationInput::Said { job, word: SyncWord::Unknown };
+    mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+    control.clients.blocking.node_has_decided();
+}
+
+/// A database was emptied: keys of moves are gone (A-60).
+pub fn fail_flushed_moves(control: &mut Control, now: Now) {
+    let is_moving = |mode: &&mut ClusterMode| !mode.moves.links.is_empty() || !mode.moves.exports.is_empty();
+    let Some(mode) = control.cluster.as_deref_mut().filter(is_moving) else { return };
+    mode.machine.step(now, &ClusterInput::Migration(MigrationInput::Flushed));
+    control.clients.blocking.node_has_decided();
+}
+
+/// Other data take the place of these, and moves that were under way are over.
+pub(crate) fn forget_slot_moves(control: &mut Control, now: Now) {
+    let Some(mode) = control.cluster.as_deref_mut() else { return };
+    mode.machine.step(now, &ClusterInput::Migration(MigrationInput::DataReplaced));
+    mode.emptying.failed_imports.clear();
+    control.clients.blocking.node_has_decided();
+}
+
+/// The connection of a move from this node has ended.
+pub fn lose_export_link(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
+    let Some(mode) = control.cluster.as_deref_mut() else { return };
+    let lost = mode.moves.exports.iter_mut().find(|link| link.session == Some(session));
+    let Some(link) = lost else { return };
+    link.session = None;
+    let input = MigrationInput::LinkLost { job: link.job };
+    mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+    control.clients.blocking.node_has_decided();
+}
+
+/// The connection of a move to this node has ended.
+pub fn lose_import_link(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
+    let Some(mode) = control.cluster.as_deref_mut() else { return };
+    let Some(at) = mode.moves.links.iter().position(|link| link.session == session) else { return };
+    let job = mode.moves.links.swap_remove(at).job;
+    control.epoch.advance();
+    let input = MigrationInput::LinkLost { job };
+    mode.machine.step(process.recent(), &ClusterInput::Migration(input));
+    control.clients.blocking.node_has_decided();
+}
+
+/// Bytes of an error that the log shows.
+const ERROR_SHOWN_BYTES: usize = 4096;
