@@ -380,6 +380,11 @@ impl Cluster {
         exports.filter(|export| !export.state.is_finished()).take(1).flat_map(|export| export.job.slots())
     }
 
+    /// How many moves are not finished.
+    pub fn moves_under_way(&self) -> usize {
+        self.imports_under_way() + self.machine.keys.moves.unfinished_exports().len()
+    }
+
     /// Whether a move from this node is not finished.
     pub fn has_exports(&self) -> bool {
         !self.machine.keys.moves.unfinished_exports().is_empty()

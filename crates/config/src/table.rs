@@ -21,7 +21,6 @@ const LONG: i128 = i64::MAX as i128;
 const ULONG: i128 = u64::MAX as i128;
 const MIB: i128 = 1024 * 1024;
 
-const CLUSTER: &str = "CLUSTER MIGRATESLOTS";
 const CRASH: &str = "settings of panics and crash reports";
 const MPTCP: &str = "multipath TCP";
 
@@ -439,7 +438,7 @@ params! {
             "Count processor time and traffic of each slot.";
         CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG),
             "Finished slot migrations that are remembered.";
-        SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES: Int = in_unit("slot-migration-max-failover-repl-bytes", 0, (-1, LONG), UnitOfMeasure::SignedMemory).later(CLUSTER),
+        SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES: Int = in_unit("slot-migration-max-failover-repl-bytes", 0, (-1, LONG), UnitOfMeasure::SignedMemory),
             "Unsent bytes below which a slot migration may stop writes and finish; -1 is any amount.";
     }
     Scripting {

@@ -444,7 +444,7 @@ fields! {
         CLUSTER_ENABLED: gauge("cluster_enabled", Count, "1: the server is a node of a cluster").metric("redis_cluster_enabled");
     }
     "Slot Migration" {
-        SLOT_MIGRATIONS_ACTIVE: gauge("slot_migrations_active", Count, "atomic moves of slots to this node, or its primary, that are not finished").metric("sluice_slot_migrations_active");
+        SLOT_MIGRATIONS_ACTIVE: gauge("slot_migrations_active", Count, "atomic moves of slots from this node, to it or to its primary, that are not finished").metric("sluice_slot_migrations_active");
         SLOTS_BEING_FREED: gauge("slots_being_freed", Count, "slots of other nodes whose keys are being deleted here").metric("sluice_slots_being_freed");
     }
     "Cluster Info" {

@@ -4,7 +4,9 @@
 mod handover;
 mod learning;
 mod member;
+mod moves;
 mod moves_in;
+mod moves_out;
 mod operators;
 mod redirects;
 

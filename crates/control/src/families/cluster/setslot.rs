@@ -16,6 +16,9 @@ pub(super) fn setslot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     if ctx.mode.machine.imports_under_way() > 0 {
         return Err(CmdError::text("ERR Slot import in progress."));
     }
+    if ctx.mode.machine.has_exports() {
+        return Err(CmdError::text("ERR Slot export in progress."));
+    }
     let slot = slot(args, 2)?;
     let (action, rest) = if args.is(3, "STABLE") {
         (SlotAction::Stable, 4)

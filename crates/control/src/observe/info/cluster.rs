@@ -31,7 +31,7 @@ pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
 /// Atomic moves of slots (V-6); nothing without cluster mode.
 pub(super) fn slot_migration(view: &View<'_>, out: &mut dyn Sink) {
     if let Some(mode) = &view.control.cluster {
-        out.add(field::SLOT_MIGRATIONS_ACTIVE, mode.machine.imports_under_way() as u64);
+        out.add(field::SLOT_MIGRATIONS_ACTIVE, mode.machine.moves_under_way() as u64);
         out.add(field::SLOTS_BEING_FREED, u64::from(mode.emptying.slots.len()));
     }
 }

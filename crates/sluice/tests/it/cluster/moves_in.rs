@@ -3,127 +3,15 @@
 //! ours and node 3 its replica, of ours too; slots 100 to 300 go from node 0 to node 2.
 
 use super::member::Member;
-use super::operators::{Group, has_of_moved, keys_to_move, strangers_with};
-use crate::common::{Client, request, until};
+use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
+use super::operators::{Group, has_of_moved, keys_to_move};
+use crate::common::{Client, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Two databases in each node.
-fn cluster(more: &[&str]) -> Option<Group> {
-    let databases = ["--cluster-databases", "2"];
-    let group = strangers_with("ssoo", &[&databases, more].concat())?;
-    group.create(3, "0");
-    group.follow(3, 2);
-    group.is_well(4);
-    Some(group)
-}
-
-fn begin(group: &Group) {
-    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 100 200 201 300 NODE {}", group.members[2].id());
-    group.members[0].client().check(&line, "+OK\r\n");
-}
-
-/// The newest job of a node, as text.
-fn job(member: &Member) -> String {
-    let mut client = member.client();
-    client.send("CLUSTER GETSLOTMIGRATIONS\r\nPING\r\n");
-    let lines = std::iter::from_fn(|| Some(client.line()).filter(|line| line != "+PONG"));
-    let words: Vec<String> = lines.filter(|line| !line.starts_with(['*', '$'])).collect();
-    let end = words.iter().skip(1).position(|word| word == "name").map_or(words.len(), |at| at + 1);
-    words[..end].join(" ")
-}
-
-#[track_caller]
-fn is_over(member: &Member, end: &str) {
-    until("the end of the job", || job(member).contains(end).then_some(()));
-}
-
-fn owns(member: &Member, slots: &str) -> bool {
-    let lines = super::nodes(&mut member.client());
-    lines.iter().any(|line| line.contains("myself,master") && line.contains(slots))
-}
-
-/// Puts keys of every type into the moved slots of the source, in two databases.
-fn fill(source: &mut Client, moved: &[String]) {
-    for (number, key) in moved.iter().enumerate() {
-        source.check(&format!("SELECT {}", number % 2), "+OK\r\n");
-        let n = number;
-        let lines = match number % 8 {
-            0 => vec![format!("SET {key} value{n}")],
-            1 => vec![format!("RPUSH {key} a b {n}"), format!("LPUSH {key} first")],
-            2 => vec![format!("SADD {key} a b {n}"), format!("EXPIREAT {key} 9999999999")],
-            3 => vec![format!("ZADD {key} 1.5 a -inf b {n} c")],
-            4 => {
-                let fields = format!("HPEXPIREAT {key} 99999999999999 FIELDS 1 g");
-                vec![format!("HSET {key} f {n} g 2"), fields]
-            }
-            5 => vec![
-                format!("XADD {key} 1-1 f v"),
-                format!("XADD {key} 2-{n} f v"),
-                format!("XGROUP CREATE {key} group 0"),
-                format!("XREADGROUP GROUP group me COUNT 1 STREAMS {key} >"),
-                format!("XDEL {key} 1-1"),
-            ],
-            6 => vec![format!("PFADD {key} a b c {n}"), format!("PEXPIREAT {key} 99999999999999")],
-            _ => vec![format!("SETRANGE {key} 70000 x{n}")],
-        };
-        for line in lines {
-            source.send(format!("{line}\r\nPING\r\n"));
-            loop {
-                let line = source.line();
-                assert!(!line.starts_with('-'), "{line}");
-                if line == "+PONG" {
-                    break;
-                }
-            }
-        }
-    }
-    source.check("SELECT 0", "+OK\r\n");
-}
-
-/// Digests of the values of these keys in both databases, where a node has them.
-fn digests(member: &Member, keys: &[String]) -> Vec<String> {
-    let mut client = member.client();
-    let words: Vec<&[u8]> =
-        [&b"DEBUG"[..], b"DIGEST-VALUE"].into_iter().chain(keys.iter().map(String::as_bytes)).collect();
-    let mut all = Vec::new();
-    for db in 0..2 {
-        client.check(&format!("SELECT {db}"), "+OK\r\n").send(request(&words));
-        let count: usize = client.line().trim_start_matches('*').parse().unwrap();
-        // Our server and the stock one answer with simple strings.
-        all.extend((0..count).map(|_| client.line()));
-    }
-    all
-}
-
-/// A thread that counts counters up at their owner, and ends with the answers of the owner.
-fn count(ports: [u16; 2], keys: Vec<String>, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u64>> {
-    let stop = Arc::clone(stop);
-    std::thread::spawn(move || {
-        let mut clients = ports.map(|port| Client::to("127.0.0.1", port));
-        let mut counts = vec![0; keys.len()];
-        let mut at = 0;
-        while !stop.load(Ordering::Relaxed) {
-            for (key, count) in keys.iter().zip(&mut counts) {
-                loop {
-                    let answer = clients[at].send(format!("INCR {key}\r\n")).line();
-                    if let Some(now) = answer.strip_prefix(':') {
-                        *count += 1;
-                        assert_eq!(now.parse::<u64>().unwrap(), *count, "{key}: a write was lost");
-                        break;
-                    }
-                    assert!(answer.starts_with("-MOVED"), "{answer}");
-                    at = 1 - at;
-                }
-            }
-        }
-        counts
-    })
-}
-
 #[test]
 fn cb_a46_a_stock_primary_moves_slots_here_while_clients_count() {
-    let Some(group) = cluster(&[]) else { return };
+    let Some(group) = cluster("ssoo", &[]) else { return };
     let (moved, others) = keys_to_move();
     let (source, target, replica) = (&group.members[0], &group.members[2], &group.members[3]);
     fill(&mut source.client(), &moved);
@@ -189,7 +77,7 @@ const LOST: &str = "failed message Connection lost to source.";
 
 #[test]
 fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_again() {
-    let Some(group) = cluster(&[]) else { return };
+    let Some(group) = cluster("ssoo", &[]) else { return };
     let (source, target) = (&group.members[0], &group.members[2]);
     held(&group);
     source.client().check("CLUSTER CANCELSLOTMIGRATIONS", "+OK\r\n");
@@ -212,7 +100,7 @@ fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_a
 
 #[test]
 fn cb_a60_a_source_that_is_killed_leaves_nothing_behind_here() {
-    let Some(group) = cluster(&[]) else { return };
+    let Some(group) = cluster("ssoo", &[]) else { return };
     held(&group);
     group.members[0].signal("KILL");
     is_over(&group.members[2], LOST);
@@ -222,7 +110,7 @@ fn cb_a60_a_source_that_is_killed_leaves_nothing_behind_here() {
 
 #[test]
 fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
-    let Some(mut group) = cluster(&["--appendonly", "yes", "--enable-debug-command", "yes"]) else { return };
+    let Some(mut group) = cluster("ssoo", &["--appendonly", "yes", "--enable-debug-command", "yes"]) else { return };
     held(&group);
     let Member::Ours(node) = group.members.remove(2) else { panic!("node 2 is ours") };
     group.members.insert(2, Member::Ours(node.kill_and_restart()));
