@@ -222,13 +222,13 @@ impl Engine {
         Rewrites::of(&mut self.core).report_aof_cut_failed(process)
     }
 
-    /// Begins to load the snapshot file before the first client is served: [`Action::Load`](sluice_control::action::Action::Load). `false`, where
+    /// Begins to load the snapshot file before the first client is served: `Action::Load`. `false`, where
     /// there is no file. Errors: the log has said why.
     pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
         Loads::of(&mut self.core).begin_load_at_start(process)
     }
 
-    /// Begins to load an append-only file before the first client is served: [`Action::Load`](sluice_control::action::Action::Load).
+    /// Begins to load an append-only file before the first client is served: `Action::Load`.
     pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
         Loads::of(&mut self.core).begin_aof_load_at_start(files, process)
     }

@@ -66,8 +66,8 @@ impl Appending<'_> {
         aof.note_history(stream);
     }
 
-    /// Notes that everything up to this position is on disk. True where the position has grown: clients that have
-    /// waited are to be served.
+    /// Notes that everything up to this position is on disk. True where the position has grown: clients that
+    /// have waited are to be served.
     #[inline]
     pub(crate) fn note_durable(&mut self, position: u64) -> bool {
         let is_news = self.core.control.persistence.aof.report_durable(position);

@@ -24,7 +24,7 @@ use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_snapshot::Duplicates;
 
-/// How this server changes its role.
+/// The changes of this server's role.
 pub(crate) struct RoleChanges<'a> {
     core: &'a mut Core,
 }
@@ -183,7 +183,8 @@ impl RoleChanges<'_> {
         }
     }
 
-    /// As [`Engine::begin_sync_load`](crate::engine::Engine::begin_sync_load), but for the service of clients whose wait ends.
+    /// As [`Engine::begin_sync_load`](crate::engine::Engine::begin_sync_load), but for the service of clients
+    /// whose wait ends.
     pub(crate) fn replace_data(&mut self, from: SyncSource, process: &mut dyn Process) {
         Jobs::of(self.core).break_off_save(process);
         FullCopies::of(self.core).break_off_full_sync(process);

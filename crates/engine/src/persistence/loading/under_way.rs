@@ -62,8 +62,8 @@ impl Loads<'_> {
         self.core.actions.push(Action::Load(Box::new(job)));
     }
 
-    /// As [`Engine::advance_load`](crate::engine::Engine::advance_load), but for what follows: the open slots that the cluster is to be told, the
-    /// service of clients that have waited, and the link's step.
+    /// As [`Engine::advance_load`](crate::engine::Engine::advance_load), but for what follows: the open slots
+    /// that the cluster is to be told, the service of clients that have waited, and the link's step.
     pub(crate) fn advance_load_under_way(
         &mut self,
         process: &mut dyn Process,
