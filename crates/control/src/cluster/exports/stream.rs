@@ -197,10 +197,7 @@ impl ExportStream {
             self.memory_bytes += block.len();
             self.memory.push_back(block);
         }
-        // Small blocks at the end of little traffic stay where they are taken from.
-        if self.late.is_empty()
-            || self.spooled_bytes == 0 && self.memory_bytes + self.late_bytes <= MEMORY_MAX
-        {
+        if self.late.is_empty() {
             return;
         }
         if self.spool.is_none() {
