@@ -424,9 +424,8 @@ impl Engine {
         if session.caller.is_primary() {
             self.control.replication.forget_link_session(key);
         }
-        if session.caller.is_import() {
-            lose_import_link(&mut self.control, key, process);
-        }
+        // Whatever the connection has become since.
+        lose_import_link(&mut self.control, key, process);
         if session.caller.replica.is_some() {
             self.detach_replica(key, &session);
         }
