@@ -178,6 +178,20 @@ fn cb_a60_a_lost_connection_deletes_what_has_come_and_tells_replicas() {
     rig.check("GET {foo}3", "\"1\"");
 }
 
+/// A connection that has become a replica's, or was reset, is still the job's.
+#[test]
+fn cb_a60_the_end_of_the_connection_counts_whatever_it_has_become() {
+    for line in ["PSYNC ? -1", "RESET", "CLIENT REPLY ON"] {
+        let mut rig = node(&[]);
+        let source = begun(&mut rig);
+        rig.bytes(source, &request_of(&word("ACK")));
+        rig.bytes(source, &request_of(line));
+        rig.engine.disconnect(source, &mut rig.process);
+        settle(&mut rig);
+        assert!(row(&mut rig).contains("\"failed\""), "{line}: {}", row(&mut rig));
+    }
+}
+
 #[test]
 fn cb_a60_a_flush_fails_a_move() {
     for flush in ["FLUSHALL", "FLUSHDB"] {

@@ -323,12 +323,9 @@ impl Engine {
         if session.caller.is_primary() {
             self.core.control.replication.forget_link_session(key);
         }
-        if session.caller.is_import() {
-            lose_import_link(&mut self.core.control, key, process);
-        }
-        if session.caller.is_export() {
-            lose_export_link(&mut self.core.control, key, process);
-        }
+        // Whatever the connections have become since.
+        lose_import_link(&mut self.core.control, key, process);
+        lose_export_link(&mut self.core.control, key, process);
         if session.caller.replica.is_some() {
             ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);
         }

@@ -1,6 +1,7 @@
 //! Slots that a stock primary moves to one of ours by MIGRATESLOTS (specification of the slots, section 6),
 //! and what can happen meanwhile. In every test nodes 0 and 1 are stock primaries, node 2 is a primary of
-//! ours and node 3 its replica, of ours too; slots 100 to 300 go from node 0 to node 2.
+//! ours and node 3 its replica, of ours too unless a test says otherwise; slots 100 to 300 go from node 0 to
+//! node 2.
 
 use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
@@ -11,7 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn cb_a46_a_stock_primary_moves_slots_here_while_clients_count() {
-    let Some(group) = cluster("ssoo", &[]) else { return };
+    moves_while_clients_count("ssoo");
+}
+
+/// Node 3 is stock here.
+#[test]
+fn cb_a36_a_stock_replica_of_ours_gets_the_slots_that_come() {
+    moves_while_clients_count("ssos");
+}
+
+fn moves_while_clients_count(kinds: &str) {
+    let Some(group) = cluster(kinds, &[]) else { return };
     let (moved, others) = keys_to_move();
     let (source, target, replica) = (&group.members[0], &group.members[2], &group.members[3]);
     fill(&mut source.client(), &moved);
