@@ -18,9 +18,9 @@ pub(crate) mod log;
 
 use crate::address::IpText;
 use crate::id::{ID_LEN, NodeId};
-use export_job::ExportHandshake;
 use crate::node::Ms;
 use crate::slots::HashSlot;
+use export_job::ExportHandshake;
 use std::fmt;
 
 /// The name of a job: 40 bytes that the source has drawn.

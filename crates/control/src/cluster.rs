@@ -4,8 +4,8 @@
 
 pub mod endpoint;
 pub mod exports;
-pub mod move_ends;
 pub mod mode;
+pub mod move_ends;
 pub mod order;
 pub mod settings;
 pub mod slot_moves;

@@ -29,8 +29,8 @@ mod waiting;
 /// Exports of slots to other nodes of a cluster: what the link to such a node drives.
 pub mod exports {
     pub use crate::engine::exports::{
-        begin_export, end_export, links, next_export_news, note_link_backlog, request_pause, say, slot_exports,
-        take_export_output,
+        begin_export, end_export, links, next_export_news, note_link_backlog, request_pause, say,
+        slot_exports, take_export_output,
     };
 }
 

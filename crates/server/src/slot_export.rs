@@ -99,9 +99,9 @@ fn connect(
     let mut input = Vec::new();
     if let Some(auth) = &target.auth {
         step(ExportHandshake::SendingAuthCommand);
-        stream
-            .write_all(auth)
-            .map_err(|error| format!("Failed to send AUTH command to target node: {}", plain_error(&error)))?;
+        stream.write_all(auth).map_err(|error| {
+            format!("Failed to send AUTH command to target node: {}", plain_error(&error))
+        })?;
         step(ExportHandshake::ReadingAuthResponse);
         let answer = line(&mut stream, &mut input)
             .map_err(|_| "Target node did not respond to AUTH command".to_owned())?;

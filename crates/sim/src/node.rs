@@ -527,7 +527,7 @@ impl SimNode {
                 | Action::TrimInput { .. }
                 | Action::FillPackets(_)
                 // No client of the simulation asks for one.
-                | Action::Migrate(_)
+                | Action::ConnectExport(_) | Action::Migrate(_)
                 | Action::LoadUsers(_)
                 | Action::FreeUsers(_)
                 | Action::DelayAof(_)

@@ -353,13 +353,7 @@ fn change(m: &mut ClusterMachine, name: JobName, state: ExportState) {
     let described = job.described.clone();
     m.keys.moves.wants_look = true;
     if before != state {
-        log!(
-            m,
-            Notice,
-            "Slot migration {described} state transition: {} -> {}",
-            before.text(),
-            state.text()
-        );
+        log!(m, Notice, "Slot migration {described} state transition: {} -> {}", before.text(), state.text());
     }
 }
 

@@ -1,7 +1,7 @@
 //! A move to this node: what the source says, the takeover, failures.
 
-use super::job::{ImportJob, ImportState, Takeover};
 use super::export;
+use super::job::{ImportJob, ImportState, Takeover};
 use super::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
 use crate::epochs;
 use crate::machine::{ClusterMachine, log};

@@ -45,8 +45,14 @@ enum Event {
 const COURSE: [(Event, &str); 10] = [
     (Event::Is(ExportInput::Handshake(ExportHandshake::SendingAuthCommand)), "sending-auth-command"),
     (Event::Is(ExportInput::Handshake(ExportHandshake::ReadingAuthResponse)), "reading-auth-response"),
-    (Event::Is(ExportInput::Handshake(ExportHandshake::SendingEstablishCommand)), "sending-establish-command"),
-    (Event::Is(ExportInput::Handshake(ExportHandshake::ReadingEstablishResponse)), "reading-establish-response"),
+    (
+        Event::Is(ExportInput::Handshake(ExportHandshake::SendingEstablishCommand)),
+        "sending-establish-command",
+    ),
+    (
+        Event::Is(ExportInput::Handshake(ExportHandshake::ReadingEstablishResponse)),
+        "reading-establish-response",
+    ),
     (Event::Is(ExportInput::Established), "waiting-to-snapshot"),
     (Event::Is(ExportInput::StreamBegan), "snapshotting"),
     (Event::Is(ExportInput::ImageSent), "replicating"),
@@ -192,8 +198,7 @@ fn cb_a13_a_cancel_ends_every_move_but_one_whose_slots_may_have_gone() {
 
 #[test]
 fn cb_a22_words_out_of_turn_fail_the_move() {
-    let words =
-        [SyncWord::SnapshotEof, SyncWord::RequestPause, SyncWord::Paused, SyncWord::RequestFailover];
+    let words = [SyncWord::SnapshotEof, SyncWord::RequestPause, SyncWord::Paused, SyncWord::RequestFailover];
     for (_, state) in COURSE.into_iter().skip(4) {
         for word in words {
             let (mut network, job) = in_state(state);
@@ -314,9 +319,12 @@ fn cb_a60_silence_and_a_flush_end_the_move() {
 
 #[test]
 fn cb_a71_acks_are_said_each_second_from_the_agreement_to_the_grant() {
-    for (state, expected) in
-        [("reading-establish-response", 0), ("snapshotting", 3), ("failover-paused", 3), ("failover-granted", 0)]
-    {
+    for (state, expected) in [
+        ("reading-establish-response", 0),
+        ("snapshotting", 3),
+        ("failover-paused", 3),
+        ("failover-granted", 0),
+    ] {
         let (mut network, job) = in_state(state);
         network.run(3_050);
         let ack = MigrationOrder::Say { job, word: SyncWord::Ack };
@@ -331,8 +339,6 @@ fn cb_a49_the_map_is_that_of_after_when_writers_go_on() {
     claim(&mut network, 1, &SLOTS);
     let seen = &network.peers[0].seen;
     let map = seen.iter().position(|output| matches!(output, ClusterOutput::Slots(_))).unwrap();
-    let is_end = |output: &ClusterOutput| {
-        matches!(output, ClusterOutput::Migration(MigrationOrder::EndExport { job: ended }) if *ended == job)
-    };
+    let is_end = |output: &ClusterOutput| matches!(output, ClusterOutput::Migration(MigrationOrder::EndExport { job: ended }) if *ended == job);
     assert!(map < seen.iter().position(is_end).unwrap());
 }

@@ -204,7 +204,7 @@ impl SlotExports {
             return;
         }
         job.walk = ExportWalk::Done;
-        job.stream.say(b"SNAPSHOT-EOF");
+        job.stream.end_snapshot();
         let id = job.id;
         self.news.push_back((id, ExportNews::SnapshotWhole));
     }

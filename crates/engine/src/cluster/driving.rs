@@ -109,7 +109,8 @@ impl ClusterDriver<'_> {
         // What has been loaded so far says nothing of what there will be.
         let is_whole = !self.core.is_loading();
         let now = process.recent();
-        let next_tick_ns = self.core.control.cluster.as_ref().map_or(u64::MAX, |mode| mode.pulse.next_tick_ns);
+        let next_tick_ns =
+            self.core.control.cluster.as_ref().map_or(u64::MAX, |mode| mode.pulse.next_tick_ns);
         let is_tick = now.mono_ns >= next_tick_ns;
         if is_tick {
             slot_moves::tell_heard(self.core, now);

@@ -6,6 +6,7 @@ use super::exports;
 use crate::core::Core;
 use sluice_base::SessionKey;
 use sluice_cluster::{ClusterInput, ExportInput, JobName, MigrationInput, MigrationOrder, SlotSet, SyncWord};
+use sluice_commands::ReplyMode;
 use sluice_config::param;
 use sluice_control::Control;
 use sluice_control::action::Action;
@@ -13,7 +14,6 @@ use sluice_control::cluster::exports::{ExportEnd, ExportNews};
 use sluice_control::cluster::slot_moves::{ExportLink, ExportTarget};
 use sluice_control::process::Process;
 use sluice_resp::command::push_command;
-use sluice_commands::ReplyMode;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 
@@ -62,7 +62,10 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     let auth = (!password.is_empty()).then(|| {
         let words = [&b"AUTH"[..], user, password];
         let mut out = Vec::new();
-        push_command(&mut out, words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>().into_iter());
+        push_command(
+            &mut out,
+            words.iter().copied().filter(|word| !word.is_empty()).collect::<Vec<_>>().into_iter(),
+        );
         out
     });
     mode.moves.exports.push(ExportLink { job, session: None, stream: None });

@@ -171,8 +171,7 @@ fn tell_of_snapshots(core: &mut Core, now: Now) {
     if imports.is_empty() || core.is_loading() {
         return;
     }
-    let Some(mode) = core.control.cluster.as_deref_mut().filter(|mode| mode.map.my_primary.is_some())
-    else {
+    let Some(mode) = core.control.cluster.as_deref_mut().filter(|mode| mode.map.my_primary.is_some()) else {
         return;
     };
     for import in imports {

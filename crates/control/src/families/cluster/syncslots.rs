@@ -11,9 +11,7 @@
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
 use crate::ctx::ImportsCtx;
-use sluice_cluster::{
-    Cluster, ClusterInput, JobName, MigrationInput, SyncWord, ToldBy,
-};
+use sluice_cluster::{Cluster, ClusterInput, JobName, MigrationInput, SyncWord, ToldBy};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_keyspace::{IMPORT_NAME_LEN, SlotImport};
 use sluice_session::ClientKind;

@@ -99,7 +99,11 @@ pub(super) fn digests(member: &Member, keys: &[String]) -> Vec<String> {
 }
 
 /// A thread that counts counters up at their owner, and ends with the answers of the owner.
-pub(super) fn count(ports: [u16; 2], keys: Vec<String>, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u64>> {
+pub(super) fn count(
+    ports: [u16; 2],
+    keys: Vec<String>,
+    stop: &Arc<AtomicBool>,
+) -> std::thread::JoinHandle<Vec<u64>> {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
         let mut clients = ports.map(|port| Client::to("127.0.0.1", port));

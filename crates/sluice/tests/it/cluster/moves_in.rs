@@ -121,7 +121,9 @@ fn cb_a60_a_source_that_is_killed_leaves_nothing_behind_here() {
 
 #[test]
 fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
-    let Some(mut group) = cluster("ssoo", &["--appendonly", "yes", "--enable-debug-command", "yes"]) else { return };
+    let Some(mut group) = cluster("ssoo", &["--appendonly", "yes", "--enable-debug-command", "yes"]) else {
+        return;
+    };
     held(&group);
     let Member::Ours(node) = group.members.remove(2) else { panic!("node 2 is ours") };
     group.members.insert(2, Member::Ours(node.kill_and_restart()));
