@@ -73,11 +73,10 @@ pub use input::{
 };
 pub use link_key::LinkKey;
 pub use migration::establish::OwnersOfRanges;
-pub use migration::export::SlotsToMove;
-pub use migration::export_job::ExportHandshake;
 pub use migration::job::MigrationRow;
 pub use migration::{
-    ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy,
+    ExportHandshake, ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove,
+    SlotsToMove, SyncWord, ToldBy,
 };
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;

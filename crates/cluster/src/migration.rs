@@ -1,9 +1,9 @@
 //! Atomic moves of slots (section 6 of the specification of the slots): jobs as one side of them sees them.
 //!
 //! On the target `establish.rs` says whether a move may begin, and `import.rs` carries it out; on the source
-//! `export.rs` does both. Keys and connections are the caller's: of the machine a job learns what the other side
-//! has said, how far the stream is, and that its connection has ended; it asks for words to be sent, for a
-//! connection to be opened or closed, for a stream, for writes to be held back, for keys to be deleted.
+//! `export.rs` does both. Keys and connections are the caller's: of the machine a job learns what the other
+//! side has said, how far the stream is, and that its connection has ended; it asks for words to be sent, for
+//! a connection to be opened or closed, for a stream, for writes to be held back, for keys to be deleted.
 //!
 //! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its
 //! slots ends with success if they are still this node's when the file is durable, whatever becomes of its
@@ -20,7 +20,6 @@ use crate::address::IpText;
 use crate::id::{ID_LEN, NodeId};
 use crate::node::Ms;
 use crate::slots::HashSlot;
-use export_job::ExportHandshake;
 use std::fmt;
 
 /// The name of a job: 40 bytes that the source has drawn.
@@ -57,6 +56,27 @@ impl SlotMove {
         let numbers = self.ranges.iter().flat_map(|(first, last)| first.number()..=last.number());
         numbers.filter_map(HashSlot::new)
     }
+}
+
+/// One group of MIGRATESLOTS: ranges, and the node that they go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotsToMove {
+    /// The first and the last slot of each range, as they were named. No slot stands in two.
+    pub ranges: Box<[(HashSlot, HashSlot)]>,
+    /// The target.
+    pub target: NodeId,
+}
+
+/// How far the connection of an export is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+// Names say all.
+#[allow(missing_docs)]
+pub enum ExportHandshake {
+    Connecting,
+    SendingAuthCommand,
+    ReadingAuthResponse,
+    SendingEstablishCommand,
+    ReadingEstablishResponse,
 }
 
 /// What the two sides of a job say to each other, beside the data.
@@ -115,7 +135,7 @@ pub enum MigrationInput<'a> {
     /// The other side has said something. What it sent before has been executed.
     Said { job: JobName, word: SyncWord },
     /// MIGRATESLOTS of a client: slots that `Cluster::may_export` allows, no two groups with one in common.
-    Begin { client: &'a str, groups: &'a [export::SlotsToMove] },
+    Begin { client: &'a str, groups: &'a [SlotsToMove] },
     /// CANCELSLOTMIGRATIONS of a client. A move whose target may own its slots already goes on to its end.
     Cancel { client: &'a str },
     /// A move from this node goes on.

@@ -12,6 +12,7 @@
 //! changes the cluster is answered when the machine answers, by the ticket of its session, never when its
 //! handler returns.
 
+pub(crate) mod driver;
 pub(crate) mod driving;
 mod emptying;
 pub(crate) mod export_links;

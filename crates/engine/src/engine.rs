@@ -3,7 +3,7 @@
 //! by [`Engine::take_actions`].
 
 mod cluster;
-pub(crate) mod exports;
+pub mod exports;
 pub(crate) mod memory_parts;
 mod multicast;
 mod observe;

@@ -26,14 +26,7 @@ mod upkeep;
 mod users;
 mod waiting;
 
-/// Exports of slots to other nodes of a cluster: what the link to such a node drives.
-pub mod exports {
-    pub use crate::engine::exports::{
-        begin_export, end_export, links, next_export_news, note_link_backlog, request_pause, say,
-        slot_exports, take_export_output,
-    };
-}
-
+pub use engine::exports;
 pub use engine::memory_parts::MemoryPart;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use exec::batch::{Flow, Submitted};

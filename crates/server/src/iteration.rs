@@ -37,7 +37,7 @@ use crate::migrate::{MigrationSource, Migrator};
 use crate::net::handshakes::{HandshakeOutcome, HandshakeRole, Handshakes, NewHandshake};
 use crate::net::{Endpoint, Stream, tls};
 use crate::replica::PrimaryConnections;
-use crate::slot_export::ExportDialler;
+use crate::slot_export::{ExportDialler, ExportSource};
 use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
 use crate::threads::Thread;
@@ -601,7 +601,9 @@ impl Server {
                     let tls = self.host.settings.tls.context_of_migrations();
                     self.migrator.begin(*migration, MigrationSource { address: source, tls });
                 }
-                Action::ConnectExport(target) => self.begin_export(*target),
+                Action::ConnectExport(target) => {
+                    self.exports.begin(*target, ExportSource::of(&self.engine, &self.host))
+                }
                 Action::LoadUsers(load) => self.user_loads.begin(*load),
                 Action::DelayAof(microseconds) => {
                     self.host.aof.set_delay(Duration::from_micros(microseconds))

@@ -4,10 +4,13 @@
 //! Invariant: the main thread waits for none of these threads; what comes of a move that has ended meanwhile
 //! is dropped, and its connection with it.
 
+use crate::host::Host;
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
 use sluice_cluster::{ExportHandshake, JobName};
+use sluice_config::param;
 use sluice_control::cluster::slot_moves::ExportTarget;
+use sluice_engine::Engine;
 use sluice_evloop::Waker;
 use sluice_storage::plain_error;
 use sluice_tls::Context;
@@ -29,7 +32,7 @@ pub enum ExportReport {
     Step(JobName, ExportHandshake),
     /// There is no connection: why, as operators are shown it.
     Refused(JobName, String),
-    /// The target has agreed; bytes that came behind its answer.
+    /// The target has agreed; bytes that came after its answer.
     Agreed(JobName, Stream, Vec<u8>),
 }
 
@@ -41,6 +44,18 @@ pub struct ExportSource {
     pub tls: Option<Context>,
     /// How long each step may take.
     pub timeout: Duration,
+}
+
+impl ExportSource {
+    /// As the directives say: as connections to a primary are made.
+    pub fn of(engine: &Engine, host: &Host) -> ExportSource {
+        let config = engine.config();
+        ExportSource {
+            address: config.str(param::BIND_SOURCE_ADDR).into_owned(),
+            tls: host.settings.tls.context_of_links(),
+            timeout: Duration::from_secs(config.uint(param::REPL_TIMEOUT)),
+        }
+    }
 }
 
 impl ExportDialler {
@@ -124,7 +139,7 @@ fn connect(
     Ok((stream, input))
 }
 
-/// The next line of what the target answers, without its end; `input` has what came behind.
+/// The next line of what the target answers, without its end; `input` has what came after.
 fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     loop {
         if let Some(end) = input.windows(2).position(|two| two == b"\r\n") {

@@ -1,12 +1,12 @@
 //! A move from this node: what operators ask, what the target says, holding writes back, the end (A-10 to
 //!
 //!
-//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots already. What ends the job
-//! then is what the map says of them, the end of the pause or a loss of all keys, and nothing of the
+//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots already. What ends the
+//! job then is what the map says of them, the end of the pause or a loss of all keys, and nothing of the
 //! connection.
 
-use super::export_job::{ExportHandshake, ExportJob, ExportState};
-use super::{ExportInput, JobName, MigrationOrder, SlotMove, SyncWord};
+use super::export_job::{ExportJob, ExportState};
+use super::{ExportHandshake, ExportInput, JobName, MigrationOrder, SlotMove, SlotsToMove, SyncWord};
 use crate::id::{ID_LEN, NodeId};
 use crate::machine::{ClusterMachine, log};
 use crate::node::NodeIx;
@@ -19,15 +19,6 @@ use std::borrow::Cow;
 const ACK_MS: u64 = 1_000;
 /// Milliseconds for which writes are held back at least once the target may claim the slots.
 const GRANT_MS: u64 = 2_000;
-
-/// One group of MIGRATESLOTS: ranges, and the node that they go to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotsToMove {
-    /// The first and the last slot of each range, as they were named. No slot stands in two.
-    pub ranges: Box<[(HashSlot, HashSlot)]>,
-    /// The target.
-    pub target: NodeId,
-}
 
 /// Whether slots of one owner may leave (A-10, rows 12 and 13).
 ///

@@ -1,7 +1,7 @@
 //! A move from this node, and what is shown of one.
 
 use super::job::{MigrationRow, described, ranges_text};
-use super::{JobName, SlotMove};
+use super::{ExportHandshake, JobName, SlotMove};
 use crate::address::NodeLabels;
 use crate::id::NodeId;
 use crate::node::Ms;
@@ -14,7 +14,7 @@ pub(crate) enum ExportState {
     Handshake(ExportHandshake),
     /// The target has agreed, and the stream has not begun.
     WaitingToSnapshot,
-    /// The image of the slots is on its way, and the writes behind it.
+    /// The image of the slots is on its way, and the writes after it.
     Snapshotting,
     /// The image has left.
     Replicating,
@@ -27,18 +27,6 @@ pub(crate) enum ExportState {
     Success,
     Cancelled,
     Failed,
-}
-
-/// How far the connection of an export is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-// Names say all.
-#[allow(missing_docs)]
-pub enum ExportHandshake {
-    Connecting,
-    SendingAuthCommand,
-    ReadingAuthResponse,
-    SendingEstablishCommand,
-    ReadingEstablishResponse,
 }
 
 impl ExportState {
@@ -87,7 +75,7 @@ pub(crate) struct ExportJob {
     pub(crate) updated_s: i64,
     /// The last ACK of the target.
     pub(crate) acked_s: i64,
-    /// The same; the beginning of the job where none came.
+    /// When that was; the beginning of the job where none came.
     pub(crate) acked: Ms,
     /// When this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,

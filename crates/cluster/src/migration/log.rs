@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 
 /// A job of this node, or one that it was told of.
 #[derive(Clone, Debug)]
-enum Job {
+enum MoveJob {
     Import(ImportJob),
     Export(ExportJob),
 }
 
-impl Job {
+impl MoveJob {
     fn is_finished(&self) -> bool {
         match self {
-            Job::Import(job) => job.state.is_finished(),
-            Job::Export(job) => job.state.is_finished(),
+            MoveJob::Import(job) => job.state.is_finished(),
+            MoveJob::Export(job) => job.state.is_finished(),
         }
     }
 }
@@ -26,7 +26,7 @@ impl Job {
 /// Jobs, the newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MoveLog {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<MoveJob>,
     /// Exports that have ended in this step.
     pub(crate) ended: Vec<JobName>,
     /// Something has happened to a job that its next look at the map may answer.
@@ -36,16 +36,16 @@ pub(crate) struct MoveLog {
 impl MoveLog {
     fn imports(&self) -> impl Iterator<Item = &ImportJob> {
         self.jobs.iter().filter_map(|job| match job {
-            Job::Import(job) => Some(job),
-            Job::Export(_) => None,
+            MoveJob::Import(job) => Some(job),
+            MoveJob::Export(_) => None,
         })
     }
 
     /// Moves from this node.
     pub(crate) fn exports(&self) -> impl Iterator<Item = &ExportJob> {
         self.jobs.iter().filter_map(|job| match job {
-            Job::Export(job) => Some(job),
-            Job::Import(_) => None,
+            MoveJob::Export(job) => Some(job),
+            MoveJob::Import(_) => None,
         })
     }
 
@@ -57,16 +57,16 @@ impl MoveLog {
     /// What CLUSTER GETSLOTMIGRATIONS shows, at the node `me`.
     pub(crate) fn rows(&self, me: NodeId) -> impl Iterator<Item = MigrationRow<'_>> {
         self.jobs.iter().map(move |job| match job {
-            Job::Import(job) => job.row(me),
-            Job::Export(job) => job.row(me),
+            MoveJob::Import(job) => job.row(me),
+            MoveJob::Export(job) => job.row(me),
         })
     }
 
     /// The newest import of a name: names of finished jobs may come again.
     pub(crate) fn find(&mut self, name: JobName) -> Option<&mut ImportJob> {
         self.jobs.iter_mut().find_map(|job| match job {
-            Job::Import(job) if job.name() == name => Some(job),
-            Job::Import(_) | Job::Export(_) => None,
+            MoveJob::Import(job) if job.name() == name => Some(job),
+            MoveJob::Import(_) | MoveJob::Export(_) => None,
         })
     }
 
@@ -78,8 +78,8 @@ impl MoveLog {
     /// The export of a name.
     pub(crate) fn export(&mut self, name: JobName) -> Option<&mut ExportJob> {
         self.jobs.iter_mut().find_map(|job| match job {
-            Job::Export(job) if job.name() == name => Some(job),
-            Job::Import(_) | Job::Export(_) => None,
+            MoveJob::Export(job) if job.name() == name => Some(job),
+            MoveJob::Import(_) | MoveJob::Export(_) => None,
         })
     }
 
@@ -116,18 +116,18 @@ impl MoveLog {
     }
 
     pub(crate) fn add(&mut self, job: ImportJob) {
-        self.jobs.push_front(Job::Import(job));
+        self.jobs.push_front(MoveJob::Import(job));
         self.wants_look = true;
     }
 
     pub(crate) fn add_export(&mut self, job: ExportJob) {
-        self.jobs.push_front(Job::Export(job));
+        self.jobs.push_front(MoveJob::Export(job));
         self.wants_look = true;
     }
 
     /// Adds a job that is older than all.
     pub(crate) fn add_oldest(&mut self, job: ImportJob) {
-        self.jobs.push_back(Job::Import(job));
+        self.jobs.push_back(MoveJob::Import(job));
         self.wants_look = true;
     }
 

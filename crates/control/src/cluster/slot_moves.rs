@@ -74,7 +74,7 @@ impl SlotMoves {
     }
 
     /// The move from this node whose target has this session.
-    pub fn export_of(&self, session: SessionKey) -> Option<&ExportLink> {
+    pub(crate) fn export_of(&self, session: SessionKey) -> Option<&ExportLink> {
         self.exports.iter().find(|link| link.session == Some(session))
     }
 

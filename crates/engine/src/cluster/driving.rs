@@ -1,5 +1,6 @@
 //! How the machine is stepped, and its outputs are carried out.
 
+use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
 use crate::cluster::exports::advance_exports;
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
@@ -30,19 +31,6 @@ use std::sync::Arc;
 
 /// The period of the machine's cron.
 const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
-
-/// The driver of the node's machine: steps it, and carries out what it decides.
-pub(crate) struct ClusterDriver<'a> {
-    pub(crate) core: &'a mut Core,
-}
-
-impl<'a> ClusterDriver<'a> {
-    /// Works on this core.
-    #[inline]
-    pub(crate) fn of(core: &'a mut Core) -> ClusterDriver<'a> {
-        ClusterDriver { core }
-    }
-}
 
 impl ClusterDriver<'_> {
     /// As [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
@@ -158,9 +146,11 @@ impl ClusterDriver<'_> {
         fail_imports(self.core, FAILED_OVER, process);
         advance_exports(self.core, process);
         export_links::advance(self.core, process);
+        self.take_cluster_outputs(process);
         self.advance_emptying(process);
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
+        self.take_cluster_outputs(process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon

@@ -4,7 +4,7 @@
 //! A slot's keys are deleted in slices between units, each key by a unit of its own (G-21): replicas and the
 //! append-only file are told, as are clients that watch or cache the key; no notification is published.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::persistence::saving::Saves;
 use crate::scripting::garbage::free_functions;
 use sluice_base::LogLevel;

@@ -1,7 +1,6 @@
 //! Connections of the moves of slots from this node: what the node's machine orders for them is done by the
 //! exports (`exports.rs`), by the process, which connects, and by the session of the target.
 
-use super::driving::ClusterDriver;
 use super::exports;
 use crate::core::Core;
 use sluice_base::SessionKey;
@@ -78,11 +77,11 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     })));
 }
 
-/// Tells the machine what the connection or the stream of a move has come to.
+/// Tells the machine what the connection or the stream of a move has come to. What the machine wants then is
+/// the caller's to carry out.
 pub(crate) fn tell(core: &mut Core, job: JobName, input: ExportInput<'_>, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::Export { job, input }));
-    ClusterDriver::of(core).take_cluster_outputs(process);
 }
 
 /// A session for the connection with a target.
@@ -145,8 +144,8 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
     true
 }
 
-/// A move has ended: nothing of it is streamed or held any more, and its connection closes. Keys of slots that
-/// another node owns now go by the map's own order, as after any claim.
+/// A move has ended: nothing of it is streamed or held any more, and its connection closes. Keys of slots
+/// that another node owns now go by the map's own order, as after any claim.
 fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };

@@ -10,7 +10,7 @@ mod ending;
 pub(crate) mod held;
 pub(crate) mod tap;
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use ending::{drop_export, exports_of, fail_export, fail_flushed};
 use sluice_base::Bytes;

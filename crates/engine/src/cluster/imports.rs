@@ -6,7 +6,7 @@
 //! On a replica nothing is done here: the primary's deletions and its FINISH tell the end. A full
 //! copy replaces the imports with those of its primary, and so does any load.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use sluice_base::Now;
 use sluice_cluster::{ClusterInput, HashSlot, JobName, MigrationInput, SlotMove};

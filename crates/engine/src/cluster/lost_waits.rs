@@ -1,6 +1,6 @@
 //! Clients that wait for keys of slots that leave.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::cluster::redirect::end_of_wait;
 use crate::waiting::ending::WaitEnds;
 use sluice_control::process::Process;

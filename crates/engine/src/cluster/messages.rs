@@ -1,6 +1,6 @@
 //! Messages between subscribers of different nodes, and subscriptions of slots that leave.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Bytes, SessionKey};

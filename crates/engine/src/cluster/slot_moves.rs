@@ -4,7 +4,7 @@
 //! executes what the source sends, as this server's own writes: replicas and the append-only file get them
 //! with the two ends of the move around them.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
 use crate::cluster::imports::{clean_up, finish, tell};
 use crate::core::Core;

@@ -1,6 +1,6 @@
 //! What the process tells the engine of the cluster's bus, and asks about the node.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::cluster::exports;
 use crate::engine::Engine;
 use sluice_cluster::{Cluster, ClusterInput, LinkKey, SavedCluster, StartRefused};

@@ -29,7 +29,8 @@ pub fn say(engine: &mut Engine, id: ExportId, word: &[u8]) {
     exports::say(&mut engine.core, id, word);
 }
 
-/// Has writers of the slots held as soon as little is left. `limit`: bytes that may be left; none: any number.
+/// Has writers of the slots held as soon as little is left. `limit`: bytes that may be left; none: any
+/// number.
 pub fn request_pause(engine: &mut Engine, id: ExportId, limit: Option<u64>) {
     exports::request_pause(&mut engine.core, id, limit);
 }
@@ -51,6 +52,7 @@ pub fn end_export(engine: &mut Engine, id: ExportId, end: ExportEnd, process: &m
 
 /// What the process tells of the connections of moves from this node.
 pub mod links {
+    use crate::cluster::driver::ClusterDriver;
     use crate::cluster::export_links;
     use crate::engine::Engine;
     use sluice_base::SessionKey;
@@ -61,6 +63,7 @@ pub mod links {
     /// The connection of a move is so far, or there is none.
     pub fn tell(engine: &mut Engine, job: JobName, input: ExportInput<'_>, process: &mut dyn Process) {
         export_links::tell(&mut engine.core, job, input, process);
+        ClusterDriver::of(&mut engine.core).take_cluster_outputs(process);
     }
 
     /// A session for the connection with a target, which may say what moves need and no more once
@@ -69,9 +72,11 @@ pub mod links {
         export_links::connect_target(&mut engine.core, connection, process)
     }
 
-    /// The target has agreed, and this session is its connection from now on. Whether the move is still wanted:
-    /// where it is not, the connection is the caller's to close.
+    /// The target has agreed, and this session is its connection from now on. Whether the move is still
+    /// wanted: where it is not, the connection is the caller's to close.
     pub fn begin(engine: &mut Engine, job: JobName, session: SessionKey, process: &mut dyn Process) -> bool {
-        export_links::begin(&mut engine.core, job, session, process)
+        let is_wanted = export_links::begin(&mut engine.core, job, session, process);
+        ClusterDriver::of(&mut engine.core).take_cluster_outputs(process);
+        is_wanted
     }
 }

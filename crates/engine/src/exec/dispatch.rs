@@ -1,6 +1,6 @@
 //! Dispatch: the engine taken apart into the context of a handler's kind.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::exec::gate::{self, Permit};

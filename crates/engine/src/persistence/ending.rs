@@ -10,7 +10,7 @@
 //! A step that takes too long is skipped: the server ends as if the order had been a plain one. So it does
 //! where SHUTDOWN NOSAVE breaks a unit off that stands open.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use crate::persistence::saving::Saves;
 use crate::replication::replicas::ReplicaFeeds;

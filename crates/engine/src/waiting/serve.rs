@@ -1,6 +1,6 @@
 //! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
 
-use crate::cluster::driving::ClusterDriver;
+use crate::cluster::driver::ClusterDriver;
 use crate::engine::Engine;
 use crate::exec::request::Next;
 use crate::users::UserUpdates;

@@ -266,7 +266,7 @@ impl Server {
         let socket = transport.socket(&mut self.sockets.event_loop);
         match socket.map(|socket| (Ends::of(socket), socket.as_raw_fd())) {
             Some((ends, number)) => self.session_of_link(ends, number),
-            None => self.add_session_of_link(String::new(), "", -1),
+            None => add_session_of_link(self, String::new(), "", -1),
         }
     }
 
@@ -287,17 +287,7 @@ impl Server {
 
     fn session_of_link(&mut self, ends: Ends, number: i32) -> SessionKey {
         let (addr, laddr) = ends.shown();
-        self.add_session_of_link(addr, &laddr, number)
-    }
-
-    fn add_session_of_link(&mut self, addr: String, laddr: &str, fd: i32) -> SessionKey {
-        let client = sluice_session::ClientAddress {
-            addr,
-            laddr: laddr.into(),
-            fd,
-            medium: sluice_session::Medium::Tcp,
-        };
-        self.engine.connect_primary(client, &mut self.host)
+        add_session_of_link(self, addr, &laddr, number)
     }
 
     /// The client of the link has gone.
@@ -542,4 +532,11 @@ impl LinkTransport for Server {
             LinkConnection::Session(key) => self.end_client(key),
         }
     }
+}
+
+/// A client for the link.
+fn add_session_of_link(server: &mut Server, addr: String, laddr: &str, fd: i32) -> SessionKey {
+    let client =
+        sluice_session::ClientAddress { addr, laddr: laddr.into(), fd, medium: sluice_session::Medium::Tcp };
+    server.engine.connect_primary(client, &mut server.host)
 }

@@ -85,7 +85,8 @@ impl World {
             return Ok(());
         }
         if !serves {
-            // A node that knows no voter has missed no majority, and within the delay of F-21 none is looked for.
+            // A node that knows no voter has missed no majority, and within the delay of F-21 none is looked
+            // for.
             let is_judged = up_ms > limit_ms.max(JOIN_MS * 102 / 100 + LOOK_MS);
             if !has_quorum && voters > 0 && is_judged && thawed_ms > limit_ms {
                 self.looks.minority.insert(host, self.now_ns);
@@ -105,8 +106,8 @@ impl World {
                 (self.now_ns - at) / MS
             ));
         }
-        // A process that has stood still for less finds out T later that nobody answers, as does one that learns
-        // of a voter.
+        // A process that has stood still for less finds out T later that nobody answers, as does one that
+        // learns of a voter.
         if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms && voters_ms > limit_ms {
             let heard = view.voters().filter_map(|id| self.ledger.ids.get(id)).map(|other| {
                 let at = self.ledger.heard.get(&(host, *other));

@@ -93,9 +93,10 @@ impl ExportStream {
         push_command(&mut self.open, [&b"CLUSTER"[..], b"SYNCSLOTS", word].into_iter());
     }
 
-    /// Says that all images are in the stream. What follows names its database anew: the other node goes on in
-    /// database 0 (ours, because a stock source begins its changes there), or in that of the last image (stock).
-    pub fn end_snapshot(&mut self) {
+    /// Says that all images are in the stream. What follows names its database anew: the other node goes on
+    /// in database 0 (ours, because a stock source begins its changes there), or in that of the last image
+    /// (stock).
+    pub(super) fn end_snapshot(&mut self) {
         self.say(b"SNAPSHOT-EOF");
         self.selected = None;
     }

@@ -1,7 +1,8 @@
 //! How a unit comes to stand open, goes on and ends.
 
 use super::OpenUnit;
-use crate::cluster::driving::{ClusterDriver, log_writes_too_late};
+use crate::cluster::driver::ClusterDriver;
+use crate::cluster::driving::log_writes_too_late;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;

@@ -1,4 +1,5 @@
-//! What the tests of atomic moves of slots share: clusters of which slots 100 to 300 go from node 0 to node 2.
+//! What the tests of atomic moves of slots share: clusters of which slots 100 to 300 go from node 0 to
+//! node 2.
 
 use super::member::Member;
 use super::operators::{Group, strangers_with};

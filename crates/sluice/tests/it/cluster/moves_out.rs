@@ -1,6 +1,6 @@
 //! Slots that a primary of ours moves by MIGRATESLOTS (specification of the slots, section 6), and what can
-//! happen meanwhile. Node 0 is a primary of ours, node 1 a stock one, and which of the others are stock is said
-//! in each test; slots 100 to 300 go from node 0 to node 2.
+//! happen meanwhile. Node 0 is a primary of ours, node 1 a stock one, and which of the others are stock is
+//! said in each test; slots 100 to 300 go from node 0 to node 2.
 
 use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
@@ -9,8 +9,8 @@ use crate::common::{Client, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Slots move while clients count: no write is lost, every value arrives, and the source's side is rid of what
-/// has left.
+/// Slots move while clients count: no write is lost, every value arrives, and the source's side is rid of
+/// what has left.
 fn moves_while_clients_count(kinds: &str) {
     let Some(group) = cluster(kinds, &[]) else { return };
     let (moved, _) = keys_to_move();
