@@ -1,6 +1,7 @@
 //! Whether nodes agree (S-27, S-33): views of each other, and files.
 
 use crate::cluster::act::File;
+use crate::cluster::host::Host;
 use crate::cluster::sets;
 use crate::cluster::view::{Opinion, Role, SeenNode, View};
 use crate::cluster::world::World;
@@ -52,11 +53,13 @@ impl World {
                 .filter(|(host, _)| !self.hosts[*host].is_ours())
                 .map(|(_, view)| view.me)
                 .collect();
+            let told_beyond = self.hosts.iter().filter(|host| host.told_beyond_file);
+            let beyond: BTreeSet<NodeId> = told_beyond.filter_map(Host::id).collect();
             distinct_epochs(&own)?;
             let covered: u32 =
                 own.values().filter(|node| node.is_voter()).map(|node| u32::from(node.slots.len())).sum();
             for (host, view) in &views {
-                agrees(*host, view, &own, &stock)?;
+                agrees(*host, view, &own, (&stock, &beyond))?;
                 if covered == 16_384 && !view.is_ok && view.stuck.is_empty() {
                     return Err(format!("node {host} holds the cluster for down"));
                 }
@@ -123,7 +126,7 @@ fn agrees(
     host: usize,
     view: &View,
     own: &BTreeMap<NodeId, &SeenNode>,
-    stock: &BTreeSet<NodeId>,
+    (stock, beyond): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
 ) -> Result<(), String> {
     // To whom else these slots belong, a node that is stuck need not know.
     let stuck = view.nodes.iter().filter(|(id, _)| view.stuck.contains(id));
@@ -142,7 +145,10 @@ fn agrees(
         // A replica's own epoch of before is in no file: as a primary it begins at 0 again. With its first
         // slots a node of ours takes a new one (E-7), and a stock node stays at 0.
         let is_lost = truth.role == Role::Primary && (!truth.is_voter() || stock.contains(id));
-        let has_epoch = !(is_lost && truth.epoch == 0);
+        // What a node has told beyond its file others keep, as they must: its epoch may have been another's
+        // reason to yield.
+        let is_forgotten = beyond.contains(id) && seen.epoch > truth.epoch;
+        let has_epoch = !(is_lost && truth.epoch == 0 || is_forgotten);
         if seen.epoch != truth.epoch && has_epoch {
             return differs("epoch", seen.epoch.to_string(), truth.epoch.to_string());
         }

@@ -50,6 +50,9 @@ pub(super) struct Host {
     pub(super) started_ns: u64,
     /// F-21's delay does not bind the node: it began as a replica, or has taken over from its primary since.
     pub(super) serves_at_once: bool,
+    /// With best-effort it has told, or may have told, what its file did not get: a process that ends then
+    /// knows less of itself than others do.
+    pub(super) told_beyond_file: bool,
     /// The process stands still until then.
     pub(super) frozen_ns: u64,
     /// The first thing that waited for it to go on happened then.

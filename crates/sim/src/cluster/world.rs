@@ -353,6 +353,7 @@ impl World {
     fn logged(&mut self, number: HostId, text: &str) -> Result<(), String> {
         self.trace(|| format!("node {number}: {text}"));
         self.hosts[number].note_catching_up(text, self.now_ns);
+        self.hosts[number].told_beyond_file |= text.starts_with("Cluster config updated even though");
         if let Some(epoch) = epoch_won(text) {
             self.met.won_by_ours += 1;
             self.won(number, epoch, &[])?;
@@ -680,6 +681,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
         boot: 0,
         started_ns: 0,
         serves_at_once: false,
+        told_beyond_file: false,
         frozen_ns: 0,
         stands_since_ns: 0,
         stood_until_ns: None,
