@@ -38,7 +38,7 @@ fn the_checks_are_asked_of_these_in_this_order() {
          Queued: rights\n\
          Call: maxmemory, rights, slots, read-only-script, entry-space, min-replicas, unsaved, aof-fault, read-only, stale\n\
          ObeyedCall: rights, read-only-script, entry-space, min-replicas, stale\n\
-         Import: open-unit, rights, maxmemory, entry-space, min-replicas, loading, pause, migrating, aof-backlog, import-scope\n"
+         Import: open-unit, rights, maxmemory, entry-space, min-replicas, loading, pause, migrating, aof-backlog, export-words, import-scope\n"
     );
     assert!(CHECKS.len() < NOTES_ASKING.trailing_zeros() as usize);
     assert_eq!(CHECKS[RIGHTS.trailing_zeros() as usize].name, "rights");
