@@ -160,7 +160,7 @@ pub(crate) struct StrayKeys {
     pub(crate) has_any: bool,
     /// Whether the server has said so, which it does not while it loads.
     pub(crate) are_known: bool,
-    /// Atomic moves of slots to this node.
+    /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
 }
 

@@ -43,7 +43,7 @@ pub enum Action {
     /// Move keys to another server, on a thread of its own: `Engine::end_migration` follows.
     Migrate(Box<Migration>),
     /// Connect with the target of a move of slots, on a thread of its own: the functions of
-    /// `sluice_engine::export_links` are told what comes of it.
+    /// `sluice_engine::exports::links` are told what comes of it.
     ConnectExport(Box<ExportTarget>),
     /// Free users that others have taken the place of, where nobody waits.
     FreeUsers(Vec<Arc<User>>),

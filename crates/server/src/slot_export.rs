@@ -14,6 +14,7 @@ use sluice_engine::Engine;
 use sluice_evloop::Waker;
 use sluice_storage::plain_error;
 use sluice_tls::Context;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub struct ExportDialler {
     sender: Sender<ExportReport>,
     receiver: Receiver<ExportReport>,
     running: usize,
+    waiting: VecDeque<(ExportTarget, ExportSource)>,
     waker: Waker,
 }
 
@@ -61,11 +63,24 @@ impl ExportSource {
 impl ExportDialler {
     pub fn new(waker: Waker) -> ExportDialler {
         let (sender, receiver) = channel();
-        ExportDialler { sender, receiver, running: 0, waker }
+        ExportDialler { sender, receiver, running: 0, waiting: VecDeque::new(), waker }
     }
 
-    /// Begins to connect.
+    /// Begins to connect, when fewer than [`THREADS_MAX`] others do.
     pub fn begin(&mut self, target: ExportTarget, source: ExportSource) {
+        self.waiting.push_back((target, source));
+        self.start_next();
+    }
+
+    fn start_next(&mut self) {
+        while self.running < THREADS_MAX
+            && let Some((target, source)) = self.waiting.pop_front()
+        {
+            self.start(target, source);
+        }
+    }
+
+    fn start(&mut self, target: ExportTarget, source: ExportSource) {
         self.running += 1;
         let (sender, waker, job) = (self.sender.clone(), self.waker.clone(), target.job);
         let started = Thread::ExportConnect.start(move || {
@@ -95,6 +110,7 @@ impl ExportDialler {
         let report = self.receiver.try_recv().ok()?;
         if !matches!(report, ExportReport::Step(..)) {
             self.running -= 1;
+            self.start_next();
         }
         Some(report)
     }
@@ -131,7 +147,7 @@ fn connect(
         ErrorKind::InvalidData => "Response to establish job is larger than buffer limit".to_owned(),
         _ => LOST.to_owned(),
     })?;
-    if answer.starts_with(b"-") {
+    if answer != b"+OK" {
         let answer = String::from_utf8_lossy(&answer);
         return Err(format!("Received error during handshake to target: {answer}"));
     }
@@ -141,7 +157,7 @@ fn connect(
 
 /// The next line of what the target answers, without its end; `input` has what came after.
 fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>> {
-    loop {
+    for _ in 0..READS_MAX {
         if let Some(end) = input.windows(2).position(|two| two == b"\r\n") {
             let rest = input.split_off(end + 2);
             let mut line = std::mem::replace(input, rest);
@@ -157,8 +173,13 @@ fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>>
             len => input.extend_from_slice(&buffer[..len]),
         }
     }
+    Err(ErrorKind::InvalidData.into())
 }
 
+/// Threads that connect at once; further moves wait for one of them.
+const THREADS_MAX: usize = 16;
+/// Reads in which an answer has to come: a target that dribbles does not keep its thread.
+const READS_MAX: usize = 64;
 /// The longest answer of a target.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// What operators are shown of a connection that ends ahead of the target's answer.

@@ -67,7 +67,7 @@ pub(crate) fn check_free(
     mut slots: impl Iterator<Item = HashSlot>,
 ) -> Result<(), String> {
     match slots.any(|slot| m.keys.moves.has_slot(slot)) {
-        true => Err("ERR Slot is already being imported on the target by a different migration".to_owned()),
+        true => Err(TAKEN.to_owned()),
         false => Ok(()),
     }
 }
@@ -79,13 +79,19 @@ pub(crate) fn check_free(
 pub(crate) fn check(m: &ClusterMachine, job: &SlotMove) -> Result<(), String> {
     check_node(m)?;
     check_free(m, job.slots())?;
-    let has_name = m.keys.moves.iter().any(|old| old.name() == job.name && !old.state.is_finished());
+    let is_import = m.keys.moves.iter().any(|old| old.name() == job.name && !old.state.is_finished());
+    if is_import || m.keys.moves.unfinished_exports().contains(&job.name) {
+        return Err(TAKEN.to_owned());
+    }
     let owns = |source: NodeId| {
         let ix = m.table.find(&source);
         ix.is_some_and(|ix| job.slots().all(|slot| m.table.owner(slot) == Some(ix)))
     };
-    match has_name || !job.source.is_some_and(owns) {
+    match !job.source.is_some_and(owns) {
         true => Err("ERR Target node does not agree about current slot ownership".to_owned()),
         false => Ok(()),
     }
 }
+
+/// A slot, or the name, is that of another job.
+const TAKEN: &str = "ERR Slot is already being imported on the target by a different migration";

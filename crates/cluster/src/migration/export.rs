@@ -127,6 +127,8 @@ pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'
             change(m, name, ExportState::Snapshotting);
         }
         (ExportInput::ImageSent, ExportState::Snapshotting) => image_sent(m, name),
+        // Everything was sent ahead of the grant.
+        (ExportInput::StreamBroke(_), ExportState::FailoverGranted) => {}
         (ExportInput::StreamBroke(why), _) => fail(m, name, why.to_owned()),
         (ExportInput::Held { left }, ExportState::WaitingToPause) => held(m, name, left),
         (

@@ -342,3 +342,21 @@ fn cb_a49_the_map_is_that_of_after_when_writers_go_on() {
     let is_end = |output: &ClusterOutput| matches!(output, ClusterOutput::Migration(MigrationOrder::EndExport { job: ended }) if *ended == job);
     assert!(map < seen.iter().position(is_end).unwrap());
 }
+
+#[test]
+fn cb_a47_a_stream_that_breaks_after_the_grant_changes_nothing() {
+    for (state, after) in [("failover-paused", "failed"), ("failover-granted", "failover-granted")] {
+        let (mut network, job) = in_state(state);
+        step(&mut network, MigrationInput::Export { job, input: ExportInput::StreamBroke("full") });
+        assert_eq!(shown(&network).0, after);
+    }
+}
+
+#[test]
+fn cb_a23_a_name_belongs_to_one_job() {
+    let (network, job) = begun();
+    let ranges = [(slot(9_000), slot(9_000))].into();
+    let import = SlotMove { name: job, source: Some(network.id(1)), ranges };
+    let taken = "ERR Slot is already being imported on the target by a different migration";
+    assert_eq!(network.peers[0].cluster.may_import(&import), Err(taken.to_owned()));
+}

@@ -55,15 +55,6 @@ pub enum ExportNews {
     Failed(String),
 }
 
-/// How an export ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExportEnd {
-    /// The other node owns the slots.
-    Success,
-    /// The other node does not own the slots; this node keeps its own.
-    Failed,
-}
-
 /// An export.
 pub struct SlotExport {
     /// Its name.
@@ -83,6 +74,8 @@ pub struct SlotExport {
     pub in_link: u64,
     /// PAUSED is in the stream.
     is_paused: bool,
+    /// The other node may own the slots: what becomes of the stream does not matter any more.
+    is_granted: bool,
 }
 
 /// How far the walk over the slots of an export is.
@@ -120,6 +113,7 @@ impl SlotExports {
             convergence: None,
             in_link: 0,
             is_paused: false,
+            is_granted: false,
         });
         Some(id)
     }
@@ -241,10 +235,10 @@ impl SlotExports {
 
     /// Whether an iteration is wanted at once: something is to be walked or formatted.
     pub fn have_work(&self) -> bool {
-        let has_work = |job: &SlotExport| {
-            job.stream.has_waiting() || job.walk != ExportWalk::Done && !job.stream.is_behind()
-        };
-        self.jobs.iter().any(has_work)
+        let walked = self.jobs.iter().find(|job| matches!(job.walk, ExportWalk::In(_)));
+        let next = walked.or_else(|| self.jobs.iter().find(|job| job.walk == ExportWalk::Between));
+        next.is_some_and(|job| !job.stream.is_behind())
+            || self.jobs.iter().any(|job| job.stream.has_waiting())
     }
 
     /// Whether an iteration has nothing to do for exports: all that is there is in streams, and no writer is
@@ -267,6 +261,17 @@ impl SlotExport {
     /// The slots.
     pub fn slots(&self) -> &SlotSet {
         &self.slots
+    }
+
+    /// The other node may own the slots from now on: writers are held until the export ends, whatever happens
+    /// to the stream.
+    pub fn grant(&mut self) {
+        self.is_granted = true;
+    }
+
+    /// Whether the other node may own the slots.
+    pub fn is_granted(&self) -> bool {
+        self.is_granted
     }
 
     /// Whether PAUSED is in the stream.

@@ -44,7 +44,7 @@ pub struct ClusterMode {
     pub has_kept_files: bool,
     /// Slots whose keys are being deleted.
     pub emptying: Emptying,
-    /// Atomic moves of slots to this node.
+    /// Connections of atomic moves of slots.
     pub moves: SlotMoves,
     /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
     /// machine ends it; CLIENT UNPAUSE does not.

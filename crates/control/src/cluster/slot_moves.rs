@@ -65,6 +65,8 @@ pub struct ImportLink {
     pub job: JobName,
     /// The slots of the job: the source writes to no others.
     pub slots: Box<SlotSet>,
+    /// Bytes that had come when the machine was told last that the source is heard.
+    pub heard_bytes: u64,
 }
 
 impl SlotMoves {

@@ -1,6 +1,6 @@
 //! What follows of a command of the primary that this replica has executed, or could not.
 
-use crate::cluster::move_ends::fail_import_of;
+use crate::cluster::move_ends::{fail_export_of, fail_import_of};
 use crate::process::Process;
 use crate::{Control, ReplicationState};
 use sluice_base::LogLevel;
@@ -64,6 +64,9 @@ impl Control {
     ) {
         if session.caller.is_import() {
             return fail_import_of(self, session, error, process);
+        }
+        if session.caller.is_export() {
+            return fail_export_of(self, session.key, process);
         }
         if !session.caller.is_primary() {
             return;

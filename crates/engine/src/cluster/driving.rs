@@ -151,6 +151,8 @@ impl ClusterDriver<'_> {
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
         self.take_cluster_outputs(process);
+        // A hold may have kept them from deleting.
+        MigrationEnds::of(self.core).end_paused_migrations(process);
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
@@ -207,7 +209,9 @@ impl ClusterDriver<'_> {
                 }
             }
             ClusterOutput::Migration(order) => slot_moves::carry_out(self.core, order, process),
-            ClusterOutput::EmptySlots { slots, why } => self.empty_slots(&slots, why, process),
+            ClusterOutput::EmptySlots { slots, why } => {
+                self.empty_slots(&slots, why, process);
+            }
             ClusterOutput::ChannelsGone(slots) => self.end_shard_channels(&slots, process),
             ClusterOutput::AskKeys => self.tell_slots_with_keys(process.recent()),
             ClusterOutput::PauseWrites { until } => self.pause_for_failover(until, process),

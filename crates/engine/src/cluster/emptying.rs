@@ -28,16 +28,17 @@ fn access(process: &mut dyn Process) -> Access {
 impl ClusterDriver<'_> {
     /// Has the keys of these slots deleted from now on. Ahead of the first deletion of keys that were loaded
     /// at the start, the files that were loaded get a second name; where they do not, the keys stay, and
-    /// nobody is served them.
-    pub(super) fn empty_slots(&mut self, slots: &SlotSet, why: LostSlots, process: &mut dyn Process) {
+    /// nobody is served them. Whether they go.
+    pub(super) fn empty_slots(&mut self, slots: &SlotSet, why: LostSlots, process: &mut dyn Process) -> bool {
         if why == LostSlots::FoundAtStart && !self.keep_loaded_files(slots, process) {
-            return;
+            return false;
         }
-        let Some(mode) = &mut self.core.control.cluster else { return };
+        let Some(mode) = &mut self.core.control.cluster else { return false };
         for slot in slots.iter() {
             process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
             mode.emptying.slots.insert(slot);
         }
+        true
     }
 
     /// A map is about to be put in force. Slots that are this node's again keep their keys, and a replica

@@ -9,7 +9,7 @@ use sluice_commands::ReplyMode;
 use sluice_config::param;
 use sluice_control::Control;
 use sluice_control::action::Action;
-use sluice_control::cluster::exports::{ExportEnd, ExportNews};
+use sluice_control::cluster::exports::ExportNews;
 use sluice_control::cluster::slot_moves::{ExportLink, ExportTarget};
 use sluice_control::process::Process;
 use sluice_resp::command::push_command;
@@ -31,7 +31,7 @@ pub(super) fn carry_out(core: &mut Core, order: &MigrationOrder, process: &mut d
                 exports::request_pause(core, id, u64::try_from(limit).ok());
             }
         }
-        MigrationOrder::EndExport { job } => end(core, *job, process),
+        MigrationOrder::EndExport { job } => end(core, *job),
         MigrationOrder::Say { .. }
         | MigrationOrder::Close { .. }
         | MigrationOrder::CleanUp { .. }
@@ -95,23 +95,24 @@ pub(crate) fn connect_target(
     let identity = Identity::authenticated(control.clients.users.users().default_user().clone());
     sessions.add(|key, id| {
         let mut session = Session::new(key, id, connection, now_s, identity);
+        // From the first byte on it says words about moves and nothing else.
+        session.caller.kind = ClientKind::SlotExport;
         session.caller.reply = ReplyMode::Off;
         gate.masked(session)
     })
 }
 
-/// The target has agreed, and this session is its connection from now on. Whether the move is still wanted.
-pub(crate) fn begin(core: &mut Core, job: JobName, session: SessionKey, process: &mut dyn Process) -> bool {
-    let gate = &core.gate;
-    let Some(of_target) = core.sessions.get_mut(session) else { return false };
-    let Some(link) = core.control.cluster.as_deref_mut().and_then(|mode| mode.moves.export(job)) else {
-        return false;
-    };
-    link.session = Some(session);
-    of_target.caller.kind = ClientKind::SlotExport;
-    of_target.mask = gate.session_mask(of_target);
-    tell(core, job, ExportInput::Established, process);
-    true
+/// Whether a move from this node waits for its connection.
+pub(crate) fn is_wanted(core: &mut Core, job: JobName) -> bool {
+    link_of(core, job).is_some_and(|link| link.session.is_none())
+}
+
+/// The target has agreed, and this session is its connection from now on.
+pub(crate) fn begin(core: &mut Core, job: JobName, session: SessionKey, process: &mut dyn Process) {
+    if let Some(link) = link_of(core, job) {
+        link.session = Some(session);
+        tell(core, job, ExportInput::Established, process);
+    }
 }
 
 fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
@@ -135,6 +136,9 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
     let (session, stream) = (link.session, link.stream);
     if let Some(id) = stream {
         exports::say(core, id, word.text().as_bytes());
+        if word == SyncWord::FailoverGranted {
+            exports::grant(core, id);
+        }
     } else if let Some(session) = session.and_then(|key| core.sessions.get_mut(key)) {
         let mut bytes = Vec::new();
         push_command(&mut bytes, ["CLUSTER", "SYNCSLOTS", word.text()].iter().map(|word| word.as_bytes()));
@@ -146,12 +150,12 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
 
 /// A move has ended: nothing of it is streamed or held any more, and its connection closes. Keys of slots
 /// that another node owns now go by the map's own order, as after any claim.
-fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
+fn end(core: &mut Core, job: JobName) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };
     let ExportLink { session, stream, .. } = mode.moves.exports.swap_remove(at);
     if let Some(id) = stream {
-        exports::end_export(core, id, ExportEnd::Failed, process);
+        exports::end_export(core, id);
     }
     core.control.epoch.advance();
     if let Some((key, session)) = session.and_then(|key| core.sessions.get_mut(key).map(|of| (key, of))) {

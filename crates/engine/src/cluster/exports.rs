@@ -10,15 +10,14 @@ mod ending;
 pub(crate) mod held;
 pub(crate) mod tap;
 
-use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use ending::{drop_export, exports_of, fail_export, fail_flushed};
 use sluice_base::Bytes;
-use sluice_cluster::{LostSlots, SlotSet};
+use sluice_cluster::SlotSet;
 use sluice_control::Control;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::exports::{
-    Convergence, ConvergenceStep, ExportEnd, ExportId, ExportNews, SlotExports,
+    Convergence, ConvergenceStep, ExportId, ExportNews, ExportWalk, SlotExports,
 };
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
@@ -75,22 +74,18 @@ pub(crate) fn slot_exports(core: &mut Core) -> Option<&mut SlotExports> {
     exports_of(&mut core.control)
 }
 
-/// Ends an export. Writers that were held are asked anew. After a success the keys of slots that are another
-/// node's by the map are lost at once, and deleted in slices (A-8B, G-22).
-pub(crate) fn end_export(core: &mut Core, id: ExportId, end: ExportEnd, process: &mut dyn Process) {
-    let Core { keyspace, control, .. } = core;
-    let Some(job) = drop_export(keyspace, control, id) else { return };
-    if end == ExportEnd::Success
-        && let Some(mode) = &control.cluster
-    {
-        let mut lost = job.slots().clone();
-        for slot in job.slots().iter() {
-            if mode.map.owner(slot).is_none_or(|owner| owner.is_myself) {
-                lost.remove(slot);
-            }
-        }
-        ClusterDriver::of(core).empty_slots(&lost, LostSlots::TakenOver, process);
+/// The other node may own the slots of an export from now on: writers are held until [`end_export`], whatever
+/// happens to the stream.
+pub(crate) fn grant(core: &mut Core, id: ExportId) {
+    if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
+        job.grant();
     }
+}
+
+/// Ends an export. Writers that were held are asked anew.
+pub(crate) fn end_export(core: &mut Core, id: ExportId) {
+    let Core { keyspace, control, .. } = core;
+    drop_export(keyspace, control, id);
 }
 
 /// When an iteration is wanted for exports though nothing happens, monotonic ns.
@@ -176,6 +171,10 @@ fn converge(control: &mut Control, process: &mut dyn Process) {
     let (mut paused, mut lets_go) = (Vec::new(), false);
     for job in exports.jobs() {
         let (unsent, left) = (job.unsent_bytes(), job.stream.taken_bytes().saturating_sub(job.in_link));
+        // Images have to stand ahead of PAUSED, whenever the other node asks.
+        if job.walk != ExportWalk::Done {
+            continue;
+        }
         let Some(convergence) = &mut job.convergence else { continue };
         match convergence.step(now_ns, unsent, left) {
             ConvergenceStep::Stay => {}

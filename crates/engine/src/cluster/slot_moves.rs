@@ -61,10 +61,18 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
         gone.insert(slot);
     }
     mode.moves.establishing.push(waiting);
-    if !gone.is_empty() {
-        ClusterDriver::of(core).empty_slots(&gone, LostSlots::FoundAtStart, process);
+    if !gone.is_empty() && !ClusterDriver::of(core).empty_slots(&gone, LostSlots::FoundAtStart, process) {
+        // The log has said why they stay.
+        let error = ClusterAnswer::Error(OLD_KEYS_STAY.to_owned());
+        let mode = core.control.cluster.as_deref_mut();
+        if let Some(waiting) = mode.and_then(|mode| mode.moves.establishing.pop()) {
+            ClusterDriver::of(core).answer_ticket(waiting.ticket, &error, process);
+        }
     }
 }
+
+/// Answers ESTABLISH where keys of an earlier owner cannot be deleted.
+const OLD_KEYS_STAY: &str = "ERR Keys of an earlier owner of the slots cannot be deleted here";
 
 /// A job begins, and the client that has asked for it is its source from now on.
 fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
@@ -76,7 +84,7 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     job.slots().for_each(|slot| {
         slots.insert(slot);
     });
-    mode.moves.links.push(ImportLink { session: client, job: job.name, slots });
+    mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes: 0 });
     core.control.epoch.advance();
     core.keyspace.import_marks().begin(import_of(&job));
     let mut words = vec![b"CLUSTER".to_vec(), b"SYNCSLOTS".to_vec(), b"ESTABLISH".to_vec()];
@@ -155,13 +163,14 @@ fn close(core: &mut Core, job: JobName) {
 /// Tells the machine when each source sent something last, ahead of its cron.
 pub(super) fn tell_heard(core: &mut Core, now: Now) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
-    for link in &mode.moves.links {
+    for link in &mut mode.moves.links {
         let Some(session) = core.sessions.get(link.session) else { continue };
-        // Seconds are counted.
-        let age_s = u64::try_from(now.unix_s() - session.caller.traffic.last_s).unwrap_or(0);
-        let at = (now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000));
-        let input = MigrationInput::Heard { job: link.job, at };
-        mode.machine.step(now, &ClusterInput::Migration(input));
+        // By what was counted since the last time: the wall clock may be set.
+        let bytes = session.caller.traffic.net_in;
+        if std::mem::replace(&mut link.heard_bytes, bytes) != bytes {
+            let input = MigrationInput::Heard { job: link.job, at: now.mono_ns / 1_000_000 };
+            mode.machine.step(now, &ClusterInput::Migration(input));
+        }
     }
 }
 

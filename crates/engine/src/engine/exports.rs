@@ -5,8 +5,7 @@ use crate::cluster::exports;
 use crate::engine::Engine;
 use sluice_base::Bytes;
 use sluice_cluster::SlotSet;
-use sluice_control::cluster::exports::{ExportEnd, ExportId, ExportNews, SlotExports};
-use sluice_control::process::Process;
+use sluice_control::cluster::exports::{ExportId, ExportNews, SlotExports};
 
 /// Begins to export slots, which this node owns. `None`: one of them is in an export already, or there is
 /// none.
@@ -46,8 +45,8 @@ pub fn slot_exports(engine: &mut Engine) -> Option<&mut SlotExports> {
 }
 
 /// Ends an export. Writers that were held are asked anew.
-pub fn end_export(engine: &mut Engine, id: ExportId, end: ExportEnd, process: &mut dyn Process) {
-    exports::end_export(&mut engine.core, id, end, process);
+pub fn end_export(engine: &mut Engine, id: ExportId) {
+    exports::end_export(&mut engine.core, id);
 }
 
 /// What the process tells of the connections of moves from this node.
@@ -66,17 +65,19 @@ pub mod links {
         ClusterDriver::of(&mut engine.core).take_cluster_outputs(process);
     }
 
-    /// A session for the connection with a target, which may say what moves need and no more once
-    /// [`begin`] was called.
+    /// A session for the connection with a target, which may say words about moves and nothing else.
     pub fn connect(engine: &mut Engine, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         export_links::connect_target(&mut engine.core, connection, process)
     }
 
-    /// The target has agreed, and this session is its connection from now on. Whether the move is still
-    /// wanted: where it is not, the connection is the caller's to close.
-    pub fn begin(engine: &mut Engine, job: JobName, session: SessionKey, process: &mut dyn Process) -> bool {
-        let is_wanted = export_links::begin(&mut engine.core, job, session, process);
+    /// Whether a move waits for its connection: one that has ended meanwhile wants none.
+    pub fn is_wanted(engine: &mut Engine, job: JobName) -> bool {
+        export_links::is_wanted(&mut engine.core, job)
+    }
+
+    /// The target has agreed, and this session is its connection from now on.
+    pub fn begin(engine: &mut Engine, job: JobName, session: SessionKey, process: &mut dyn Process) {
+        export_links::begin(&mut engine.core, job, session, process);
         ClusterDriver::of(&mut engine.core).take_cluster_outputs(process);
-        is_wanted
     }
 }

@@ -54,8 +54,7 @@ impl MigrationEnds<'_> {
     /// Ends a migration, but for the service of clients that the keys have kept back.
     pub(crate) fn settle_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
-        let is_paused =
-            self.core.control.clients.pause.active(now) || self.core.control.is_paused_by_cluster();
+        let is_paused = self.is_paused(now);
         let is_held = is_paused || !self.core.control.between_units(BetweenUnits::Migration);
         if is_held && self.core.control.clients.migrations.is_deleting(id) {
             self.core.control.clients.migrations.paused.push((id, outcome));
@@ -105,14 +104,20 @@ impl MigrationEnds<'_> {
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.migrations.paused.is_empty()
             || !self.core.control.between_units(BetweenUnits::Migration)
-            || self.core.control.clients.pause.active(process.now())
-            || self.core.control.is_paused_by_cluster()
+            || self.is_paused(process.now())
         {
             return;
         }
         for (id, outcome) in std::mem::take(&mut self.core.control.clients.migrations.paused) {
             self.settle_migration(id, outcome, process);
         }
+    }
+
+    /// Whether nothing is to be deleted now: clients are paused, or writers of slots that are on their way.
+    fn is_paused(&self, now: Now) -> bool {
+        let control = &self.core.control;
+        let holds_slots = control.cluster.as_ref().is_some_and(|mode| mode.exports().hold_any());
+        holds_slots || control.clients.pause.active(now) || control.is_paused_by_cluster()
     }
 
     /// Deletes what the other server has, and has replicas told of that.

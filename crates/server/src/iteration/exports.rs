@@ -30,6 +30,10 @@ impl Server {
 
 /// Makes the connection with the target of a move a client.
 fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
+    if !links::is_wanted(&mut server.engine, job) {
+        // Dropped, it shuts its socket.
+        return;
+    }
     let (addr, laddr) = stream.ends().shown();
     let client =
         ClientAddress { addr, laddr: laddr.as_str().into(), fd: stream.number(), medium: Medium::Tcp };
@@ -39,9 +43,6 @@ fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
     let mut connection = Connection::new(key, transport);
     connection.authentication = AuthState::Primary;
     connection.input.keep(rest);
-    let is_wanted = links::begin(&mut server.engine, job, key, &mut server.host);
+    links::begin(&mut server.engine, job, key, &mut server.host);
     connection::resume(server, connection);
-    if !is_wanted {
-        server.end_client(key);
-    }
 }

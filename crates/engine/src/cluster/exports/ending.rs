@@ -25,8 +25,16 @@ pub(super) fn drop_export(
     Some(job)
 }
 
-/// Ends an export that cannot go on.
+/// Ends an export that cannot go on. One whose slots the other node may own goes on: nothing is missing there,
+/// and writers that went on here would be lost.
 pub(super) fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
+    if exports_of(control).and_then(|exports| exports.job(id)).is_some_and(|job| job.is_granted()) {
+        return;
+    }
+    end_early(keyspace, control, id, why);
+}
+
+fn end_early(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
     if drop_export(keyspace, control, id).is_some()
         && let Some(exports) = exports_of(control)
     {
@@ -41,7 +49,7 @@ pub(super) fn fail_flushed(keyspace: &mut Keyspace, control: &mut Control) -> bo
     while let Some(exports) = exports_of(control)
         && let Some(id) = exports.begun_ahead_of(exchanges)
     {
-        fail_export(keyspace, control, id, FLUSHED.to_owned());
+        end_early(keyspace, control, id, FLUSHED.to_owned());
         any = true;
     }
     any

@@ -2,14 +2,20 @@
 
 use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec};
 use crate::exec::gate::{Asked, Verdict};
+use sluice_cluster::HashSlot;
 use sluice_command::Flags;
-use sluice_command::specs::transactions;
+use sluice_command::specs::{cluster, transactions};
 use sluice_scripts::shebang::runs_script;
 
 /// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script
 /// that may write waits whatever its keys are: one without a first line may write to any slot.
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let exports = asked.control.cluster.as_deref()?.exports();
+    if asked.spec.id == cluster::CLUSTER_FLUSHSLOT.id {
+        let slot = asked.args.get(2).and_then(|word| sluice_base::num::parse_i64(word));
+        let slot = slot.and_then(|number| u16::try_from(number).ok()).and_then(HashSlot::new);
+        return slot.is_some_and(|slot| exports.hold(slot)).then_some(Verdict::Postpone);
+    }
     let is_exec = asked.spec.id == transactions::EXEC.id;
     let may_replicate = asked.flags.has(Flags::MAY_REPLICATE);
     let writes = asked.flags.has(Flags::WRITE) || may_replicate && !asked.spec.flags.has(Flags::PUBSUB);

@@ -100,7 +100,7 @@ pub(super) const CHECKS: &[Check] = &[
         name: "rights",
         concerns: |_| true,
         armed: |_| false,
-        armed_for: |session| !session.caller.user().allows_all(),
+        armed_for: |session| !session.caller.user().allows_all() && !session.caller.is_export(),
         askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             let Asked { spec, args, session, control, standing, .. } = *asked;
@@ -334,7 +334,8 @@ pub(super) const CHECKS: &[Check] = &[
                 || asked.control.replication.failover.is_some()
                 || asked.control.is_paused_by_cluster();
             let keeps_back = pause.active(asked.now) && (pause.all || writes) || is_leaving && writes;
-            (keeps_back && !receives_stream(asked.caller)).then_some(Verdict::Postpone)
+            let goes_on = receives_stream(asked.caller) || asked.caller.is_export();
+            (keeps_back && !goes_on).then_some(Verdict::Postpone)
         },
     },
     // What is to be deleted when another server has it is not changed before.
