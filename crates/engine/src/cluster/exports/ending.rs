@@ -25,8 +25,8 @@ pub(super) fn drop_export(
     Some(job)
 }
 
-/// Ends an export that cannot go on. One whose slots the other node may own goes on: nothing is missing there,
-/// and writers that went on here would be lost.
+/// Ends an export that cannot go on. One whose slots the other node may own goes on: nothing is missing
+/// there, and writers that went on here would be lost.
 pub(super) fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
     if exports_of(control).and_then(|exports| exports.job(id)).is_some_and(|job| job.is_granted()) {
         return;
