@@ -34,8 +34,13 @@ impl ClusterDriver<'_> {
             return false;
         }
         let Some(mode) = &mut self.core.control.cluster else { return false };
+        let databases = 0..self.core.keyspace.databases();
         for slot in slots.iter() {
-            process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
+            let mut lengths =
+                databases.clone().map(|number| self.core.keyspace.db(number).slot_len(slot.number()));
+            if lengths.any(|len| len > 0) {
+                process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
+            }
             mode.emptying.slots.insert(slot);
         }
         true
