@@ -164,7 +164,11 @@ impl Fleet {
                 }));
                 read.extend(found.unwrap_or_else(|_| panic!("line {}: {last}", step.line)));
             } else {
-                let values = self.carry_out(step);
+                // A node that has come back may still load what its primary sends: an operator tries again.
+                let values = until("a node that has loaded", || match self.carry_out(step) {
+                    Err(wrong) if wrong.contains("-LOADING") => None,
+                    done => Some(done),
+                });
                 read.extend(values.unwrap_or_else(|wrong| panic!("line {}: {wrong}", step.line)));
             }
         }
