@@ -12,7 +12,7 @@ use sluice_scripts::shebang::runs_script;
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let exports = asked.control.cluster.as_deref()?.exports();
     if asked.spec.id == cluster::CLUSTER_FLUSHSLOT.id {
-        let slot = asked.args.get(2).and_then(|word| sluice_base::num::parse_i64(word));
+        let slot = asked.args.get(2).and_then(sluice_base::num::parse_i64);
         let slot = slot.and_then(|number| u16::try_from(number).ok()).and_then(HashSlot::new);
         return slot.is_some_and(|slot| exports.hold(slot)).then_some(Verdict::Postpone);
     }
