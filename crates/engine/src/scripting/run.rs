@@ -281,7 +281,7 @@ impl Engine {
         );
         process.log(sluice_base::LogLevel::Warning, &text);
         *self.core.control.scripts.is_busy = true;
-        // Those whose requests are held are told so too.
+        // A client whose request waits for the end of the script gets -BUSY now.
         for client in self.core.control.clients.blocking.postponed() {
             let is_held = self
                 .core

@@ -172,7 +172,7 @@ fn cb_a60_a_lost_connection_deletes_what_has_come_and_tells_replicas() {
     let appended = rig.appended();
     assert!(appended.contains("ESTABLISH") && appended.contains(&end), "{appended}");
     assert_eq!(rig.run("GET foo"), "-MOVED 12182 10.0.0.1:7001");
-    // The same again, and to its end.
+    // A second move of these slots succeeds.
     let source = all_come(&mut rig);
     send(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
     rig.check("GET {foo}3", "\"1\"");
