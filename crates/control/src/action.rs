@@ -53,6 +53,9 @@ pub enum Action {
     DelayAof(u64),
     /// End the process in good order.
     Shutdown,
+    /// End the process in good order, and have the same program take its place after so many milliseconds:
+    /// for DEBUG.
+    Restart(u64),
     /// Do not end the process for the signal that waited for the cron: see
     /// `Engine::end_waits_for_cron`.
     KeepRunning,
@@ -71,4 +74,6 @@ pub enum Crash {
     Assert,
     /// By exiting.
     Exit,
+    /// By starting the same program in place of this one, after so many milliseconds.
+    Recover(u64),
 }

@@ -12,6 +12,7 @@ pub mod detach;
 pub mod log;
 pub mod named_file;
 pub mod oom_score;
+pub mod restart;
 pub mod service_status;
 pub mod signals;
 pub mod syslog;

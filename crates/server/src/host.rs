@@ -32,6 +32,7 @@ use sluice_config::{Config, param};
 use sluice_control::process::{Process, ProcessClock};
 use sluice_daemon::log::Log;
 use sluice_daemon::named_file;
+use sluice_daemon::restart::Restart;
 use sluice_daemon::service_status::ServiceStatus;
 use sluice_daemon::systemd::{self, NoteWait};
 use sluice_daemon::usage;
@@ -56,6 +57,8 @@ pub struct Host {
     pub allocator: &'static dyn Allocator,
     /// The log.
     pub log: Log,
+    /// How DEBUG RESTART starts the process again; none once that has begun.
+    pub restart: Option<Restart>,
     /// Files.
     pub storage: Arc<dyn Storage>,
     /// The data that no other server may write.
@@ -85,11 +88,12 @@ pub struct Host {
 
 impl Host {
     /// A process with its clock running and its log on standard output.
-    pub fn new(allocator: &'static dyn Allocator) -> Host {
+    pub fn new(allocator: &'static dyn Allocator, restart: Restart) -> Host {
         Host {
             allocator,
             clock: HostClock::new(),
             log: Log::stdout(),
+            restart: Some(restart),
             storage: storage::of_process(),
             claims: DataClaims::default(),
             bio: None,
@@ -104,6 +108,21 @@ impl Host {
             shown: Shown::new(),
             memory: Memory::default(),
         }
+    }
+
+    /// Asks for the process to take its own place once it has ended, after that time.
+    pub fn restart_after(&mut self, delay_ms: u64) {
+        if let Some(restart) = &mut self.restart {
+            restart.after = Some(Duration::from_millis(delay_ms));
+        }
+    }
+
+    /// Takes the process' own place where that was asked for. Returns where it was not, or cannot be.
+    pub fn start_again(&mut self) {
+        let Some(restart) = self.restart.take_if(|restart| restart.after.is_some()) else { return };
+        self.note(LogLevel::Notice, "The server starts again, in the same process.");
+        let error = restart.perform();
+        self.note(LogLevel::Warning, &format!("The server cannot start again: {}", plain_error(&error)));
     }
 
     /// Fills in the facts that stay.

@@ -609,6 +609,15 @@ impl Server {
                     self.host.aof.set_delay(Duration::from_micros(microseconds))
                 }
                 Action::Shutdown => self.ending = Some(0),
+                Action::Restart(delay_ms) => {
+                    self.host.restart_after(delay_ms);
+                    self.ending = Some(0);
+                }
+                Action::Crash(Crash::Recover(delay_ms)) => {
+                    self.host.restart_after(delay_ms);
+                    self.host.start_again();
+                    end_badly(Crash::Exit);
+                }
                 Action::KeepRunning => {
                     self.waiting_end = None;
                     self.signals.refuse();
@@ -856,7 +865,8 @@ fn end_badly(how: Crash) {
     match how {
         Crash::Panic => panic!("called by DEBUG PANIC"),
         Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
-        Crash::Exit => std::process::exit(1),
+        // What cannot take its own place ends.
+        Crash::Exit | Crash::Recover(_) => std::process::exit(1),
         Crash::Segfault => sluice_daemon::signals::raise_segfault(),
     }
 }

@@ -18,6 +18,7 @@ use sluice_base::{HashSeed, siphash13};
 use sluice_cluster::Cluster;
 use sluice_config::choice::SyslogFacility;
 use sluice_config::{Config, Loader, param};
+use sluice_daemon::restart::Restart;
 use sluice_daemon::service_status::READY;
 use sluice_daemon::signals::Signals;
 use sluice_daemon::syslog::Syslog;
@@ -48,13 +49,14 @@ impl Failure {
 
 /// Does what the arguments ask; the exit status.
 pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
+    let restart = Restart::of_process(arguments.clone());
     match cli::task_of(arguments) {
         Task::Version => print!("{}", cli::version()),
         Task::Help => print!("{}", cli::HELP),
         Task::ExampleConf => print!("{}", sluice_config::example_conf()),
         Task::Check(words) => check(&words)?,
         Task::CheckMove(words) => return Ok(check_move(words)),
-        Task::Serve(words) => return serve(load(&words)?, allocator),
+        Task::Serve(words) => return serve(load(&words)?, Host::new(allocator, restart)),
     }
     Ok(0)
 }
@@ -233,20 +235,19 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-fn serve(loaded: LoadedConfig, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
+fn serve(loaded: LoadedConfig, mut host: Host) -> Result<u8, Failure> {
     let LoadedConfig { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         detach::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
-    let mut host = Host::new(allocator);
     host.settings.config_file = file;
     open_log(&mut host, &config)?;
     let fail = |host: &mut Host, text: String| {
         host.note(LogLevel::Warning, &text);
         Failure::new(format!("{text}\n"))
     };
-    crash::install(host.log.file(), cli::VERSION, allocator)
+    crash::install(host.log.file(), cli::VERSION, host.allocator)
         .map_err(|error| fail(&mut host, format!("preparing crash reports: {error}")))?;
     crash::report_faults(config.bool(param::CRASH_LOG_ENABLED));
     supervisor::stop_for_upstart(&config, &mut host);
@@ -272,7 +273,7 @@ fn serve(loaded: LoadedConfig, allocator: &'static dyn Allocator) -> Result<u8, 
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
     #[cfg(debug_assertions)]
     if crate::test_switches::number(crate::test_switches::ALLOCATOR_FAULT).is_some() {
-        allocator.fault_when_growing();
+        host.allocator.fault_when_growing();
     }
     let mut engine = Engine::new(config, seeds, &mut host);
     engine.install_users(users);

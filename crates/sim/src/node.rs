@@ -516,7 +516,7 @@ impl SimNode {
                     self.engine.end_slow_read(key, 1000, &mut self.process);
                     self.engine.slow_thread_is_free(&mut self.process);
                 }
-                Action::Shutdown => {
+                Action::Shutdown | Action::Restart(_) => {
                     self.is_ending = true;
                     self.engine.stop();
                 }

@@ -47,6 +47,7 @@ impl Server {
         });
         self.host.remove_files();
         self.host.note(LogLevel::Warning, "Sluice is now ready to exit, bye bye...");
+        self.host.start_again();
         status
     }
 

@@ -295,6 +295,38 @@ fn debug_can_end_the_server_in_every_bad_way() {
 }
 
 #[test]
+fn debug_starts_the_server_again_in_its_own_place() {
+    let dir = Dir::new();
+    // The path names the file in the first folder alone: `dir` leaves that.
+    dir.file("own.conf", "dir data\nsave 3600 1\n");
+    std::fs::create_dir(dir.path().join("data")).unwrap();
+    let port = free_port();
+    let mut command = Command::new(BINARY);
+    command.current_dir(dir.path()).arg("own.conf").args(["--port", &port.to_string()]);
+    command.args(["--enable-debug-command", "yes"]).args(common::arm());
+    let server = Server::spawn(command, port, dir);
+    assert!(server.log.wait("Ready to accept").is_some(), "{}", server.log.all());
+    let mut client = server.client();
+    client.check("SET kept 1", "+OK\r\n").check("CONFIG SET maxmemory-samples 7", "+OK\r\n");
+    let pid = client.info("process_id");
+    client.check("DEBUG RESTART x", "-ERR value is not an integer or out of range\r\n");
+    client.send("DEBUG RESTART 20\r\n").expect_end();
+    let started_for_the = |count: usize| {
+        until("the server is back", || {
+            (server.log.so_far().matches("Ready to accept").count() == count).then(|| server.client())
+        })
+    };
+    let mut client = started_for_the(2);
+    assert_eq!(client.info("process_id"), pid);
+    client.check("GET kept", "$1\r\n1\r\n").check("SET lost 1", "+OK\r\n");
+    assert_eq!(client.config("maxmemory-samples"), "7", "the file was written back");
+    client.send("DEBUG CRASH-AND-RECOVER\r\n").expect_end();
+    let mut client = started_for_the(3);
+    assert_eq!(client.info("process_id"), pid);
+    client.check("GET kept", "$1\r\n1\r\n").check("GET lost", "$-1\r\n");
+}
+
+#[test]
 fn a_report_goes_to_the_log_file_and_can_be_turned_off() {
     let dir = Dir::new();
     let log = dir.join("log");

@@ -6,6 +6,7 @@ mod common;
 mod load_aof;
 mod protocol;
 mod reload;
+mod restart;
 
 use crate::action::{Action, Crash};
 use crate::ctx::DebugCtx;
@@ -78,6 +79,13 @@ const SUBS: &[Sub] = &[
         "Ends the links of the cluster with a node.",
         3..=3,
         cluster::kill_links,
+    ),
+    sub(
+        "CRASH-AND-RECOVER",
+        "[<delay>]",
+        "Ends the process at once, and starts it again after milliseconds.",
+        0..=1,
+        restart::at_once,
     ),
     sub("DICT-RESIZING", "(0|1)", "Whether the indexes of keys shrink by themselves.", 1..=1, |ctx, args| {
         ctx.control.debug.resizing = switch(args, 2);
@@ -160,6 +168,13 @@ const SUBS: &[Sub] = &[
         "Accepted; buffers go round here.",
         2..=2,
         reply_buffer,
+    ),
+    sub(
+        "RESTART",
+        "[<delay>]",
+        "Ends the server in good order, and starts it again after milliseconds.",
+        0..=1,
+        restart::in_order,
     ),
     sub("SEGFAULT", "", "Ends the process by a fault.", 0..=0, |ctx, _| crash(ctx, Crash::Segfault)),
     sub(

@@ -4,6 +4,7 @@ use crate::connection::transport::Transport;
 use crate::host::Host;
 use sluice_base::HashSeed;
 use sluice_config::Config;
+use sluice_daemon::restart::Restart;
 use sluice_engine::{Engine, Seeds};
 use sluice_evloop::Backend;
 use sluice_queue::Capacity;
@@ -25,7 +26,9 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 };
-        let engine = Engine::new(Config::default(), seeds, &mut Host::new(&crate::allocator::NoAllocator));
+        let restart = Restart::of_process(Vec::new());
+        let mut host = Host::new(&crate::allocator::NoAllocator, restart);
+        let engine = Engine::new(Config::default(), seeds, &mut host);
         let open = || {
             let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default());
             opened.expect("poll is everywhere").event_loop
