@@ -93,6 +93,9 @@ fn cb_n5_n6_where_a_walk_begins() {
     rig.check(&format!("CLUSTERSCAN 0 MATCH {{a}}* SLOT {b}"), "[\"0\", []]");
     rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{a}}*", tag(b)), &at(a));
     rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{b}}*", tag(a)), "[\"0\", []]");
+    // A walk of one slot that meets no name of the pattern ends, in whichever order the slots are.
+    rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{a}}* SLOT {b}", tag(b)), "[\"0\", []]");
+    rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{b}}* SLOT {a}", tag(a)), "[\"0\", []]");
     rig.check("CLUSTERSCAN 0-{a}-0 SLOT 5", "-ERR Cursor slot mismatch with SLOT argument");
 }
 

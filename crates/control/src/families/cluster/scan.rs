@@ -111,6 +111,8 @@ pub(super) fn clusterscan(ctx: &mut ReadCtx<'_>, map: &SlotMap, args: Args<'_>) 
         return Err(CmdError::text("ERR Cursor slot mismatch with SLOT argument"));
     }
     match of_pattern {
+        // Of the one slot that is walked no name matches.
+        Some(other) if wanted.is_some() && other != cursor.slot => return reply_no_keys(ctx, b"0"),
         Some(other) if other > cursor.slot => return reply_no_keys(ctx, &beginning_of(other)),
         Some(other) if other < cursor.slot => return reply_no_keys(ctx, b"0"),
         Some(_) | None => {}
