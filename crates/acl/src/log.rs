@@ -148,14 +148,6 @@ impl RefusalLog {
         }
     }
 
-    /// Drops the oldest entries above `entries_max`, and the room they took. O(entries dropped).
-    pub fn keep_newest(&mut self, entries_max: usize) {
-        if self.entries.len() > entries_max {
-            self.entries.truncate(entries_max);
-            self.entries.shrink_to_fit();
-        }
-    }
-
     /// Bytes that the allocator has given. Cost: the entries.
     pub fn footprint(&self) -> usize {
         let texts = |entry: &RefusalEntry| {

@@ -12,7 +12,6 @@ use crate::persistence::saving::{JobAsk, Saving};
 use crate::replication::failover::Failover;
 use crate::replication::role::LinkCounts;
 use crate::users::UsersState;
-use crate::users::refusals::entries_max;
 use sluice_base::Now;
 use sluice_base::SessionKey;
 use sluice_base::{Epoch, Watched};
@@ -381,7 +380,6 @@ impl Control {
         for kind in LogKind::ALL {
             self.commandlog.keep_newest(kind, self.log_entries_max(kind));
         }
-        self.clients.users.log.keep_newest(entries_max(&self.config));
         *self.limits = Arc::new(limits);
         if let Some(load) = self.persistence.load.as_ref() {
             load.set_key_delay(&self.config);

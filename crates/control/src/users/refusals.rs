@@ -45,6 +45,6 @@ impl UsersState {
 }
 
 /// The most entries of the log of refusals.
-pub(crate) fn entries_max(config: &Config) -> usize {
+fn entries_max(config: &Config) -> usize {
     usize::try_from(config.int(param::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX)
 }
