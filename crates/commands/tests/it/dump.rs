@@ -51,6 +51,19 @@ fn restore_refuses_in_the_reference_s_order() {
     ]);
 }
 
+/// Redis 5 has written wrong lengths, which the entries correct; that there are entries where there is none is
+/// refused, as in the reference.
+#[test]
+#[rustfmt::skip]
+fn a_stream_that_lacks_all_of_its_entries_is_refused() {
+    check(&[
+        ("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK"),
+        ("RESTORE s 0 \"\\x15\\x00\\x01\\x01\\x00\\x00\\x00\\x01\\x00\\x01\\x00P\\x0012345678\"", "-ERR Bad data format"),
+        ("RESTORE s 0 \"\\x15\\x00\\x00\\x01\\x00\\x00\\x00\\x01\\x00\\x01\\x00P\\x0012345678\"", "+OK"),
+        ("XLEN s", ":0"),
+    ]);
+}
+
 #[test]
 #[rustfmt::skip]
 fn payloads_of_version_81_are_taken() {

@@ -94,10 +94,7 @@ impl StreamBuilder {
             NextPart::NodeCount => Some(NextPart::Nodes(cursor.len()?)),
             NextPart::Nodes(0) => Some(NextPart::Totals),
             NextPart::Nodes(left) => self.node(cursor)?.then_some(NextPart::Nodes(left - 1)),
-            NextPart::Totals => {
-                self.totals(cursor)?;
-                Some(NextPart::GroupCount)
-            }
+            NextPart::Totals => self.totals(cursor)?.then_some(NextPart::GroupCount),
             NextPart::GroupCount => {
                 self.groups = cursor.len()?;
                 Some(NextPart::Group)
@@ -138,10 +135,13 @@ impl StreamBuilder {
     }
 
     /// Reads what is said of all entries. Redis 5 has written lengths that are wrong; the entries are what is
-    /// believed.
-    fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
+    /// believed. A length of entries none of which is there is refused, as the reference does.
+    fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
+        if said > 0 && self.stream.log().len() == 0 {
+            return Ok(false);
+        }
         let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
         let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, len);
         if self.form >= StreamForm::Counted {
@@ -157,7 +157,7 @@ impl StreamBuilder {
         } else if said_last_id != last_id {
             self.mended = Some(Mended::StreamLastId);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn group(&mut self, cursor: &mut InputCursor<'_>) -> Result<Option<NextPart>, ReadStop> {
