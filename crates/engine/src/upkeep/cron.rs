@@ -80,10 +80,11 @@ impl CronSteps<'_> {
         let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
         // The first one a period after the start: a replica that comes back finds the offset that it has. A
-        // stream at its beginning is pinged at once: in a cluster a replica at 0 counts as one without data.
+        // new stream at its beginning is pinged at once: in a cluster a replica at 0 counts as one without data.
         let last_ns = *self.core.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
-        let is_due = now.mono_ns.saturating_sub(last_ns) >= period_ns
-            || self.core.control.replication.stream.offset == 0;
+        let stream = &self.core.control.replication.stream;
+        let is_new = stream.offset == 0 && stream.earlier.is_none();
+        let is_due = is_new || now.mono_ns.saturating_sub(last_ns) >= period_ns;
         // The replica that a failover waits for shall find the end of the stream.
         if self.core.control.replication.failover.is_none()
             && !self.core.control.is_handing_over()

@@ -224,6 +224,24 @@ fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
     }
 }
 
+/// A new stream is pinged at its beginning (`a_stream_at_its_beginning_is_pinged_at_once`); one that goes on at
+/// 0 is not new, and its replicas stay where they were for a period.
+#[test]
+fn a_history_without_writes_goes_on_at_0_after_a_restart() {
+    let (mut rig, _, old) = with_replica(&[]);
+    assert_eq!(number(&mut rig, "master_repl_offset"), 0);
+    let mut restarted = restarted_from(&mut rig);
+    let (replica, line, _) = psync(&mut restarted, &old, 1);
+    assert!(line.starts_with("+CONTINUE "), "{line}");
+    restarted.cron();
+    for _ in 0..3 {
+        restarted.pass_ms(1000);
+        restarted.cron();
+        assert_eq!(restarted.output(replica), b"");
+    }
+    assert_eq!(number(&mut restarted, "master_repl_offset"), 0);
+}
+
 #[test]
 fn keys_that_expired_while_the_server_was_away_are_deleted_at_replicas_that_go_on() {
     let (mut rig, replica, old) = with_replica(&[]);
