@@ -22,6 +22,7 @@ mod stream;
 pub use convergence::{Convergence, ConvergenceStep};
 pub use stream::ExportStream;
 
+use crate::persistence::saving::key_delay_us;
 use sluice_cluster::{HashSlot, SlotSet};
 use std::collections::VecDeque;
 
@@ -32,6 +33,16 @@ pub struct SlotExports {
     tapped: SlotSet,
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
+    pace: WalkPace,
+}
+
+/// How `rdb-key-save-delay` slows the walks down, which stand for snapshots: for tests.
+#[derive(Default)]
+struct WalkPace {
+    /// Keys that were walked under a delay.
+    keys: u64,
+    /// Until when no key is walked, monotonic ns.
+    until_ns: u64,
 }
 
 /// Names an export, as long as the process lives.
@@ -190,6 +201,23 @@ impl SlotExports {
         self.jobs.iter_mut().find(|job| matches!(job.walk, ExportWalk::In(_)))
     }
 
+    /// Has the walk wait for the keys that it has just captured, where `rdb-key-save-delay` is set.
+    pub fn slow_down(&mut self, setting: i64, keys: usize, now_ns: u64) {
+        if setting == 0 {
+            return;
+        }
+        let pace = &mut self.pace;
+        let numbers = pace.keys..pace.keys + keys as u64;
+        pace.keys = numbers.end;
+        let waits_us = numbers.map(|number| key_delay_us(setting, number)).fold(0, u64::saturating_add);
+        pace.until_ns = now_ns.saturating_add(waits_us.saturating_mul(1000));
+    }
+
+    /// Whether a key may be walked at that time.
+    pub fn may_walk(&self, now_ns: u64) -> bool {
+        now_ns >= self.pace.until_ns
+    }
+
     /// The walk of a slot is through; after the last one the stream says so.
     pub fn end_walk(&mut self) {
         let Some(job) = self.walking() else { return };
@@ -233,12 +261,14 @@ impl SlotExports {
         self.news.pop_front()
     }
 
-    /// Whether an iteration is wanted at once: something is to be walked or formatted.
-    pub fn have_work(&self) -> bool {
+    /// When something is to be walked or formatted, monotonic ns; 0: at once; `None`: nothing is.
+    pub fn work_ns(&self) -> Option<u64> {
+        if self.jobs.iter().any(|job| job.stream.has_waiting()) {
+            return Some(0);
+        }
         let walked = self.jobs.iter().find(|job| matches!(job.walk, ExportWalk::In(_)));
         let next = walked.or_else(|| self.jobs.iter().find(|job| job.walk == ExportWalk::Between));
-        next.is_some_and(|job| !job.stream.is_behind())
-            || self.jobs.iter().any(|job| job.stream.has_waiting())
+        next.filter(|job| !job.stream.is_behind()).map(|_| self.pace.until_ns)
     }
 
     /// Whether an iteration has nothing to do for exports: all that is there is in streams, and no writer is

@@ -14,6 +14,7 @@ use crate::core::Core;
 use ending::{drop_export, exports_of, fail_export, fail_flushed};
 use sluice_base::Bytes;
 use sluice_cluster::SlotSet;
+use sluice_config::param;
 use sluice_control::Control;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::exports::{
@@ -90,11 +91,8 @@ pub(crate) fn end_export(core: &mut Core, id: ExportId) {
 
 /// When an iteration is wanted for exports though nothing happens, monotonic ns.
 pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
-    match (exports.have_work(), exports.may_hold()) {
-        (true, _) => 0,
-        (false, true) => looked_ns + LOOK_NS,
-        (false, false) => u64::MAX,
-    }
+    let look_ns = if exports.may_hold() { looked_ns + LOOK_NS } else { u64::MAX };
+    exports.work_ns().unwrap_or(u64::MAX).min(look_ns)
 }
 
 /// Goes on with all exports, once an iteration.
@@ -115,6 +113,7 @@ pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
 /// Formats and walks for about a millisecond.
 fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
     let began_ns = process.now().mono_ns;
+    let delay = control.config.int(param::RDB_KEY_SAVE_DELAY);
     let mut is_over = || process.now().mono_ns.saturating_sub(began_ns) >= SLICE_NS;
     loop {
         let Some(exports) = exports_of(control) else { return };
@@ -123,14 +122,21 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn 
                 return;
             }
         }
+        if !exports.may_walk(began_ns) {
+            return;
+        }
         if let Some(job) = exports.walking() {
             if job.stream.is_behind() {
                 return;
             }
-            let has_more = (0..BUCKETS_PER_LOOK).all(|_| keyspace.advance_slot_walk());
+            let buckets = if delay == 0 { BUCKETS_PER_LOOK } else { 1 };
+            let has_more = (0..buckets).all(|_| keyspace.advance_slot_walk());
+            let mut keys = 0;
             while let Some(piece) = keyspace.take_walked() {
+                keys += piece.len();
                 job.stream.append_images(piece);
             }
+            exports.slow_down(delay, keys, began_ns);
             if !has_more {
                 keyspace.end_slot_walk();
                 exports.end_walk();

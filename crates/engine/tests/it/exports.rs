@@ -680,6 +680,32 @@ fn cb_t20_sort_by_keys_that_only_the_data_name_is_right_amid_the_walk() {
     }
 }
 
+/// The suite of the reference, and whoever tries what becomes of a move that lasts, slows snapshots down by
+/// it (E-4). Nobody else waits.
+#[test]
+fn cb_e4_rdb_key_save_delay_slows_the_walk() {
+    let mut rig = source(&[("rdb-key-save-delay", "1000000")]);
+    (0..20).for_each(|n| rig.check(&format!("SET {{a}}{n} 1"), "+OK"));
+    let mut export = Export::begin(&mut rig, &slots_of(&["{a}"]));
+    let began_ms = rig.process.now.mono_ns / 1_000_000;
+    for _ in 0..5 {
+        rig.end_iteration();
+        export.send(&mut rig);
+    }
+    assert_eq!(export.news, [ExportNews::SnapshotBegan]);
+    let waits_ns = rig.engine.cluster_deadline_ns();
+    assert!(waits_ns > rig.process.now.mono_ns, "no iteration is wanted for the walk");
+    while !export.news.contains(&ExportNews::SnapshotWhole) {
+        rig.check("GET {a}0", "\"1\"");
+        rig.pass_ms(100);
+        rig.end_iteration();
+        export.send(&mut rig);
+    }
+    let took_s = (rig.process.now.mono_ns / 1_000_000 - began_ms) / 1000;
+    assert!((8..=20).contains(&took_s), "{took_s} s for 20 keys, of which the last bucket's do not wait");
+    export.check(&rig, &["{a}"], "after the walk");
+}
+
 #[test]
 fn cb_a86_no_pause_comes_ahead_of_the_images() {
     let mut rig = source(&[]);
