@@ -51,7 +51,7 @@ fn restore_refuses_in_the_reference_s_order() {
     ]);
 }
 
-/// Redis 5 has written wrong lengths, which the entries correct; that there are entries where there is none is
+/// Redis 5 has written wrong lengths, which the entries correct. A length where no entry is there is
 /// refused, as in the reference.
 #[test]
 #[rustfmt::skip]

@@ -80,7 +80,7 @@ impl CronSteps<'_> {
         let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
         // The first one a period after the start: a replica that comes back finds the offset that it has. A
-        // new stream at its beginning is pinged at once: in a cluster a replica at 0 counts as one without data.
+        // new stream at its beginning is pinged at once: in a cluster a replica at 0 counts as without data.
         let last_ns = *self.core.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         let stream = &self.core.control.replication.stream;
         let is_new = stream.offset == 0 && stream.earlier.is_none();

@@ -224,8 +224,8 @@ fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
     }
 }
 
-/// A new stream is pinged at its beginning (`a_stream_at_its_beginning_is_pinged_at_once`); one that goes on at
-/// 0 is not new, and its replicas stay where they were for a period.
+/// A new stream is pinged at its beginning (`a_stream_at_its_beginning_is_pinged_at_once`); one that goes
+/// on at 0 is not new, and its replicas stay where they were for a period.
 #[test]
 fn a_history_without_writes_goes_on_at_0_after_a_restart() {
     let (mut rig, _, old) = with_replica(&[]);
