@@ -50,7 +50,34 @@ async function exercise(RESP) {
   await client.close();
 }
 
+// Slots that leave by MIGRATESLOTS: the node that they leave tells the client, which asks the next owner without a redirect.
+async function hearsOfMoves() {
+  const client = await open(3, { defaults: { maintNotifications: "enabled" } });
+  const [one, other] = primaries;
+  const [tag, slot] = await nodes.tagOf(one);
+  const owner = () => client.slots[slot].master.port;
+  const key = names[(await Promise.all(names.map((name) => nodes.ask(one, "CLUSTER", "KEYSLOT", name)))).findIndex((slot) => slot < 5461)];
+  const redirects = async () => {
+    let sum = 0;
+    for (const port of primaries) sum += Number(/errorstat_MOVED:count=(\d+)/.exec(await nodes.ask(port, "INFO", "errorstats"))?.[1] ?? 0);
+    return sum;
+  };
+  await client.set(`${tag}:heard`, "1");
+  for (const [source, target] of [[one, other], [other, one]]) {
+    const before = await redirects();
+    assert.equal(owner(), source);
+    await client.get(key);
+    const id = await nodes.ask(target, "CLUSTER", "MYID");
+    await nodes.ask(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", String(slot), String(slot), "NODE", id);
+    await until("the notification", () => owner() === target);
+    assert.equal(await client.get(`${tag}:heard`), "1");
+    assert.equal(await redirects(), before);
+  }
+  await client.close();
+}
+
 for (const version of [2, 3]) await exercise(version);
+await hearsOfMoves();
 for (const node of plain.values()) await node.close();
 const { version } = createRequire(import.meta.url)("redis/package.json");
 console.log(`node-redis ${version}: a cluster by RESP2 and RESP3 works`);

@@ -129,8 +129,40 @@ def exercise(protocol):
     client.close()
 
 
+def hears_of_moves():
+    """The client learns of slots that have left by MIGRATESLOTS from the node that they left, without a redirect."""
+    config = importlib.import_module("redis.maint_notifications").MaintNotificationsConfig(enabled=True)
+    client = Cluster(host="127.0.0.1", port=ports[0], protocol=3, decode_responses=True, maint_notifications_config=config)
+    client.set("{move}:heard", "1")
+    slot = client.keyslot("{move}")
+
+    def owner():
+        return client.get_node_from_key("{move}").port
+
+    def redirects():
+        return sum(nodes[port].info("errorstats").get("errorstat_MOVED", {"count": 0})["count"] for port in ports[:3])
+
+    first = owner()
+    target = next(port for port in ports[:3] if port != first)
+    for source, target in ((first, target), (target, first)):
+        # Another key of the source: what the client reads next on that connection has the notification ahead of it.
+        other = next(key for key in (f"other:{number}" for number in range(1000)) if client.get_node_from_key(key).port == source)
+        client.set(other, "2")
+        before = redirects()
+        nodes[source].execute_command("CLUSTER MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", ids[target])
+        until("the move", lambda: nodes[source].execute_command("CLUSTER GETSLOTMIGRATIONS")[0]["state"] == "success")
+        assert owner() == source
+        assert client.get(other) == "2"
+        assert owner() == target
+        assert client.get("{move}:heard") == "1"
+        assert redirects() == before
+    client.close()
+
+
 # By RESP3 valkey-py 6.2 takes ASK and MOVED for errors of the command, whoever sends them.
 versions = (2, 3) if sys.argv[1] == "redis" else (2,)
 for version in versions:
     exercise(version)
+if sys.argv[1] == "redis":
+    hears_of_moves()
 print(f"{sys.argv[1]} {module.__version__}: a cluster by {' and '.join(f'RESP{version}' for version in versions)} works")

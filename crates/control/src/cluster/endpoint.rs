@@ -44,3 +44,13 @@ pub fn endpoint_of(node: &MapNode, client: AskingClient, kind: EndpointType) -> 
         EndpointType::Unknown => NodeEndpoint::WhereAsked,
     }
 }
+
+/// Host and port of a node for a client, with a colon between, as clients put together what CLUSTER SLOTS
+/// tells; none where the client is told no host, or one that has colons: clients take the text apart at the
+/// first one.
+pub fn host_and_port(node: &MapNode, client: AskingClient, kind: EndpointType) -> Option<String> {
+    match endpoint_of(node, client, kind) {
+        NodeEndpoint::At(host) if !host.contains(':') => Some(format!("{host}:{}", port_of(node, client))),
+        NodeEndpoint::At(_) | NodeEndpoint::Nameless | NodeEndpoint::WhereAsked => None,
+    }
+}

@@ -28,6 +28,12 @@ pub struct ExportLink {
     pub session: Option<SessionKey>,
     /// The stream; none before the target has agreed.
     pub stream: Option<ExportId>,
+    /// The target.
+    pub target: NodeId,
+    /// The slots as clients are told them: `1,5-9`.
+    pub shown_slots: String,
+    /// The id under which clients were told that the slots are on their way; none before.
+    pub told_as: Option<i64>,
 }
 
 /// A connection that is to be made with the target of a move from this node.

@@ -1,13 +1,15 @@
 //! Maintenance notifications: which are remembered, their frames, and the address that a client is named.
 //! `replication/maintenance.rs` of the engine sends the frames.
 
+use sluice_base::key_slot;
+use sluice_cluster::NodeId;
 use sluice_config::{Config, param};
 use sluice_replication::Primary;
 use sluice_resp::{Protocol, Reply};
 use sluice_session::{ClientKind, MaintenanceNotices, Medium, Session};
 use std::net::Ipv4Addr;
 
-/// What clients are told that want to know of failovers.
+/// What clients are told that want to know of failovers, and of slots that leave a node.
 #[derive(Debug, Default)]
 pub struct Maintenance {
     /// The id of the notification that was sent last; 0 before the first.
@@ -33,7 +35,21 @@ impl Maintenance {
         self.last_id = unix_ms.max(self.last_id.saturating_add(1));
         self.last_id
     }
+
+    /// The id of the next notification of a node of a cluster: the time in milliseconds, or one more than the
+    /// last, and behind that [`NODE_BITS`] of the node's id. node-redis remembers the ids of all nodes in one
+    /// list, and takes the second of two equal ones for a repetition.
+    pub fn next_id_of_node(&mut self, unix_ms: i64, node: NodeId) -> i64 {
+        let ms = unix_ms.max((self.last_id >> NODE_BITS).saturating_add(1));
+        let of_node = i64::from(key_slot(node.as_bytes())) & ((1 << NODE_BITS) - 1);
+        // Within 2^53, which numbers of JavaScript hold, for 200 years.
+        self.last_id = (ms << NODE_BITS) | of_node;
+        self.last_id
+    }
 }
+
+/// Bits of an id that tell nodes of a cluster apart.
+const NODE_BITS: u32 = 10;
 
 /// Whether a client has asked for notifications and can be pushed some: in RESP2 a push would be a reply, and
 /// in the stream of a replica a command.
@@ -60,6 +76,23 @@ pub enum Notice<'a> {
         /// The address; none for the one that the client is configured to.
         endpoint: Option<&'a str>,
     },
+    /// Slots of this node are on their way to another.
+    SlotsMigrating {
+        /// Slots and ranges of these, with commas between.
+        slots: &'a str,
+    },
+    /// The slots are another node's from now on.
+    SlotsMigrated {
+        /// Host and port of this node, as CLUSTER SLOTS has told the client.
+        source: &'a str,
+        /// Those of the node that owns the slots.
+        target: &'a str,
+        /// As in [`Notice::SlotsMigrating`].
+        slots: &'a str,
+    },
+    /// The move has ended, and there is nothing more to tell: the slots stay, or the client cannot be named
+    /// the node that has them.
+    MoveEnded,
 }
 
 impl Notice<'_> {
@@ -87,6 +120,20 @@ impl Notice<'_> {
                     Some(endpoint) => reply.bulk(endpoint.as_bytes()),
                     None => reply.null(),
                 }
+            }
+            Notice::SlotsMigrating { slots } => {
+                head(3, b"SMIGRATING");
+                reply.bulk(slots.as_bytes());
+            }
+            Notice::SlotsMigrated { source, target, slots } => {
+                head(3, b"SMIGRATED");
+                reply.array(1);
+                reply.array(3);
+                [source, target, slots].into_iter().for_each(|text| reply.bulk(text.as_bytes()));
+            }
+            Notice::MoveEnded => {
+                head(3, b"MIGRATED");
+                reply.bulk(SHARDS);
             }
         }
     }

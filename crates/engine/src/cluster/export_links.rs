@@ -3,6 +3,7 @@
 
 use super::exports;
 use crate::core::Core;
+use crate::replication::maintenance::Notices;
 use sluice_base::SessionKey;
 use sluice_cluster::{ClusterInput, ExportInput, JobName, MigrationInput, MigrationOrder, SlotSet, SyncWord};
 use sluice_commands::ReplyMode;
@@ -31,7 +32,7 @@ pub(super) fn carry_out(core: &mut Core, order: &MigrationOrder, process: &mut d
                 exports::request_pause(core, id, u64::try_from(limit).ok());
             }
         }
-        MigrationOrder::EndExport { job } => end(core, *job),
+        MigrationOrder::EndExport { job } => end(core, *job, process),
         MigrationOrder::Say { .. }
         | MigrationOrder::Close { .. }
         | MigrationOrder::CleanUp { .. }
@@ -48,9 +49,11 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     let Control { cluster, config, .. } = &mut core.control;
     let Some(mode) = cluster.as_deref_mut() else { return };
     let me = mode.id();
-    let row = mode.machine.migrations().find(|row| row.name == job);
+    let Some(row) = mode.machine.migrations().find(|row| row.name == job) else { return };
+    let Some((target, _)) = row.nodes else { return };
     // Each range as two numbers.
-    let ranges = row.map(|row| row.slot_ranges.replace('-', " ")).unwrap_or_default();
+    let ranges = row.slot_ranges.replace('-', " ");
+    let shown_slots = shown(&row.slot_ranges);
     let mut words: Vec<&[u8]> =
         [&b"CLUSTER"[..], b"SYNCSLOTS", b"ESTABLISH", b"SOURCE", me.as_bytes(), b"NAME", &job.0].to_vec();
     words.push(b"SLOTSRANGE");
@@ -67,7 +70,8 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
         );
         out
     });
-    mode.moves.exports.push(ExportLink { job, session: None, stream: None });
+    let link = ExportLink { job, session: None, stream: None, target, shown_slots, told_as: None };
+    mode.moves.exports.push(link);
     core.actions.push(Action::ConnectExport(Box::new(ExportTarget {
         job,
         host: ip.to_owned(),
@@ -75,6 +79,15 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
         auth,
         establish,
     })));
+}
+
+/// Ranges of slots as clients are told them: a range of one slot as its number, commas between.
+fn shown(ranges: &str) -> String {
+    let shown = ranges.split(' ').map(|range| match range.split_once('-') {
+        Some((first, last)) if first == last => first,
+        _ => range,
+    });
+    shown.collect::<Vec<_>>().join(",")
 }
 
 /// Tells the machine what the connection or the stream of a move has come to. What the machine wants then is
@@ -125,8 +138,9 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
     if let Some(link) = link_of(core, job) {
         link.stream = stream;
     }
-    if stream.is_none() {
-        tell(core, job, ExportInput::StreamBroke("Failed to start snapshot"), process);
+    match stream {
+        Some(_) => Notices::of(core, None, process).tell_slots_leave(job),
+        None => tell(core, job, ExportInput::StreamBroke("Failed to start snapshot"), process),
     }
 }
 
@@ -150,15 +164,17 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
 
 /// A move has ended: nothing of it is streamed or held any more, and its connection closes. Keys of slots
 /// that another node owns now go by the map's own order, as after any claim.
-fn end(core: &mut Core, job: JobName) {
+fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };
-    let ExportLink { session, stream, .. } = mode.moves.exports.swap_remove(at);
-    if let Some(id) = stream {
-        exports::end_export(core, id);
+    let link = mode.moves.exports.swap_remove(at);
+    if let Some(id) = link.stream {
+        let slots = exports::end_export(core, id);
+        Notices::of(core, None, process).tell_move_over(&link, &slots);
     }
     core.control.epoch.advance();
-    if let Some((key, session)) = session.and_then(|key| core.sessions.get_mut(key).map(|of| (key, of))) {
+    if let Some((key, session)) = link.session.and_then(|key| core.sessions.get_mut(key).map(|of| (key, of)))
+    {
         session.caller.closing = Closing::Now;
         core.control.clients.to_close.push(key);
     }
@@ -191,7 +207,8 @@ fn feed(core: &mut Core) {
     let Core { sessions, control, .. } = core;
     let Some(mode) = control.cluster.as_deref_mut() else { return };
     for at in 0..mode.moves.exports.len() {
-        let ExportLink { session, stream, .. } = mode.moves.exports[at];
+        let ExportLink { session, stream, .. } = &mode.moves.exports[at];
+        let (session, stream) = (*session, *stream);
         let Some((session, id)) = session.and_then(|key| sessions.get_mut(key)).zip(stream) else { continue };
         let Some(job) = mode.exports_mut().job(id) else { continue };
         let mut gave = false;

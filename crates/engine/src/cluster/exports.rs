@@ -83,10 +83,10 @@ pub(crate) fn grant(core: &mut Core, id: ExportId) {
     }
 }
 
-/// Ends an export. Writers that were held are asked anew.
-pub(crate) fn end_export(core: &mut Core, id: ExportId) {
+/// Ends an export; its slots, none where it has ended before. Writers that were held are asked anew.
+pub(crate) fn end_export(core: &mut Core, id: ExportId) -> SlotSet {
     let Core { keyspace, control, .. } = core;
-    drop_export(keyspace, control, id);
+    drop_export(keyspace, control, id).map_or(SlotSet::EMPTY, |job| job.slots().clone())
 }
 
 /// When an iteration is wanted for exports though nothing happens, monotonic ns.

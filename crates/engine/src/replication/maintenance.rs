@@ -1,6 +1,8 @@
 //! Maintenance notifications: clients that have asked by CLIENT MAINT_NOTIFICATIONS are pushed that a
 //! FAILOVER has begun (FAILING_OVER) and ended (FAILED_OVER), and to which server clients are to go when this
 //! one has become a replica (MOVING). Whoever asks meanwhile is told the same, with the time left.
+//! A node of a cluster pushes that slots leave it (SMIGRATING) and have left (SMIGRATED, or MIGRATED where
+//! they stay), and nothing else: clients of a cluster find primaries by MOVED.
 //! docs/maint-notifications.md says which client acts on what, and the forms.
 //!
 //! Invariants: (1) the client that has asked for the failover or for the role is told nothing: a program that
@@ -11,6 +13,11 @@
 use crate::core::Core;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
+use sluice_cluster::{AskingClient, JobName, MapNode, SlotSet};
+use sluice_config::choice::EndpointType;
+use sluice_config::param;
+use sluice_control::cluster::endpoint::{asking, host_and_port};
+use sluice_control::cluster::slot_moves::ExportLink;
 use sluice_control::process::Process;
 use sluice_control::replication::failover::Failover;
 use sluice_control::replication::maintenance::{AddressForm, Departure, NextPrimary, Notice, has_asked};
@@ -65,7 +72,8 @@ impl Notices<'_> {
     /// command but `except`, and for a while whoever comes.
     #[cold]
     pub(crate) fn tell_moving(&mut self, except: Option<SessionKey>) {
-        if self.delivery.control.replication.replica.is_some() {
+        let control = &*self.delivery.control;
+        if control.replication.replica.is_some() && control.cluster.is_none() {
             let (id, until_ms) = (self.next_id(), self.now_ms() + MOVING_MS);
             self.delivery.control.replication.maintenance.departure = Some(Departure { id, until_ms });
             let all = self.those_who_asked(|session| Some(session.key) != except);
@@ -80,6 +88,75 @@ impl Notices<'_> {
         let newcomer: Vec<SessionKey> = self.caller.iter().map(|session| session.key).collect();
         self.send_failing_over(&newcomer);
         self.send_moving(&newcomer);
+        let moves = self.delivery.control.cluster.as_deref().map(|mode| mode.moves.exports.as_slice());
+        let under_way = moves.unwrap_or_default().iter();
+        let told: Vec<(i64, String)> =
+            under_way.filter_map(|link| Some((link.told_as?, link.shown_slots.clone()))).collect();
+        for (id, slots) in told {
+            self.send(&newcomer, id, Notice::SlotsMigrating { slots: &slots });
+        }
+    }
+
+    /// Tells clients that the slots of a move are on their way to another node.
+    #[cold]
+    pub(crate) fn tell_slots_leave(&mut self, job: JobName) {
+        let Some(id) = self.next_id_of_node() else { return };
+        let link = self.delivery.control.cluster.as_deref_mut().and_then(|mode| mode.moves.export(job));
+        let Some(link) = link else { return };
+        link.told_as = Some(id);
+        let slots = link.shown_slots.clone();
+        let all = self.those_who_asked(|_| true);
+        self.send(&all, id, Notice::SlotsMigrating { slots: &slots });
+    }
+
+    /// Tells clients that a move is over: where `slots` are its target's by the map, that they are there.
+    #[cold]
+    pub(crate) fn tell_move_over(&mut self, link: &ExportLink, slots: &SlotSet) {
+        let Some(id) = link.told_as.and_then(|_| self.next_id_of_node()) else { return };
+        let sessions = &*self.delivery.sessions;
+        let mut all: Vec<(AskingClient, SessionKey)> = sessions
+            .iter()
+            .filter(|session| has_asked(session))
+            .map(|session| (asking(&session.caller), session.key))
+            .collect();
+        all.sort_by_key(|(audience, _)| *audience);
+        for same in all.chunk_by(|(one, _), (other, _)| one == other) {
+            let to: Vec<SessionKey> = same.iter().map(|(_, key)| *key).collect();
+            match self.ends_of_move(link, slots, same[0].0) {
+                Some((source, target)) => {
+                    let slots = &link.shown_slots;
+                    self.send(&to, id, Notice::SlotsMigrated { source: &source, target: &target, slots });
+                }
+                None => self.send(&to, id, Notice::MoveEnded),
+            }
+        }
+    }
+
+    /// This node and the target of a move as these clients are told them; none where the target does not own
+    /// the slots, or has no address for the clients.
+    fn ends_of_move(
+        &self,
+        link: &ExportLink,
+        slots: &SlotSet,
+        client: AskingClient,
+    ) -> Option<(String, String)> {
+        let control = &*self.delivery.control;
+        let map = &control.cluster.as_deref()?.map;
+        let is_there = |slot| map.owner(slot).is_some_and(|owner| owner.id == link.target);
+        if slots.is_empty() || !slots.iter().all(is_there) {
+            return None;
+        }
+        let kind = control.config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
+        let address = |is_end: &dyn Fn(&MapNode) -> bool| {
+            host_and_port(map.nodes.iter().find(|node| is_end(node))?, client, kind)
+        };
+        Some((address(&|node| node.is_myself)?, address(&|node| node.id == link.target)?))
+    }
+
+    fn next_id_of_node(&mut self) -> Option<i64> {
+        let node = self.delivery.control.cluster.as_deref()?.id();
+        let maintenance = &mut self.delivery.control.replication.maintenance;
+        Some(maintenance.next_id_of_node(self.now.unix_ms(), node))
     }
 
     /// Sends that a failover is under way, if one is and clients were told.

@@ -40,6 +40,7 @@ mod metrics;
 mod migrate;
 mod monitor;
 mod moves_in;
+mod moves_out;
 mod multicast;
 mod notifications;
 mod open_units;

@@ -1,6 +1,7 @@
 //! CLIENT MAINT_NOTIFICATIONS: who may ask, whom a failover and a change of roles tell what, and in which
 //! order.
 
+use crate::cluster::{OTHER, two_shards};
 use sluice_base::SessionKey;
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::Rig;
@@ -109,18 +110,18 @@ fn resp2_is_refused_and_may_turn_them_off() {
     rig.check("CLIENT MAINT_NOTIFICATIONS OFF", "+OK");
 }
 
-/// OK would have clients rely on notifications about slots.
+/// A node tells of slots that leave (`moves_out.rs`). Where primaries are clients of a cluster learn by MOVED: a
+/// client that was moved would send what is another node's.
 #[test]
-fn a_node_of_a_cluster_does_not_know_the_subcommand() {
-    let mut rig = Rig::node(None, &[]);
-    rig.run("HELLO 3");
-    for line in ["CLIENT MAINT_NOTIFICATIONS ON", "CLIENT MAINT_NOTIFICATIONS OFF"] {
-        rig.check(line, "-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.");
-    }
-    rig.check(
-        "CLIENT maint_notifications ON moving-endpoint-type none",
-        "-ERR unknown subcommand 'maint_notifications'. Try CLIENT HELP.",
-    );
+fn clients_of_a_node_that_becomes_a_replica_are_not_moved() {
+    let mut rig = Rig::node(Some(&two_shards()), &[]);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    let client = asking(&mut rig, BY_IP);
+    rig.check("CLUSTER FLUSHSLOTS", "+OK");
+    rig.check(&format!("CLUSTER REPLICATE {OTHER}"), "+OK");
+    assert!(rig.run("INFO replication").contains("role:slave"));
+    assert_eq!(told(&mut rig, client), "");
 }
 
 #[test]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 var ctx = context.Background()
@@ -200,9 +201,63 @@ func exercise(ports []string, protocol int) {
 	check(err == nil && len(links) == 10, "CLUSTER LINKS", len(links), err)
 }
 
+var moved = regexp.MustCompile(`errorstat_MOVED:count=(\d+)`)
+
+// redirects is how many MOVED the nodes have answered.
+func (all nodes) redirects() (sum int) {
+	for port := range all {
+		if found := moved.FindStringSubmatch(all.do(port, "INFO", "errorstats").(string)); found != nil {
+			count, _ := strconv.Atoi(found[1])
+			sum += count
+		}
+	}
+	return sum
+}
+
+// hearsOfMoves has slots leave by MIGRATESLOTS: the node that they leave tells the client, which asks the next owner without a redirect.
+func hearsOfMoves(ports []string) {
+	all := nodes{}
+	for _, port := range ports[:2] {
+		all[port] = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+		defer all[port].Close()
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{"127.0.0.1:" + ports[0]}, Protocol: 3, PoolSize: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeEnabled},
+	})
+	defer client.Close()
+	key := func(of string, than int64) (string, int64) {
+		for number := 0; ; number++ {
+			name := "{" + strconv.Itoa(number) + "}" + of
+			if slot := client.ClusterKeySlot(ctx, name).Val(); slot/5462 == than {
+				return name, slot
+			}
+		}
+	}
+	name, slot := key("moves", 0)
+	set(client, name, "1")
+	for at := range 2 {
+		source, target := ports[at], ports[1-at]
+		other, _ := key("stays", int64(at))
+		set(client, other, "2")
+		id := all.do(target, "CLUSTER", "MYID")
+		all.do(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", id)
+		until("the move", func() bool {
+			return all.do(source, "CLUSTER", "COUNTKEYSINSLOT", slot).(int64) == 0
+		})
+		// It reads the notification ahead of its next answer, and asks for the map beside that.
+		set(client, other, "3")
+		time.Sleep(500 * time.Millisecond)
+		before := all.redirects()
+		value(client, name, "1")
+		check(all.redirects() == before, "a redirect", source)
+	}
+}
+
 func main() {
 	for _, protocol := range []int{2, 3} {
 		exercise(os.Args[1:], protocol)
 	}
+	hearsOfMoves(os.Args[1:])
 	fmt.Printf("go-redis %s: a cluster by RESP2 and RESP3 works\n", redis.Version())
 }

@@ -1,19 +1,13 @@
-//! CLIENT MAINT_NOTIFICATIONS: clients that want to be told of failovers. What they are told, and when, is in
+//! CLIENT MAINT_NOTIFICATIONS: clients that want to be told of failovers and of slots that leave. What they are told, and when, is in
 //! `replication/maintenance.rs` of the engine, and docs/maint-notifications.md says what clients make of it.
 
 use super::common::on_or_off;
 use crate::ctx::ServerCtx;
-use crate::unknown::unknown_subcommand;
-use sluice_command::specs::connection as specs;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_resp::Protocol;
 use sluice_session::MaintenanceNotices;
 
 pub(super) fn maint_notifications(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
-    // Clients act on the OK at once. In a cluster they would rely on notifications about slots on the move.
-    if ctx.control.limits.is_cluster {
-        return Err(unknown_subcommand(&specs::CLIENT, args));
-    }
     let wanted = parse(args)?;
     if wanted != MaintenanceNotices::Off && ctx.session.caller.proto == Protocol::Resp2 {
         return Err(CmdError::text("ERR Maintenance notifications require RESP3, which HELLO 3 selects"));

@@ -1,0 +1,225 @@
+//! Atomic moves of slots between two engines, from MIGRATESLOTS to the end (specification of the slots,
+//! section 6): what each side has, shows and tells its clients. The nodes' buses are joined, and what stands
+//! on the connection of the move is given on in steps.
+
+use crate::cluster::{Buses, ME, OTHER, joined};
+use sluice_base::SessionKey;
+use sluice_cluster::NodeId;
+use sluice_control::action::Action;
+use sluice_control::replication::maintenance::Maintenance;
+use sluice_engine::exports::links;
+use sluice_resp::decode;
+use sluice_session::{ClientAddress, Medium};
+use sluice_testkit::Rig;
+
+/// A move from the first node to the second.
+struct Moving {
+    buses: Buses,
+    /// The session of the target at the source, and that of the source at the target.
+    ends: [SessionKey; 2],
+    /// Bytes to the target that are no whole command yet.
+    rest: Vec<u8>,
+}
+
+/// Slots 100 and 200 to 201 of the first node.
+const RANGES: &str = "100 100 200 201";
+/// A key of each of these slots.
+const MOVED: [&str; 3] = ["aotc", "adjb", "vuk"];
+
+fn source(buses: &mut Buses) -> &mut Rig {
+    &mut buses.nodes[0].1
+}
+
+fn target(buses: &mut Buses) -> &mut Rig {
+    &mut buses.nodes[1].1
+}
+
+impl Moving {
+    /// The target has agreed.
+    fn begin(mut buses: Buses) -> Moving {
+        let rig = source(&mut buses);
+        rig.check(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {RANGES} NODE {OTHER}"), "+OK");
+        rig.end_iteration();
+        let at = rig.actions.iter().position(|action| matches!(action, Action::ConnectExport(_)));
+        let Action::ConnectExport(wanted) = rig.actions.remove(at.expect("a connection is wanted")) else {
+            unreachable!()
+        };
+        let at_target = target(&mut buses).connect();
+        assert_eq!(target(&mut buses).bytes(at_target, &wanted.establish), b"+OK\r\n");
+        let rig = source(&mut buses);
+        let address = ClientAddress {
+            addr: "10.0.0.1:7001".into(),
+            laddr: "10.0.0.1:9".into(),
+            fd: 9,
+            medium: Medium::Tcp,
+        };
+        let at_source = links::connect(&mut rig.engine, address, &mut rig.process);
+        links::begin(&mut rig.engine, wanted.job, at_source, &mut rig.process);
+        Moving { buses, ends: [at_source, at_target], rest: Vec::new() }
+    }
+
+    /// Lets so much time pass, and what each side sends arrive; with the buses.
+    fn pass_ms(&mut self, ms: u64) {
+        for _ in 0..ms.div_ceil(100) {
+            (0..20).for_each(|_| self.exchange());
+            self.buses.pass_ms(100);
+        }
+    }
+
+    /// What each side has sent arrives at the other.
+    fn exchange(&mut self) {
+        let [at_source, at_target] = self.ends;
+        let sent = source(&mut self.buses).output(at_source);
+        self.rest.extend_from_slice(&sent);
+        let mut whole = 0;
+        while let Ok(Some((_, len))) = decode(&self.rest[whole..]) {
+            whole += len;
+        }
+        let arrives: Vec<u8> = self.rest.drain(..whole).collect();
+        let rig = target(&mut self.buses);
+        let said = match arrives.is_empty() || rig.is_closing(at_target) {
+            true => rig.output(at_target),
+            false => rig.bytes(at_target, &arrives),
+        };
+        let rig = source(&mut self.buses);
+        if !said.is_empty() && !rig.is_closing(at_source) {
+            let sent = rig.bytes(at_source, &said);
+            self.rest.extend_from_slice(&sent);
+        }
+        for at in 0..2 {
+            self.end_closed(at);
+        }
+    }
+
+    /// A connection that one side closes ends at the other.
+    fn end_closed(&mut self, at: usize) {
+        let rig = &mut self.buses.nodes[at].1;
+        if rig.engine.session(self.ends[at]).is_some() && rig.is_closing(self.ends[at]) {
+            self.lose();
+        }
+    }
+
+    /// The connection ends.
+    fn lose(&mut self) {
+        for (end, (_, rig)) in self.ends.iter().zip(&mut self.buses.nodes) {
+            rig.engine.disconnect(*end, &mut rig.process);
+            rig.end_iteration();
+        }
+    }
+}
+
+/// Two nodes that serve; the first one has a key in each slot of the move.
+fn filled() -> Buses {
+    let mut buses = joined();
+    for key in MOVED {
+        source(&mut buses).check(&format!("SET {key} 1"), "+OK");
+    }
+    buses
+}
+
+fn row(rig: &mut Rig) -> String {
+    rig.run("CLUSTER GETSLOTMIGRATIONS")
+}
+
+/// A client of the source that has asked for notifications, in RESP3.
+fn asking(buses: &mut Buses) -> SessionKey {
+    let rig = source(buses);
+    let client = rig.connect();
+    rig.run_as(client, "HELLO 3");
+    let words = ["CLIENT", "MAINT_NOTIFICATIONS", "ON", "moving-endpoint-type", "internal-ip"];
+    rig.argv_unread(client, &words.map(str::as_bytes));
+    client
+}
+
+/// What a client of the source was pushed since the last look, line ends as spaces, and the id of the push.
+fn told(buses: &mut Buses, client: SessionKey) -> (String, i64) {
+    let text = String::from_utf8(source(buses).output(client)).unwrap().replace("\r\n", " ");
+    let id = text.split(' ').find_map(|word| word.strip_prefix(':')).and_then(|id| id.parse().ok());
+    let id = id.unwrap_or(0);
+    (text.replace(&format!(":{id} "), ":# ").trim_start_matches("+OK ").to_owned(), id)
+}
+
+const LEAVE: &str = ">3 $10 SMIGRATING :# $11 100,200-201 ";
+const STAY: &str = ">3 $8 MIGRATED :# $2 [] ";
+
+#[test]
+fn clients_that_asked_are_told_that_slots_leave_and_to_which_node_they_have_gone() {
+    let mut buses = filled();
+    let client = asking(&mut buses);
+    let silent = source(&mut buses).connect();
+    source(&mut buses).run_as(silent, "HELLO 3");
+    let mut moving = Moving::begin(buses);
+    let (text, first) = told(&mut moving.buses, client);
+    assert_eq!(text, LEAVE);
+    let late = asking(&mut moving.buses);
+    assert_eq!(told(&mut moving.buses, late), (LEAVE.to_owned(), first), "who comes later is told the same");
+    moving.pass_ms(1_000);
+    assert!(row(source(&mut moving.buses)).contains("\"success\""), "{}", row(source(&mut moving.buses)));
+    let left = ">3 $9 SMIGRATED :# *1 *3 $13 10.0.0.1:7000 $13 10.0.0.1:7001 $11 100,200-201 ";
+    let (text, last) = told(&mut moving.buses, client);
+    assert_eq!(text, left);
+    assert!(last > first && last < 1 << 53, "{first} {last}");
+    assert_eq!(told(&mut moving.buses, late), (left.to_owned(), last));
+    let source = source(&mut moving.buses);
+    assert_eq!(source.output(silent), b"");
+    source.check_as(client, &format!("GET {}", MOVED[0]), "-MOVED 100 10.0.0.1:7001");
+    let new = asking(&mut moving.buses);
+    assert_eq!(told(&mut moving.buses, new).0, "", "nothing is under way any more");
+}
+
+#[test]
+fn clients_are_told_where_a_move_has_failed_and_the_slots_stay() {
+    let mut buses = filled();
+    let client = asking(&mut buses);
+    let mut moving = Moving::begin(buses);
+    assert_eq!(told(&mut moving.buses, client).0, LEAVE);
+    source(&mut moving.buses).check("CLUSTER CANCELSLOTMIGRATIONS", "+OK");
+    moving.pass_ms(200);
+    assert_eq!(told(&mut moving.buses, client).0, STAY);
+    source(&mut moving.buses).check_as(client, &format!("GET {}", MOVED[0]), "\"1\"");
+}
+
+/// A move that has found no target is told to nobody: there is nothing to wait for.
+#[test]
+fn a_move_that_does_not_begin_is_not_told() {
+    let mut buses = filled();
+    let client = asking(&mut buses);
+    let rig = source(&mut buses);
+    rig.check(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {RANGES} NODE {OTHER}"), "+OK");
+    rig.check("CLUSTER CANCELSLOTMIGRATIONS", "+OK");
+    rig.end_iteration();
+    assert_eq!(told(&mut buses, client).0, "");
+}
+
+/// Where clients are told no host, or one with colons, they learn by MOVED who has the slots.
+#[test]
+fn clients_are_named_no_node_that_they_could_not_reach_by_it() {
+    for directive in
+        [["cluster-preferred-endpoint-type", "unknown-endpoint"], ["cluster-announce-ip", "fe80::1"]]
+    {
+        let mut buses = filled();
+        let client = asking(&mut buses);
+        source(&mut buses).check(&format!("CONFIG SET {}", directive.join(" ")), "+OK");
+        let mut moving = Moving::begin(buses);
+        assert_eq!(told(&mut moving.buses, client).0, LEAVE);
+        moving.pass_ms(1_000);
+        let state = row(source(&mut moving.buses));
+        assert!(state.contains("\"success\""), "{state}");
+        assert_eq!(told(&mut moving.buses, client).0, STAY, "{directive:?}");
+    }
+}
+
+/// node-redis has one list of the ids of all nodes.
+#[test]
+fn two_nodes_do_not_use_the_same_id_at_the_same_moment() {
+    let mut maintenance = Maintenance::default();
+    let [one, other] = [ME, OTHER].map(|id| NodeId::parse(id.as_bytes()).unwrap());
+    let now_ms = 1_800_000_000_000;
+    let mut ids: Vec<i64> = (0..100).map(|_| maintenance.next_id_of_node(now_ms, one)).collect();
+    assert!(ids.is_sorted());
+    let mut second = Maintenance::default();
+    ids.extend((0..100).map(|_| second.next_id_of_node(now_ms, other)));
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 200);
+}
