@@ -601,6 +601,23 @@ fn cb_a88_a_large_value_is_sent_over_many_iterations_and_what_changes_it_comes_b
 }
 
 #[test]
+fn cb_a83_no_key_is_left_out_where_a_block_of_the_stream_is_full() {
+    let mut rig = source(&[]);
+    let client = rig.connect();
+    for n in 0..1_200 {
+        let key = format!("{{a}}{n}");
+        match n % 2 {
+            0 => rig.argv(client, &[b"SET", key.as_bytes(), &[b'v'; 200]]),
+            _ => rig.argv(client, &[b"RPUSH", key.as_bytes(), &[b'v'; 200], b"a", b"b", b"c"]),
+        };
+    }
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    export.send_all(&mut rig);
+    export.pause(&mut rig);
+    export.check(&rig, &TAGS[..1], "blocks of small values");
+}
+
+#[test]
 fn cb_a87_what_the_link_does_not_take_goes_to_a_spool_in_order() {
     let mut rig = source(&[]);
     rig.run("SET {a}first 1");

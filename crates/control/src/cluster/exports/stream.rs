@@ -107,7 +107,8 @@ impl ExportStream {
         let is_small = piece.weight() <= SMALL_IMAGE && self.waiting.is_empty();
         let mut images = EntryImages { piece, done: 0, at: ValuePosition::START };
         if is_small {
-            images.format(&mut self.open, &mut || false);
+            // Whole, whatever the block has already.
+            images.format(&mut self.open, usize::MAX, &mut || false);
             return self.close_full_block();
         }
         self.close_block();
@@ -158,7 +159,7 @@ impl ExportStream {
                 WaitingPart::Image(mut images) => {
                     let mut block = Vec::new();
                     let mut stops = false;
-                    let is_whole = images.format(&mut block, &mut || {
+                    let is_whole = images.format(&mut block, BLOCK_BYTES, &mut || {
                         stops = stops || is_over();
                         stops
                     });
@@ -287,11 +288,11 @@ impl ExportStream {
 }
 
 impl EntryImages {
-    /// Formats entries until `is_over`; whether all are whole.
-    fn format(&mut self, out: &mut Vec<u8>, is_over: &mut dyn FnMut() -> bool) -> bool {
+    /// Formats entries until `out` has so many bytes or `is_over`; whether all are whole.
+    fn format(&mut self, out: &mut Vec<u8>, bytes_max: usize, is_over: &mut dyn FnMut() -> bool) -> bool {
         let EntryImages { piece, done, at } = self;
         for entry in piece.iter().skip(*done) {
-            let mut stop = |out: &mut Vec<u8>| out.len() >= BLOCK_BYTES || is_over();
+            let mut stop = |out: &mut Vec<u8>| out.len() >= bytes_max || is_over();
             match write_commands(entry.key(), entry.value(), entry.expiry(), *at, out, &mut stop) {
                 Some(position) => {
                     *at = position;
@@ -299,7 +300,7 @@ impl EntryImages {
                 }
                 None => (*done, *at) = (*done + 1, ValuePosition::START),
             }
-            if out.len() >= BLOCK_BYTES {
+            if out.len() >= bytes_max {
                 return *done == piece.len();
             }
         }
