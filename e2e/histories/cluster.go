@@ -83,7 +83,7 @@ func startCluster(o *options, lane int, p plan, folder string) (*cluster, error)
 			return c, err
 		}
 		if o.disks == "" {
-			if err := syscall.Mount("tmpfs", n.folder, "tmpfs", 0, "size=32m"); err != nil {
+			if err := syscall.Mount("tmpfs", n.folder, "tmpfs", 0, "size="+p.disk); err != nil {
 				return c, fmt.Errorf("a disk for node %d: %w", number, err)
 			}
 		}
@@ -298,6 +298,16 @@ func (n *node) ask(words ...string) (reply, error) {
 		}
 	}
 	return reply{}, fmt.Errorf("node %d does not answer", n.number)
+}
+
+// askAll asks on a connection of its own; an error of the server among the replies stays there.
+func (n *node) askAll(commands [][]string) ([]reply, error) {
+	one, err := dial(n.address(), time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer one.close()
+	return one.ask(5*time.Second, commands...)
 }
 
 // unmount takes the nodes' disks away.

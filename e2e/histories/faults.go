@@ -246,6 +246,7 @@ func (c *cluster) recover() error {
 type plan struct {
 	seed     uint64
 	replicas int
+	disk     string // of each node, with its unit
 	fsync    string
 	options  []string
 	faults   [][]planned
@@ -260,7 +261,7 @@ type planned struct {
 // planned draws the faults of a history: two of them at once now and then, in two shards.
 func newPlan(seed uint64, count int, only string) plan {
 	random := rand.New(rand.NewPCG(seed, 1))
-	p := plan{seed: seed, replicas: 1 + random.IntN(3)/2}
+	p := plan{seed: seed, replicas: 1 + random.IntN(3)/2, disk: "32m"}
 	p.fsync = []string{"everysec", "always", "no"}[random.IntN(3)]
 	save := []string{"sync", "best-effort"}[random.IntN(2)]
 	p.options = []string{"--appendfsync", p.fsync, "--cluster-config-save-behavior", save}

@@ -2,6 +2,7 @@
 // checked.
 //
 //	histories -server BIN [-peer BIN] [-nodes ours|stock|mixed] [-seed S] [-faults N] [-side N] [-only NAME]
+//	histories -moves [-nodes both] [-plant loss|stray] ...
 //	histories -again FILE
 //
 // One seed is one history: a new cluster, its options and up to ten faults, which follow from the seed; what the clients do
@@ -11,6 +12,8 @@
 //	(a) a write that WAIT has confirmed on all replicas is there after this fault and after all later ones;
 //	(b) these writes, and reads that are themselves followed by a write and such a WAIT, are linearizable for each key;
 //	(c) an owner does not answer longer than T + T/2 + 200 ms after its successor has begun to.
+//
+// With -moves slots move instead, see moves.go.
 //
 // FORCE and TAKEOVER may lose writes, and so may the end of all processes that have one, unless appendfsync is always:
 // what is missing after them is shown and fails nothing.
@@ -36,7 +39,8 @@ type options struct {
 	timeout             time.Duration
 	folder, out, only   string
 	net                 int
-	believes            bool
+	believes, moves     bool
+	plant               string // a fault of the servers that must be found
 	disks, clocks       string // why there are none, "" where there are
 }
 
@@ -53,14 +57,23 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "the first history")
 	flag.IntVar(&o.faults, "faults", 20, "faults in all")
 	flag.IntVar(&o.side, "side", 3, "histories side by side")
-	flag.DurationVar(&o.timeout, "timeout", 500*time.Millisecond, "cluster-node-timeout")
+	flag.DurationVar(&o.timeout, "timeout", 0, "cluster-node-timeout; by default 500 ms, with -moves 1.5 s")
 	flag.StringVar(&o.folder, "folder", "", "where the servers' files are, in memory by default")
 	flag.StringVar(&o.out, "out", "histories-out", "where failures are kept")
 	flag.StringVar(&o.only, "only", "", "only faults whose names begin so")
 	flag.BoolVar(&o.believes, "believe", false, "take every write for confirmed, whatever WAIT says: a mistake that must be found")
+	flag.BoolVar(&o.moves, "moves", false, "move slots, one fault for each move; -nodes both takes ours and mixed by turns")
+	flag.StringVar(&o.plant, "plant", "", "after each move: loss (take a value away), stray (leave a key at a node that does not own it)")
 	file := flag.String("again", "", "judge a history.json that was kept")
 	flag.Parse()
-	if !slices.ContainsFunc(faults, func(f fault) bool { return strings.HasPrefix(f.name, o.only) }) {
+	if o.timeout == 0 {
+		o.timeout = 500 * time.Millisecond
+		if o.moves {
+			// Long enough for a process to be killed and started without anybody else noticing.
+			o.timeout *= 3
+		}
+	}
+	if !o.hasFault() {
 		fmt.Printf("no fault is called %q\n", o.only)
 		os.Exit(2)
 	}
@@ -72,6 +85,14 @@ func main() {
 		return
 	}
 	os.Exit(run(o))
+}
+
+// hasFault says whether the name that was given begins one.
+func (o *options) hasFault() bool {
+	if o.moves {
+		return slices.ContainsFunc(moveFaults, func(f moveFault) bool { return strings.HasPrefix(f.name, o.only) })
+	}
+	return slices.ContainsFunc(faults, func(f fault) bool { return strings.HasPrefix(f.name, o.only) })
 }
 
 func run(o *options) int {
@@ -104,6 +125,9 @@ func run(o *options) int {
 		if lack[1] != "" {
 			fmt.Printf("histories: without %s: %s\n", lack[0], lack[1])
 		}
+	}
+	if o.moves {
+		return runMoves(o)
 	}
 	return newTally(o).runAll()
 }

@@ -155,6 +155,13 @@ func (n *network) delay(node, nodes int, most time.Duration) {
 	}
 }
 
+// delayBetween slows what two nodes say to each other.
+func (n *network) delayBetween(one, other int, most time.Duration) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.delays[[2]int{one, other}], n.delays[[2]int{other, one}] = most, most
+}
+
 // tear has the connections of a node end in the middle of their next message.
 func (n *network) tear(node int) {
 	n.mutex.Lock()

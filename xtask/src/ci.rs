@@ -33,6 +33,8 @@ const CLUSTER_SEEDS: u64 = 500;
 /// Faults of the histories of real clusters, and the seed of the first of three that share them.
 const HISTORY_FAULTS: u64 = 20;
 const HISTORY_SEED: u64 = 1;
+/// Moves of slots between real processes, with a fault each.
+const MOVE_FAULTS: u64 = 4;
 
 /// Systems whose drivers of the event loop are compiled and never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
@@ -79,6 +81,9 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     });
     steps.step("histories", || {
         histories::run(test::server()?.as_deref(), &Histories::of_ours(HISTORY_SEED, HISTORY_FAULTS))
+    });
+    steps.step("histories, moves", || {
+        histories::run(test::server()?.as_deref(), &Histories::of_moves(HISTORY_SEED, MOVE_FAULTS))
     });
     if !without_tests {
         steps.step("clients", || clients::run(&[]));

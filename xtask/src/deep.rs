@@ -202,8 +202,17 @@ const RUNS: &[LongRun] = &[
         run: histories_of_ours,
     },
     LongRun {
+        name: "moves",
+        about: "300 moves of slots between real processes, ours and stock, one fault each, under INCR and RPUSH",
+        takes: &[SEED, OURS],
+        commands: 0,
+        run: |chosen| {
+            histories::run(server_of(chosen)?.as_deref(), &Histories::of_moves(chosen.seed, MOVE_FAULTS))
+        },
+    },
+    LongRun {
         name: "histories-canary",
-        about: "the judge of these histories must notice lost writes, and stock nodes that serve after they stood still",
+        about: "the judge of these histories must notice lost writes and stray keys, and stock nodes that serve after they stood still",
         takes: &[SEED, OURS],
         commands: 0,
         run: |chosen| histories::canary(server_of(chosen)?.as_deref(), chosen.seed),
@@ -341,6 +350,8 @@ const CLUSTER_SEEDS: u64 = 100_000;
 
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
+/// Moves of slots between real processes, with a fault each.
+const MOVE_FAULTS: u64 = 300;
 
 /// Where it is noted what passed when.
 const RECORD: &str = "docs/deep-runs.toml";

@@ -17,6 +17,9 @@ const FAULTS: u64 = 20;
 /// Histories that run side by side, with up to nine processes each.
 const SIDE: u64 = 3;
 
+/// Histories of moves that run side by side: more of them would slow each other down past their timeouts.
+const MOVES_SIDE: u64 = 2;
+
 /// What is run.
 pub(crate) struct Histories {
     /// The seed of the first history; its successors have the next ones.
@@ -27,16 +30,24 @@ pub(crate) struct Histories {
     pub(crate) nodes: String,
     /// Histories side by side.
     pub(crate) side: u64,
+    /// Slots move, one fault for each move. `nodes` may be `both` then: `ours` and `mixed` by turns.
+    pub(crate) moves: bool,
 }
 
 impl Histories {
     /// Histories with nodes of ours.
     pub(crate) fn of_ours(seed: u64, faults: u64) -> Histories {
-        Histories { seed, faults, nodes: "ours".to_owned(), side: SIDE }
+        Histories { seed, faults, nodes: "ours".to_owned(), side: SIDE, moves: false }
+    }
+
+    /// Moves of slots, between nodes of ours and, where there is a reference server, to and from stock ones.
+    pub(crate) fn of_moves(seed: u64, faults: u64) -> Histories {
+        let nodes = if binaries::peer_server().is_some() { "both" } else { "ours" };
+        Histories { nodes: nodes.to_owned(), side: MOVES_SIDE, moves: true, ..Histories::of_ours(seed, faults) }
     }
 }
 
-/// The task: `[--seed S] [--faults N] [--nodes ours|stock|mixed] [--side N] [--server BIN]`.
+/// The task: `[--seed S] [--faults N] [--nodes ours|stock|mixed] [--side N] [--moves] [--server BIN]`.
 pub(crate) fn histories(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let chosen = Histories {
@@ -44,6 +55,7 @@ pub(crate) fn histories(arguments: &[String]) -> Result<()> {
         faults: arguments.number("--faults", FAULTS)?,
         nodes: arguments.option("--nodes")?.unwrap_or_else(|| "ours".to_owned()),
         side: arguments.number("--side", SIDE)?,
+        moves: arguments.flag("--moves"),
     };
     let server = arguments.option("--server")?.map(PathBuf::from);
     arguments.words()?;
@@ -64,16 +76,22 @@ pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
 
 /// The judge must notice (1) writes that are lost, when clients take each write for confirmed and a primary
 /// is cut off; (2) nodes that serve though they cannot know whether they still may: those of the reference,
-/// after they stood still while they were cut off (S-24).
+/// after they stood still while they were cut off (S-24); (3) of moves, a value that is taken away, and a key
+/// that is left at a node that does not own it.
 pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     let of_ours = Histories::of_ours(seed, 3);
     let of_stock = Histories { nodes: "stock".to_owned(), ..Histories::of_ours(seed, 3) };
+    let of_moves = || Histories { moves: true, side: 1, ..Histories::of_ours(seed, 1) };
     let believing = ["-believe", "-only", "primary cut off"];
     let standing = ["-only", "primary stands still for 5 T, cut off"];
+    let [lossy, dirty] = ["loss", "stray"].map(|plant| ["-only", "none", "-plant", plant]);
     let mut ran = Ran::Skipped;
-    for (chosen, words, found) in
-        [(of_ours, &believing[..], "BROKEN: (a)"), (of_stock, &standing[..], "BROKEN: (c)")]
-    {
+    for (chosen, words, found) in [
+        (of_ours, &believing[..], "BROKEN: (a)"),
+        (of_stock, &standing[..], "BROKEN: (c)"),
+        (of_moves(), &lossy[..], "BROKEN: (d) lost"),
+        (of_moves(), &dirty[..], "BROKEN: (f)"),
+    ] {
         let Some(mut command) = command(server, &chosen)? else { continue };
         let output = command.args(words).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -124,6 +142,9 @@ fn command(server: Option<&Path>, chosen: &Histories) -> Result<Option<Command>>
     }
     command.args(["-nodes", &chosen.nodes, "-seed", &chosen.seed.to_string()]);
     command.args(["-faults", &chosen.faults.to_string(), "-side", &chosen.side.to_string()]);
+    if chosen.moves {
+        command.arg("-moves");
+    }
     command.arg("-out").arg(folder);
     Ok(Some(command))
 }
