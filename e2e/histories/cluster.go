@@ -43,6 +43,7 @@ type cluster struct {
 	nodes    []*node
 	replicas int // of each shard
 	believes bool
+	moving   bool // slots do not stay with their shards
 	network  *network
 	timeout  time.Duration
 	began    time.Time
@@ -70,7 +71,7 @@ func (c *cluster) by(ip string) int {
 
 // startCluster starts the nodes of a history and waits until the cluster is well.
 func startCluster(o *options, lane int, p plan, folder string) (*cluster, error) {
-	c := &cluster{replicas: p.replicas, believes: o.believes, network: newNetwork(), timeout: o.timeout, began: time.Now()}
+	c := &cluster{replicas: p.replicas, believes: o.believes, moving: o.moving, network: newNetwork(), timeout: o.timeout, began: time.Now()}
 	for number := range shards * (1 + p.replicas) {
 		n := &node{number: number, kind: "ours", folder: filepath.Join(folder, strconv.Itoa(number))}
 		binary := o.server

@@ -27,6 +27,7 @@ type result struct {
 	Reads     time.Duration
 	Writes    time.Duration
 	Took      time.Duration
+	Moved     int // moves of slots that were begun
 }
 
 // promise is what was read of a key, confirmed, when a fault was over: it holds for the rest of the history.
@@ -81,9 +82,11 @@ func (h *history) round(at int, round []planned) result {
 		return r
 	}
 	l := startLoad(c, at, h.plan.seed)
+	m := startMover(c, newRandom(h.plan.seed+uint64(at)))
 	time.Sleep(c.timeout)
 	before := h.strike(round)
 	err := c.recover()
+	r.Moved = m.end()
 	if err == nil {
 		err = c.well(30 * time.Second)
 	}
@@ -126,7 +129,16 @@ func (h *history) judge(l *load, round []planned, before [shards]int, r *result)
 			loses[shard] = loses[shard] || h.plan.mayLose(one, shard, isReplaced)
 			forced[shard] = forced[shard] || one.shard == shard && one.fault.loses == byOrder
 		}
-		broken := &r.Broken
+	}
+	if h.cluster.moving {
+		// Whatever a shard has lost may be of any key.
+		for shard := range shards {
+			loses[shard] = loses[0] || loses[1] || loses[2]
+			forced[shard] = forced[0] || forced[1] || forced[2]
+		}
+	}
+	for shard := range shards {
+		broken, promised := &r.Broken, &r.Broken
 		if loses[shard] {
 			broken = &r.Listed
 		}
@@ -156,8 +168,12 @@ func (h *history) judge(l *load, round []planned, before [shards]int, r *result)
 				r.Undecided++
 			}
 		}
-		// What is seconds old has been written to every disk and every replica: no fault of this round takes it.
-		h.keepPromises(shard, k, &r.Broken)
+		// What is seconds old has been written to every disk and every replica: no fault of this round takes it. But where it
+		// has moved it is as new as the move.
+		if h.cluster.moving {
+			promised = broken
+		}
+		h.keepPromises(shard, k, promised)
 		for _, kind := range kinds {
 			key := l.key(shard, kind[0])
 			if ops := l.ops[key]; len(ops) > 0 {

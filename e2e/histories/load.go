@@ -143,8 +143,12 @@ func (k *client) ask(patience time.Duration, commands ...[]string) ([]reply, err
 
 var errNotSent = fmt.Errorf("no connection")
 
-// next goes on with another node of the shard.
+// next goes on with another node of the shard, or of the cluster where slots move.
 func (k *client) next() {
+	if k.c.moving {
+		k.node = (k.node + 1) % len(k.c.nodes)
+		return
+	}
 	members := k.c.members(k.shard)
 	for at, number := range members {
 		if number == k.node {
@@ -275,14 +279,17 @@ func (l *load) append(shard int) {
 // probe asks one node again and again, whoever owns the slots, and also while the process stands still: a request
 // that came meanwhile is the first that the node executes when it goes on.
 func (l *load) probe(n *node) {
-	shard := l.c.shard(n.number)
-	key := l.key(shard, "probe")
 	idle := make(chan *conn, probesMax)
 	var under sync.WaitGroup
 	room := make(chan struct{}, probesMax)
 	for count := 0; !l.isOver(); count++ {
 		select {
 		case room <- struct{}{}:
+			shard := l.c.shard(n.number)
+			if l.c.moving {
+				shard = count / 2 % shards
+			}
+			key := l.key(shard, "probe")
 			request := []string{"GET", key}
 			if count%2 == 0 {
 				request = []string{"SET", key, strconv.Itoa(count)}

@@ -1,7 +1,7 @@
 // Histories of real processes: clusters of three shards are damaged while clients use them, and what the clients saw is
 // checked.
 //
-//	histories -server BIN [-peer BIN] [-nodes ours|stock|mixed] [-seed S] [-faults N] [-side N] [-only NAME]
+//	histories -server BIN [-peer BIN] [-nodes ours|stock|mixed] [-seed S] [-faults N] [-side N] [-only NAME] [-moving]
 //	histories -moves [-nodes both] [-plant loss|stray] ...
 //	histories -again FILE
 //
@@ -13,7 +13,8 @@
 //	(b) these writes, and reads that are themselves followed by a write and such a WAIT, are linearizable for each key;
 //	(c) an owner does not answer longer than T + T/2 + 200 ms after its successor has begun to.
 //
-// With -moves slots move instead, see moves.go.
+// With -moving the slots of all keys move from node to node all the time, but for the moments in which all is judged. A fault
+// to one shard may be one to every key then. With -moves moves are what is judged, see moves.go.
 //
 // FORCE and TAKEOVER may lose writes, and so may the end of all processes that have one, unless appendfsync is always:
 // what is missing after them is shown and fails nothing.
@@ -40,6 +41,7 @@ type options struct {
 	folder, out, only   string
 	net                 int
 	believes, moves     bool
+	moving              bool
 	plant               string // a fault of the servers that must be found
 	disks, clocks       string // why there are none, "" where there are
 }
@@ -62,6 +64,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "histories-out", "where failures are kept")
 	flag.StringVar(&o.only, "only", "", "only faults whose names begin so")
 	flag.BoolVar(&o.believes, "believe", false, "take every write for confirmed, whatever WAIT says: a mistake that must be found")
+	flag.BoolVar(&o.moving, "moving", false, "have the slots of all keys move from node to node all the time")
 	flag.BoolVar(&o.moves, "moves", false, "move slots, one fault for each move; -nodes both takes ours and mixed by turns")
 	flag.StringVar(&o.plant, "plant", "", "after each move: loss (take a value away), stray (leave a key at a node that does not own it)")
 	file := flag.String("again", "", "judge a history.json that was kept")
@@ -242,6 +245,7 @@ func (t *tally) sum() {
 	rows, names := map[string]*row{}, []string{}
 	var all result
 	for _, r := range t.results {
+		all.Moved += r.Moved
 		all.Ops += r.Ops
 		all.Confirmed += r.Confirmed
 		all.Undecided += r.Undecided
@@ -270,6 +274,9 @@ func (t *tally) sum() {
 	}
 	fmt.Printf("%d faults in %.0f s; %d operations, %d confirmed, %d keys not decided; bound of windows %v\n", len(t.results),
 		time.Since(t.began).Seconds(), all.Ops, all.Confirmed, all.Undecided, windowBound(t.o.timeout))
+	if t.o.moving {
+		fmt.Printf("%d moves of slots were begun\n", all.Moved)
+	}
 	for why, count := range t.skipped {
 		fmt.Printf("skipped %d times: %s\n", count, why)
 	}

@@ -239,3 +239,48 @@ func (l *moveLoad) write(r *rover, w write, waits bool) {
 		return
 	}
 }
+
+// mover has the slots of all tags move from node to node, if the cluster is one in which they do.
+type mover struct {
+	stop  chan struct{}
+	wait  sync.WaitGroup
+	begun int
+}
+
+func startMover(c *cluster, random *rand.Rand) *mover {
+	m := &mover{stop: make(chan struct{})}
+	if c.moving {
+		m.wait.Go(func() { m.move(c, random) })
+	}
+	return m
+}
+
+// end waits until no move is begun any more; how many were.
+func (m *mover) end() int {
+	close(m.stop)
+	m.wait.Wait()
+	return m.begun
+}
+
+// move asks one node after the other until one takes the order: the owner. The target may be a replica, or dead: then the job
+// fails.
+func (m *mover) move(c *cluster, random *rand.Rand) {
+	r := newRover(c)
+	defer r.close()
+	for {
+		slot := slotOf("{" + tags[random.IntN(shards)] + "}")
+		number, target := strconv.Itoa(slot), c.nodes[random.IntN(len(c.nodes))]
+		for range c.nodes {
+			replies, _, err := r.ask(slot, []string{"CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", number, number, "NODE", target.id})
+			if err == nil && replies[0].err == "" {
+				m.begun++
+				break
+			}
+		}
+		select {
+		case <-m.stop:
+			return
+		case <-time.After(time.Duration(10+random.IntN(50)) * time.Millisecond):
+		}
+	}
+}

@@ -211,6 +211,15 @@ const RUNS: &[LongRun] = &[
         },
     },
     LongRun {
+        name: "histories-moving",
+        about: "300 faults to clusters of real processes whose slots move from node to node all the time",
+        takes: &[SEED, OURS],
+        commands: 0,
+        run: |chosen| {
+            histories::run(server_of(chosen)?.as_deref(), &Histories::moving(chosen.seed, MOVE_FAULTS))
+        },
+    },
+    LongRun {
         name: "histories-canary",
         about: "the judge of these histories must notice lost writes and stray keys, and stock nodes that serve after they stood still",
         takes: &[SEED, OURS],
@@ -350,7 +359,7 @@ const CLUSTER_SEEDS: u64 = 100_000;
 
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
-/// Moves of slots between real processes, with a fault each.
+/// Moves of slots between real processes, with a fault each; as many faults while slots move all the time.
 const MOVE_FAULTS: u64 = 300;
 
 /// Where it is noted what passed when.

@@ -30,24 +30,46 @@ pub(crate) struct Histories {
     pub(crate) nodes: String,
     /// Histories side by side.
     pub(crate) side: u64,
-    /// Slots move, one fault for each move. `nodes` may be `both` then: `ours` and `mixed` by turns.
-    pub(crate) moves: bool,
+    /// Whether slots move.
+    pub(crate) moves: Moves,
+}
+
+/// Moves of slots in a history.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Moves {
+    /// None.
+    No,
+    /// The slots of all keys move all the time, beside the faults.
+    Beside,
+    /// One fault for each move. `nodes` may be `both` then: `ours` and `mixed` by turns.
+    Judged,
 }
 
 impl Histories {
     /// Histories with nodes of ours.
     pub(crate) fn of_ours(seed: u64, faults: u64) -> Histories {
-        Histories { seed, faults, nodes: "ours".to_owned(), side: SIDE, moves: false }
+        Histories { seed, faults, nodes: "ours".to_owned(), side: SIDE, moves: Moves::No }
+    }
+
+    /// Histories with nodes of ours whose slots move all the time.
+    pub(crate) fn moving(seed: u64, faults: u64) -> Histories {
+        Histories { moves: Moves::Beside, ..Histories::of_ours(seed, faults) }
     }
 
     /// Moves of slots, between nodes of ours and, where there is a reference server, to and from stock ones.
     pub(crate) fn of_moves(seed: u64, faults: u64) -> Histories {
         let nodes = if binaries::peer_server().is_some() { "both" } else { "ours" };
-        Histories { nodes: nodes.to_owned(), side: MOVES_SIDE, moves: true, ..Histories::of_ours(seed, faults) }
+        Histories {
+            nodes: nodes.to_owned(),
+            side: MOVES_SIDE,
+            moves: Moves::Judged,
+            ..Histories::of_ours(seed, faults)
+        }
     }
 }
 
-/// The task: `[--seed S] [--faults N] [--nodes ours|stock|mixed] [--side N] [--moves] [--server BIN]`.
+/// The task: `[--seed S] [--faults N] [--nodes ours|stock|mixed] [--side N] [--moves|--moving]
+/// [--server BIN]`.
 pub(crate) fn histories(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let chosen = Histories {
@@ -55,7 +77,12 @@ pub(crate) fn histories(arguments: &[String]) -> Result<()> {
         faults: arguments.number("--faults", FAULTS)?,
         nodes: arguments.option("--nodes")?.unwrap_or_else(|| "ours".to_owned()),
         side: arguments.number("--side", SIDE)?,
-        moves: arguments.flag("--moves"),
+        moves: match (arguments.flag("--moves"), arguments.flag("--moving")) {
+            (false, false) => Moves::No,
+            (false, true) => Moves::Beside,
+            (true, false) => Moves::Judged,
+            (true, true) => return Err("--moves and --moving are two kinds of histories".into()),
+        },
     };
     let server = arguments.option("--server")?.map(PathBuf::from);
     arguments.words()?;
@@ -81,7 +108,7 @@ pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
 pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     let of_ours = Histories::of_ours(seed, 3);
     let of_stock = Histories { nodes: "stock".to_owned(), ..Histories::of_ours(seed, 3) };
-    let of_moves = || Histories { moves: true, side: 1, ..Histories::of_ours(seed, 1) };
+    let of_moves = || Histories { moves: Moves::Judged, side: 1, ..Histories::of_ours(seed, 1) };
     let believing = ["-believe", "-only", "primary cut off"];
     let standing = ["-only", "primary stands still for 5 T, cut off"];
     let [lossy, dirty] = ["loss", "stray"].map(|plant| ["-only", "none", "-plant", plant]);
@@ -142,8 +169,10 @@ fn command(server: Option<&Path>, chosen: &Histories) -> Result<Option<Command>>
     }
     command.args(["-nodes", &chosen.nodes, "-seed", &chosen.seed.to_string()]);
     command.args(["-faults", &chosen.faults.to_string(), "-side", &chosen.side.to_string()]);
-    if chosen.moves {
-        command.arg("-moves");
+    match chosen.moves {
+        Moves::No => {}
+        Moves::Beside => drop(command.arg("-moving")),
+        Moves::Judged => drop(command.arg("-moves")),
     }
     command.arg("-out").arg(folder);
     Ok(Some(command))
