@@ -305,7 +305,7 @@ const RUNS: &[LongRun] = &[
     },
     LongRun {
         name: "metrics",
-        about: "promtool reads what the metrics endpoint says, and redis_exporter has no name that it lacks",
+        about: "promtool reads what the metrics endpoint says and tries the alerts; redis_exporter has no name that it lacks",
         takes: &[],
         commands: 0,
         run: |_| metrics::run(),

@@ -1,5 +1,5 @@
-//! The metrics endpoint beside Prometheus's own tools: `promtool check metrics` reads its text, and
-//! redis_exporter, which asks our server by INFO, has no name that the endpoint lacks.
+//! The metrics endpoint beside Prometheus's own tools: `promtool check metrics` reads its text, `promtool test rules`
+//! tries the alerts, and redis_exporter, which asks our server by INFO, has no name that the endpoint lacks.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -40,7 +40,10 @@ pub(super) fn run() -> Result<Ran> {
     let server = Server::start(&binary, &["--metrics-port".into(), port.to_string()])?;
     let ours = get(port)?;
     match promtool {
-        Some(promtool) => check(&promtool, &ours)?,
+        Some(promtool) => {
+            check(&promtool, &ours)?;
+            try_alerts(&promtool)?;
+        }
         None => println!("metrics: promtool is not there, and did not read the text"),
     }
     match exporter {
@@ -88,6 +91,15 @@ fn check(promtool: &str, text: &str) -> Result<()> {
         Some(0 | 3) => Ok(()),
         _ => Err(format!("promtool: {}", String::from_utf8_lossy(&output.stderr)).into()),
     }
+}
+
+/// Has promtool read the alerts that are shipped, and run their tests.
+fn try_alerts(promtool: &str) -> Result<()> {
+    let folder = shell::root().join("packaging/prometheus");
+    for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
+        shell::run(Command::new(promtool).current_dir(&folder).args(words))?;
+    }
+    Ok(())
 }
 
 /// Whether each name of the exporter's is one of ours.

@@ -3,6 +3,7 @@
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
 use crate::common::{self, Client, DEADLINE, Dir, Server, free_port, run, until};
 use sluice_testkit::{MetricSamples, check_open_metrics};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -314,4 +315,35 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     assert!(client.line().contains("beside loopback"));
     client.check("CONFIG SET metrics-tls no metrics-bind 127.0.0.1", "+OK\r\n");
     scrape(port);
+}
+
+/// Names of metrics in a text, whatever else stands there.
+fn metric_names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("redis_") || word.starts_with("sluice_")).collect()
+}
+
+#[test]
+fn every_metric_of_the_alerts_and_of_the_board_is_in_a_scrape() {
+    let (primary, primary_port) = start(&["--appendonly", "yes"]);
+    let (_replica, replica_port) = start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    let (_node, node_port) = start(&["--cluster-enabled", "yes"]);
+    let mut client = primary.client();
+    client.check("SET key value", "+OK\r\n");
+    client.send("NOSUCH\r\n").line();
+    until("a replica", || client.info("slave0").contains("state=online").then_some(()));
+    // Numbers of one second are the same for all who ask: those with the replica may be the next ones.
+    let shown = until("a sample with the replica in it", || {
+        let shown = [primary_port, replica_port, node_port].map(|port| get(port, "/metrics", "").1).concat();
+        shown.contains("slave_state=\"online\"").then_some(shown)
+    });
+    let has = metric_names(&shown);
+    for (file, text) in [
+        ("rules.yml", include_str!("../../../../packaging/prometheus/rules.yml")),
+        ("rules_test.yml", include_str!("../../../../packaging/prometheus/rules_test.yml")),
+        ("board.json", include_str!("../../../../packaging/prometheus/board.json")),
+    ] {
+        let lacks: Vec<_> = metric_names(text).difference(&has).copied().collect();
+        assert!(lacks.is_empty(), "{file} has names that no server shows: {lacks:?}");
+    }
 }
