@@ -16,6 +16,13 @@ note() {
 	echo "$step: $*"
 }
 
+# debian_ready: skips where no root can be made.
+debian_ready() {
+	[[ $(id -u) == 0 ]] || skip "needs root, for chroot"
+	command -v debootstrap >/dev/null || skip "needs debootstrap on the path"
+	command -v dpkg-deb >/dev/null || skip "needs dpkg-deb on the path"
+}
+
 # contain NAMESPACES WORDS...: goes on in namespaces of its own, so that mounts and processes end with the script. The
 # namespaces are options of unshare, in one word: `--net` beside the two that every script has, or nothing.
 contain() {
@@ -23,34 +30,38 @@ contain() {
 	if [[ -n $1 ]]; then namespaces+=("$1"); fi
 	shift
 	if [[ -z ${SLUICE_CONTAINED:-} ]]; then
-		[[ $(id -u) == 0 ]] || skip "needs root, for chroot"
-		command -v debootstrap >/dev/null || skip "needs debootstrap on the path"
-		command -v dpkg-deb >/dev/null || skip "needs dpkg-deb on the path"
+		debian_ready
 		unshare "${namespaces[@]}" true 2>/dev/null || skip "may not make namespaces (unshare)"
 		SLUICE_CONTAINED=1 exec unshare "${namespaces[@]}" --mount-proc --kill-child "$0" "$@"
 	fi
 }
 
-# fresh_root ROOT [PACKAGES]: makes a copy of a minimal Debian, which is fetched once and kept beside the folder of the root;
-# with further packages, which are joined by commas, the copy of a Debian that has these as well.
-fresh_root() {
-	local root=$1 more=${2:-} base
+# base_of ROOT [PACKAGES]: names in `base` a minimal Debian, which is fetched once and kept beside the folder of the root; with
+# further packages, which are joined by commas, a Debian that has these as well. A script with a network of its own calls this
+# ahead of `contain`, as nothing can be fetched from in there.
+base_of() {
+	local root=$1 more=${2:-}
 	base=$(dirname "$(dirname "$root")")/packages-base${more:+-with-${more%%,*}}
-	if [[ ! -e $base/complete ]]; then
-		rm -rf "$base"
-		local mirror=${SLUICE_MIRROR:-} suite
-		suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
-		if [[ -z $mirror ]]; then
-			# The first mirror of this machine that has the suite itself.
-			mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 2>/dev/null |
-				sed -n "s/^$suite //p" | head -n 1) || true
-		fi
-		[[ -n $mirror ]] || skip "no mirror is known: name one in SLUICE_MIRROR"
-		note "fetching a minimal root"
-		debootstrap --variant=minbase ${more:+--include="$more"} "$suite" "$base" "$mirror" >"$base.log" 2>&1 ||
-			skip "debootstrap could not make a root: $base.log"
-		touch "$base/complete"
+	if [[ -e $base/complete ]]; then return; fi
+	rm -rf "$base"
+	local mirror=${SLUICE_MIRROR:-} suite
+	suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
+	if [[ -z $mirror ]]; then
+		# The first mirror of this machine that has the suite itself.
+		mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 2>/dev/null |
+			sed -n "s/^$suite //p" | head -n 1) || true
 	fi
+	[[ -n $mirror ]] || skip "no mirror is known: name one in SLUICE_MIRROR"
+	note "fetching a minimal root"
+	debootstrap --variant=minbase ${more:+--include="$more"} "$suite" "$base" "$mirror" >"$base.log" 2>&1 ||
+		skip "debootstrap could not make a root: $base.log"
+	touch "$base/complete"
+}
+
+# fresh_root ROOT [PACKAGES]: makes a copy of the Debian that `base_of` names.
+fresh_root() {
+	local root=$1 base
+	base_of "$@"
 	rm -rf "$root"
 	cp -a "$base" "$root"
 	rm -f "$root/complete"
@@ -194,6 +205,63 @@ move() {
 # tell MACHINE WORDS...: an inline command to the server on the machine's port 6379; prints the reply.
 tell() {
 	inside "$1" bash -c '. "$0"; ask_all 6379 "$@"' "${BASH_SOURCE[0]}" "${@:2}"
+}
+
+# Machines: a root with systemd, started in namespaces of its own. The script that has some calls `end_machines` at its end.
+declare -A first
+# A machine's systemd wants groups of processes of its own, in each tree of them that systemd manages.
+groups=()
+end_machines() {
+	kill -KILL "${first[@]}" 2>/dev/null || true
+	sleep 0.2
+	if ((${#groups[@]} > 0)); then find "${groups[@]}" -depth -type d -exec rmdir '{}' + 2>/dev/null || true; fi
+}
+join_groups() {
+	local line mounted folder
+	while IFS= read -r line; do
+		case $line in
+		0::*) mounted=/sys/fs/cgroup/unified && [[ -d $mounted ]] || mounted=/sys/fs/cgroup ;;
+		*:name=systemd:*) mounted=/sys/fs/cgroup/systemd ;;
+		*) continue ;;
+		esac
+		folder=$mounted${line##*:}/sluice-$1
+		mkdir -p "$folder" && echo "$BASHPID" >"$folder/cgroup.procs" || return 1
+	done </proc/self/cgroup
+}
+
+machines_ready() {
+	local tool
+	for tool in systemd-nspawn nsenter ip; do
+		command -v "$tool" >/dev/null || skip "needs $tool on the path"
+	done
+}
+
+# fresh_machine MACHINE PACKAGES: a root for it, with the debs of the server, `old.deb` and `new.deb`, of the folders $old and $new.
+fresh_machine() {
+	fresh_root "$root-$1" "$2"
+	echo "$1" >"$root-$1/etc/hostname"
+	cp "$(echo "$old"/sluice-server_*.deb)" "$root-$1/old.deb"
+	cp "$(echo "$new"/sluice-server_*.deb)" "$root-$1/new.deb"
+}
+
+# boot MACHINE: starts its systemd, and waits until it has started what there is.
+boot() {
+	groups+=($(compgen -G "/sys/fs/cgroup/*/sluice-$1" || true))
+	(
+		join_groups "$1" || skip "may not make groups of processes"
+		exec systemd-nspawn --quiet --directory="$root-$1" --machine="$1" --boot --keep-unit --register=no --link-journal=no \
+			--resolv-conf=off --network-namespace-path="/proc/${network[$1]}/ns/net" <"/dev/null" >"$root-$1.boot" 2>&1
+	) &
+	until_true "$1 to boot" is_booted "$1" "$!"
+}
+is_booted() {
+	first[$1]=$(pgrep --parent "$2" --exact systemd) && on "$1" systemctl --quiet is-active multi-user.target
+}
+
+# on MACHINE WORDS...: a command there.
+on() {
+	nsenter --mount --uts --ipc --net --pid --root --wd=/ --target "${first[$1]}" \
+		/usr/bin/env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "${@:2}"
 }
 
 # until_true WHAT WORDS...: waits until a command succeeds, for 60 seconds.

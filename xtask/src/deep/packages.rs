@@ -1,6 +1,6 @@
 //! The packages as an operator meets them: read by the tools of their systems, installed into a fresh root,
-//! upgraded, removed, purged; the service under systemd and containers, as nodes of a cluster too; what the
-//! server asks of the kernel beside what the unit allows.
+//! upgraded, removed, purged; the service under systemd and containers, as nodes of a cluster too; a machine of
+//! shards, with its backups; what the server asks of the kernel beside what the unit allows.
 //!
 //! What needs a tool or a right that is missing here is skipped by its name.
 
@@ -41,12 +41,13 @@ pub(super) fn run() -> Result<Ran> {
     let mut ran = Ran::Passed;
     let (programs, old, new) = (new.join("programs"), text(&old), text(&new));
     let (server, unit) = (programs.join("sluice-server"), shell::root().join(UNIT));
-    let scripts: [(&str, &[&str]); 6] = [
+    let scripts: [(&str, &[&str]); 7] = [
         ("syscalls", &[&text(&server), &text(&unit)]),
         ("container", &[&text(&programs)]),
         ("pod", &[&text(&programs)]),
         ("lifecycle", &[&old, &new]),
         ("unit", &[&old, &new]),
+        ("shards", &[&old, &new]),
         ("rpm", &[&old, &new]),
     ];
     for (name, words) in scripts {
@@ -163,7 +164,9 @@ fn unit(folder: &Path, work: &Path) -> Result<()> {
     // Programs are looked for where the unit says, which is below the root that was unpacked.
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(format!("--root={}", text(&root)));
-    let output = verify.arg("sluice-server.service").output()?;
+    let units = ["sluice-server.service", "sluice-server@7001.service", "sluice-shards.target"];
+    let output =
+        verify.args(units).args(["sluice-backup@daily.service", "sluice-backup@daily.timer"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("sluice")).collect();
     if !about_ours.is_empty() || !output.status.success() {

@@ -92,14 +92,19 @@ pub(super) fn server(build: &Build) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The unit, the user, configuration and folders.
+/// The units, in the folder `packaging` as in that of systemd.
+pub(super) const UNITS: [&str; 5] = [
+    "sluice-backup@.service",
+    "sluice-backup@.timer",
+    "sluice-server.service",
+    "sluice-server@.service",
+    "sluice-shards.target",
+];
+
+/// The units, what they run beside the programs, the user, configuration and folders.
 fn of_the_system() -> Result<Vec<Entry>> {
-    Ok(vec![
-        Entry::file(
-            "/usr/lib/systemd/system/sluice-server.service",
-            0o644,
-            packaging("sluice-server.service")?,
-        ),
+    let mut entries = vec![
+        Entry::file("/usr/bin/sluice-backup", 0o755, packaging("sluice-backup")?),
         Entry::file("/usr/lib/sysusers.d/sluice-server.conf", 0o644, packaging("sluice.sysusers")?),
         Entry::file("/usr/lib/tmpfiles.d/sluice-server.conf", 0o644, packaging("sluice.tmpfiles")?),
         Entry::config("/etc/logrotate.d/sluice-server", 0o644, Owner::Root, packaging("sluice.logrotate")?),
@@ -107,7 +112,11 @@ fn of_the_system() -> Result<Vec<Entry>> {
         Entry::folder("/etc/sluice"),
         Entry::folder("/var/lib/sluice"),
         Entry::folder("/var/log/sluice"),
-    ])
+    ];
+    for name in UNITS {
+        entries.push(Entry::file(&format!("/usr/lib/systemd/system/{name}"), 0o644, packaging(name)?));
+    }
+    Ok(entries)
 }
 
 fn documents(build: &Build) -> Result<Vec<Entry>> {
@@ -118,6 +127,8 @@ fn documents(build: &Build) -> Result<Vec<Entry>> {
         Entry::file(&format!("{folder}/copyright"), 0o644, read("LICENSE")?),
         Entry::file(&format!("{folder}/CHANGELOG.md.gz"), 0o644, archive::gzip(&read("CHANGELOG.md")?)?),
         Entry::file(&format!("{folder}/operating.md.gz"), 0o644, archive::gzip(&read("docs/operating.md")?)?),
+        Entry::file(&format!("{folder}/prometheus/board.json"), 0o644, packaging("prometheus/board.json")?),
+        Entry::file(&format!("{folder}/prometheus/rules.yml"), 0o644, packaging("prometheus/rules.yml")?),
         Entry::file(
             &format!("{folder}/THIRD-PARTY-LICENSES.gz"),
             0o644,

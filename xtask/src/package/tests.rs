@@ -1,6 +1,6 @@
 use super::archive::{Data, Member, ar, gzip, tar_gz};
 use super::build::{Build, PROGRAMS};
-use super::contents::{Kind, Owner, Package};
+use super::contents::{Kind, Owner, Package, UNITS};
 use super::{compat, configuration, deb, elf, rpm, server};
 use crate::shell;
 use std::collections::BTreeMap;
@@ -164,20 +164,101 @@ fn archives_refuse_names_that_do_not_fit() {
 }
 
 #[test]
-fn the_unit_names_what_the_package_installs() {
-    let unit =
-        std::fs::read_to_string(shell::root().join("packaging/sluice-server.service")).expect("a file");
+fn the_units_name_what_the_package_installs() {
     let build = build("unit");
     let entries = server(&build).expect("files").entries;
     let has = |path: &str| entries.iter().any(|entry| entry.path == path);
-    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
-    for path in start.split(' ').filter(|word| word.starts_with('/')) {
-        assert!(has(path), "{path}");
+    for name in UNITS {
+        assert!(has(&format!("/usr/lib/systemd/system/{name}")), "{name}");
+        let unit = unit(name);
+        let Some(start) = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")) else { continue };
+        let of_the_package = |word: &&str| ["/usr/", "/etc/"].iter().any(|folder| word.starts_with(folder));
+        for path in start.split(' ').filter(of_the_package) {
+            assert!(has(path), "{name}: {path}");
+        }
     }
-    let calls =
-        unit.lines().any(|line| line.starts_with("SystemCallFilter=") && line.contains("io_uring_setup"));
-    assert!(calls, "io_uring is an event loop of the server");
+    let calls = unit("sluice-server.service");
+    let mut calls = calls.lines().filter(|line| line.starts_with("SystemCallFilter="));
+    assert!(calls.any(|line| line.contains("io_uring_setup")), "io_uring is an event loop of the server");
     std::fs::remove_dir_all(PathBuf::from(&build.programs)).expect("removed");
+}
+
+fn unit(name: &str) -> String {
+    std::fs::read_to_string(shell::root().join("packaging").join(name)).expect("a file")
+}
+
+/// What the unit of a shard has for itself: names, ports and folders.
+const OF_A_SHARD: [&str; 9] = [
+    "Description=",
+    "Environment=",
+    "PartOf=",
+    "EnvironmentFile=",
+    "ExecStart=",
+    "    --logfile",
+    "RuntimeDirectory=",
+    "StateDirectory=",
+    "WantedBy=",
+];
+
+#[test]
+fn a_shard_is_allowed_what_a_server_is_allowed() {
+    let settings = |name| -> Vec<String> {
+        let is_own = |line: &str| OF_A_SHARD.iter().any(|start| line.starts_with(start));
+        let text: String = unit(name);
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !is_own(line));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(settings("sluice-server@.service"), settings("sluice-server.service"));
+}
+
+/// The script with a client that writes what it was asked, and a checker that refuses what says so.
+#[test]
+fn backups_of_a_set_stay_until_newer_ones_are_whole() {
+    let folder = std::env::temp_dir().join(format!("sluice-backup-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("bin")).expect("a temporary folder");
+    let program = |name: &str, text: &str| {
+        let path = folder.join("bin").join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("writable");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    };
+    // valkey-cli -h HOST -p PORT --user backup --rdb FILE
+    program("valkey-cli", "[ $4 != 1 ] || exit 1\necho \"$@\" >\"$8\"\n[ $4 != 2 ] || echo damaged >>\"$8\"");
+    program("sluice-check-rdb", "! grep -q damaged \"$1\"");
+    program("date", "cat \"$DATE\"");
+    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let run = |set: &str, servers: &str, date: &str| {
+        std::fs::write(folder.join("date"), date).expect("writable");
+        let mut script = Command::new("sh");
+        script.arg(shell::root().join("packaging/sluice-backup")).arg(set).env("PATH", &path);
+        script.env("FOLDER", folder.join("sets")).env("SERVERS", servers).env("DATE", folder.join("date"));
+        script.env("CLI_OPTIONS", "--user backup").env("KEEP", "2");
+        script.env("SEND", "cp \"$FILE\" \"$FOLDER/sent-$NAME\"");
+        let output = script.output().expect("a shell");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let names = |set: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(folder.join("sets").join(set)).expect("a folder");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    for date in ["20260101T000000Z", "20260101T010000Z", "20260101T020000Z"] {
+        assert_eq!(run("hourly", "h:6379 other:7000", date), (true, String::new()));
+    }
+    let kept = ["h-6379-20260101T010000Z.rdb", "h-6379-20260101T020000Z.rdb"];
+    assert_eq!(names("hourly")[..2], kept);
+    assert_eq!(names("hourly").len(), 4, "two of each server");
+    assert!(folder.join("sets/sent-h-6379-20260101T000000Z.rdb").exists(), "each was sent");
+    // One that is down, and one whose copy is damaged: they keep what they have, and the third is saved.
+    for down in ["h:1", "h:2"] {
+        let (is_well, said) = run("daily", &format!("{down} other:7000"), "20260102T000000Z");
+        assert!(!is_well && said.contains(&format!("no backup of {down}")), "{said}");
+        assert_eq!(names("daily"), ["other-7000-20260102T000000Z.rdb"]);
+    }
+    assert!(!run("../elsewhere", "h:6379", "20260103T000000Z").0);
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 /// What a container runs with arguments, as a user that is not root: the programs are others, which say so.

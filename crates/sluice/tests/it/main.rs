@@ -7,6 +7,7 @@
 
 mod aof;
 mod aof_loading;
+mod backups;
 mod cluster;
 mod common;
 mod config;

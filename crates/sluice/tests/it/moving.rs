@@ -5,11 +5,10 @@
 //! there is none, a server of ours. Without the reference's client a few lines of bash take its place.
 
 use crate::common::certificates::{Certificate, arguments};
+use crate::common::guide::{Bash, block, reference, reference_tool};
 use crate::common::{BINARY, Client, Dir, Server, free_port, request, until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -51,11 +50,6 @@ impl Drop for Old {
     }
 }
 
-/// The reference's server, where there is one.
-fn reference() -> Option<PathBuf> {
-    std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from)
-}
-
 /// The servers to move from.
 fn binaries() -> Vec<PathBuf> {
     let named = std::env::var("SLUICE_REDIS_SERVERS").unwrap_or_default();
@@ -71,129 +65,38 @@ fn binaries() -> Vec<PathBuf> {
 /// The guide.
 const GUIDE: &str = include_str!("../../../../docs/moving-in.md");
 
-/// The commands of all blocks of this name, in their order.
-fn block(name: &str) -> String {
-    let mut commands = String::new();
-    let mut is_in = false;
-    for line in GUIDE.lines().map(str::trim_start) {
-        match line.strip_prefix("```") {
-            Some(head) => is_in = !is_in && head == format!("sh {name}"),
-            None if is_in => commands.extend([line, "\n"]),
-            None => {}
-        }
-    }
-    assert!(!commands.is_empty(), "docs/moving-in.md has no block {name}");
-    commands
-}
-
-/// A bash that runs blocks, with the servers that these have started; all of them are killed at the end.
+/// A bash that runs blocks of the guide, and the new server's port.
 struct Shell {
-    dir: Dir,
+    bash: Bash,
     new_port: u16,
-    groups: Vec<u32>,
 }
 
 impl Shell {
     fn new() -> Shell {
-        let dir = Dir::new();
-        std::fs::create_dir(dir.join("new")).unwrap();
-        let program = |name: &str, text: &str| {
-            let path = dir.file(name, text);
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        if reference_tool("valkey-cli").is_none() {
-            program("valkey-cli", CLIENT);
-        }
-        for name in ["sluice-check-rdb", "sluice-check-aof"] {
-            if !Path::new(BINARY).with_file_name(name).exists() {
-                println!("skipped: {name} is not built");
-                program(name, "#!/bin/sh\n");
-            }
-        }
-        Shell { dir, new_port: free_port(), groups: Vec::new() }
+        let bash = Bash::new();
+        std::fs::create_dir(bash.dir.join("new")).unwrap();
+        Shell { bash, new_port: free_port() }
     }
 
     /// Runs the blocks of this name. Fails where a command fails.
     fn run(&mut self, name: &str, old: &Old, more: &[(&str, &str)]) {
-        let output = self.dir.join("output");
-        let file = std::fs::File::create(&output).unwrap();
-        let folders = [
-            Some(self.dir.path().to_path_buf()),
-            folder(Path::new(BINARY)),
-            reference().as_deref().and_then(folder),
+        let (old_port, new_port) = (old.port.to_string(), self.new_port.to_string());
+        let (old_dir, new_dir) = (old.dir.join(""), self.bash.dir.join("new"));
+        let names = [
+            ("OLD_HOST", "127.0.0.1"),
+            ("OLD_PORT", &old_port),
+            ("OLD_DIR", old_dir.trim_end_matches('/')),
+            ("NEW_HOST", "127.0.0.1"),
+            ("NEW_PORT", &new_port),
+            ("NEW_DIR", &new_dir),
         ];
-        let folders: Vec<String> =
-            folders.iter().flatten().map(|folder| folder.display().to_string()).collect();
-        let path = format!("{}:{}", folders.join(":"), std::env::var("PATH").unwrap_or_default());
-        // Waits of a second are for people.
-        let script = format!("set -euo pipefail\nsleep() {{ command sleep 0.05; }}\n{}", block(name));
-        let mut child = Command::new("bash")
-            .args(["-c", &script])
-            .env("PATH", path)
-            .env("OLD_HOST", "127.0.0.1")
-            .env("OLD_PORT", old.port.to_string())
-            .env("OLD_DIR", old.dir.path())
-            .env("NEW_HOST", "127.0.0.1")
-            .env("NEW_PORT", self.new_port.to_string())
-            .env("NEW_DIR", self.dir.join("new"))
-            .envs(more.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        self.groups.push(child.id());
-        let status = until(name, || child.try_wait().unwrap());
-        let said = std::fs::read_to_string(output).unwrap();
-        assert!(status.success(), "{name}: {said}");
+        self.bash.run(name, &block(GUIDE, name), &[&names, more].concat());
     }
 
     fn client(&self) -> Client {
         Client::to("127.0.0.1", self.new_port)
     }
 }
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        for group in &self.groups {
-            let _ =
-                Command::new("kill").args(["-9", "--", &format!("-{group}")]).stderr(Stdio::null()).status();
-        }
-    }
-}
-
-fn folder(path: &Path) -> Option<PathBuf> {
-    path.parent().map(Path::to_path_buf)
-}
-
-/// A program of the reference beside its server.
-fn reference_tool(name: &str) -> Option<PathBuf> {
-    reference().map(|server| server.with_file_name(name)).filter(|path| path.exists())
-}
-
-/// A client in bash: `valkey-cli -h HOST -p PORT WORD...`, and what comes back.
-const CLIENT: &str = r#"#!/usr/bin/env bash
-set -eu
-LC_ALL=C
-exec 3<>"/dev/tcp/$2/$4"
-shift 4
-printf '*%d\r\n' $# >&3
-for word in "$@"; do printf '$%d\r\n%s\r\n' ${#word} "$word" >&3; done
-reply() {
-  local line IFS=
-  read -r line <&3 || exit 1
-  line=${line%$'\r'}
-  case $line in
-    '$-1') echo ;;
-    '$'*) read -r -N $((${line#?} + 2)) text <&3; printf '%s' "$text" ;;
-    '*'*) for ((n = ${line#?}; n > 0; n--)); do reply; done ;;
-    -*) echo "${line#?}"; exit 1 ;;
-    *) echo "${line#?}" ;;
-  esac
-}
-reply
-"#;
 
 /// Something of every type: a write, and what reads it with the reply.
 const DATA: &[(&str, &str, &str)] = &[

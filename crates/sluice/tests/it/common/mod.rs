@@ -3,6 +3,7 @@
 
 pub mod certificates;
 pub mod feeds;
+pub mod guide;
 pub mod primary;
 pub mod reference;
 pub mod relay;

@@ -1,0 +1,157 @@
+//! Backups as `docs/operating.md` shows them: its blocks are run, and what was saved is restored by a server of ours and by the
+//! reference. The object store is a folder, which curl writes to and reads from by `file:`.
+
+use crate::common::guide::{Bash, block, reference, reference_tool};
+use crate::common::{BINARY, Client, Dir, Server, free_port, until};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+/// The document.
+const GUIDE: &str = include_str!("../../../../docs/operating.md");
+
+/// Keys of the server that is backed up.
+const KEYS: u32 = 2000;
+
+fn filled(more: &[&str]) -> Server {
+    let server = Server::start(more);
+    let mut client = server.client();
+    if more.contains(&"--requirepass") {
+        client.check("AUTH secret", "+OK\r\n");
+    }
+    for number in 0..KEYS {
+        client.send(format!("SET key:{number} value:{number}\r\n"));
+    }
+    client.expect("+OK\r\n".repeat(KEYS as usize));
+    client.check("RPUSH list a b c", ":3\r\n").check("HSET hash field value", ":1\r\n");
+    server
+}
+
+/// Whether this machine has what the blocks call; says so where it has not.
+fn has_tools() -> bool {
+    let has_curl = Command::new("curl").arg("--version").output().is_ok();
+    let has_cli = reference_tool("valkey-cli").is_some();
+    if !has_curl || !has_cli {
+        println!("skipped: needs curl, and SLUICE_PEER_SERVER with valkey-cli beside it");
+    }
+    has_curl && has_cli
+}
+
+/// The servers that restore: ours, and the reference.
+fn restorers() -> Vec<String> {
+    let reference = reference().map(|path| path.display().to_string());
+    [BINARY.to_owned()].into_iter().chain(reference).collect()
+}
+
+/// Runs a block to restore by each server; the keys must be there.
+fn restored(bash: &mut Bash, name: &str, store: &str) {
+    for server in restorers() {
+        let (folder, port) = (Dir::new(), free_port());
+        let folder = folder.join("").trim_end_matches('/').to_owned();
+        let names = [
+            ("PORT", port.to_string()),
+            ("STORE", store.to_owned()),
+            ("DIR", folder),
+            ("SERVER", server.clone()),
+        ];
+        bash.run(name, &block(GUIDE, name), &names.each_ref().map(|(name, value)| (*name, value.as_str())));
+        let mut client = Client::to("127.0.0.1", port);
+        println!("{name} by {server}");
+        client.check("DBSIZE", format!(":{}\r\n", KEYS + 2)).check("GET key:1999", "$10\r\nvalue:1999\r\n");
+        client.check("LRANGE list 1 1", "*1\r\n$1\r\nb\r\n").check("HGET hash field", "$5\r\nvalue\r\n");
+        until("the append-only file", || (client.info("aof_rewrite_in_progress") == "0").then_some(()));
+        assert_eq!(client.info("aof_enabled"), "1");
+    }
+}
+
+/// A folder that stands for an object store, and its address.
+fn store() -> (Dir, String) {
+    let folder = Dir::new();
+    let address = format!("file://{}", folder.join("").trim_end_matches('/'));
+    (folder, address)
+}
+
+#[test]
+fn a_snapshot_from_a_running_server_is_restored() {
+    if !has_tools() {
+        return;
+    }
+    let server = filled(&[]);
+    let (_folder, address) = store();
+    let mut bash = Bash::new();
+    let port = server.port.to_string();
+    bash.run("backup", &block(GUIDE, "backup"), &[("PORT", &port), ("STORE", &address)]);
+    restored(&mut bash, "restore", &address);
+}
+
+#[test]
+fn a_copy_of_an_append_only_folder_is_restored_that_was_taken_under_writes() {
+    if !has_tools() {
+        return;
+    }
+    let server = filled(&["--appendonly", "yes"]);
+    let (_folder, address) = store();
+    let mut bash = Bash::new();
+    let (port, dir) = (server.port.to_string(), server.dir.join(""));
+    let writer = Writer::start(&server);
+    let names = [("PORT", port.as_str()), ("STORE", &address), ("DIR", dir.trim_end_matches('/'))];
+    bash.run("backup-aof", &block(GUIDE, "backup-aof"), &names);
+    assert!(writer.end() > 0);
+    assert_eq!(server.client().config("auto-aof-rewrite-percentage"), "100");
+    restored(&mut bash, "restore-aof", &address);
+}
+
+/// A client that changes one key until it is told to end.
+struct Writer {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Writer {
+    fn start(server: &Server) -> Writer {
+        let mut client = server.client();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            let mut written = 0;
+            while !over.load(Relaxed) {
+                client.check("SET key:0 again", "+OK\r\n");
+                written += 1;
+            }
+            written
+        });
+        Writer { is_over, thread }
+    }
+
+    /// How often it has written.
+    fn end(self) -> u64 {
+        self.is_over.store(true, Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+#[test]
+fn what_the_timers_save_is_restored() {
+    if !has_tools() {
+        return;
+    }
+    let servers = [filled(&["--requirepass", "secret"]), filled(&["--requirepass", "secret"])];
+    let (folder, address) = store();
+    let mut bash = Bash::new();
+    let named = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port)).join(" ");
+    let script = include_str!("../../../../packaging/sluice-backup");
+    bash.program("sluice-backup", script);
+    let sets = folder.join("sets");
+    let names = [
+        ("SERVERS", named.as_str()),
+        ("FOLDER", &sets),
+        ("VALKEYCLI_AUTH", "secret"),
+        ("REDISCLI_AUTH", "secret"),
+        ("STORE", &address),
+        ("SEND", "gzip <\"$FILE\" | curl --fail --silent --show-error --upload-file - $STORE/dump.rdb.gz"),
+    ];
+    bash.run("sluice-backup", "sluice-backup hourly", &names);
+    assert_eq!(std::fs::read_dir(folder.join("sets/hourly")).unwrap().count(), servers.len());
+    restored(&mut bash, "restore", &address);
+}
