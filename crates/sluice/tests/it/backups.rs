@@ -1,5 +1,6 @@
-//! Backups as `docs/operating.md` shows them: its blocks are run, and what was saved is restored by a server of ours and by the
-//! reference. The object store is a folder, which curl writes to and reads from by `file:`.
+//! Backups as `docs/operating.md` shows them: the document's blocks are run, and the files are restored
+//! by a server of ours and by the reference. The object store is a folder, which curl writes to and reads
+//! from by `file:`.
 
 use crate::common::guide::{Bash, block, reference, reference_tool};
 use crate::common::{BINARY, Client, Dir, Server, free_port, until};

@@ -12,6 +12,7 @@ mod cluster;
 mod common;
 mod config;
 mod dual_channel;
+mod examples;
 mod failover;
 mod foreign_files;
 mod iothreads;

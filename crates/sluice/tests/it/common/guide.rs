@@ -31,8 +31,8 @@ pub fn reference_tool(name: &str) -> Option<PathBuf> {
     reference().map(|server| server.with_file_name(name)).filter(|path| path.exists())
 }
 
-/// A bash that runs commands, with the processes that these have started; all of them are killed at the end. On its path
-/// are our programs, the reference's, and those that a test writes.
+/// A bash that runs commands, with the processes that these have started; all of them are killed at the
+/// end. On the path are our programs, the reference's, and those that a test writes.
 pub struct Bash {
     pub dir: Dir,
     groups: Vec<u32>,
