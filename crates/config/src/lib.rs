@@ -35,6 +35,7 @@ mod rewrite;
 pub mod row;
 mod secret;
 mod set;
+mod subnets;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,7 @@ pub use rewrite::{Force, rewrite};
 pub use row::{Empty, Honoured, Id, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure, ZeroBytes};
 pub use secret::names_secret;
 pub use set::{Change, Origin, Phase, SetError, Undo};
+pub use subnets::{Subnet, Subnets};
 pub use table::{PARAMS, param};
 pub use user_line::{OutsideUser, UserLine};
 pub use value::{BufferLimit, ClientClass, ParamValue, SavePoint, notify};

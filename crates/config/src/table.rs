@@ -113,7 +113,7 @@ params! {
         SOCKET_MARK_ID: Int = number("socket-mark-id", 0, 0, UINT).immutable(),
             "Mark for our sockets, for the firewall or router to recognise; 0 sets none.";
         MAX_NEW_CONNECTIONS_PER_CYCLE: Int = number("max-new-connections-per-cycle", 10, 1, 1000),
-            "Connections accepted in one iteration of the event loop.";
+            "Connections that one iteration of the event loop takes up as clients, those that come first (priority-subnets, unixsocket) left out.";
         MAX_NEW_TLS_CONNECTIONS_PER_CYCLE: Int = number("max-new-tls-connections-per-cycle", 1, 1, 1000),
             "TLS connections whose handshake is over that one iteration of the event loop takes up as clients.";
         RDMA_BIND: List = list("rdma-bind", &[]).ignored(NO_RDMA),
@@ -242,6 +242,10 @@ params! {
     Clients {
         MAXCLIENTS: Int = number("maxclients", 10000, 1, UINT),
             "Connections that are served at once.";
+        MAXCLIENTS_RESERVED: Int = number("maxclients-reserved", 0, 0, UINT).not_in_star(),
+            "How many of maxclients are kept for clients of priority-subnets; 0, or no such networks, keeps none.";
+        PRIORITY_SUBNETS: Text = text("priority-subnets", "").checked(check::priority_subnets).not_in_star(),
+            "Addresses and networks whose clients are taken up ahead of others and may have what maxclients-reserved keeps, as '10.0.0.0/8 2001:db8::1'.";
         CLIENT_OUTPUT_BUFFER_LIMIT: Special = special("client-output-buffer-limit", ParamKind::BufferLimits).multi_arg(),
             "Replies that may wait for a slow client: class, hard limit, soft limit, seconds above the soft limit. Classes: normal, replica, pubsub.";
         CLIENT_QUERY_BUFFER_LIMIT: Int = bytes("client-query-buffer-limit", 1024 * MIB, MIB, LONG).debug(),

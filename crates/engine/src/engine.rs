@@ -31,11 +31,12 @@ use sluice_control::ctx::Handler;
 use sluice_control::process::Process;
 use sluice_control::replication::role::ReplicaRole;
 use sluice_keyspace::{KeyHasher, Keyspace, Layout};
+use sluice_numbers::stats::RejectedConnection;
 use sluice_replication::{Primary, ReplicaLink};
 use sluice_resp::{AuthState, Outbox};
 use sluice_scripts::state::Scripting;
 use sluice_session::identity::Identity;
-use sluice_session::{ClientAddress, ClientKind, Closing, ReplicaState, Session, SyncStage};
+use sluice_session::{ClientAddress, ClientKind, Closing, ReplicaState, Session, SessionCounts, SyncStage};
 use std::sync::Arc;
 
 /// A server without a process.
@@ -187,9 +188,9 @@ impl Engine {
         self.core.stats.total_commands
     }
 
-    /// Number of connections.
-    pub fn connections(&self) -> usize {
-        self.core.sessions.len()
+    /// Number of connections, and how many of them have priority.
+    pub fn connections(&self) -> SessionCounts {
+        self.core.sessions.counts()
     }
 
     /// Adds a client. The server has checked `maxclients`.
@@ -202,8 +203,8 @@ impl Engine {
     }
 
     /// Counts a connection that was refused.
-    pub fn count_rejected(&mut self) {
-        self.core.stats.connections.rejected += 1;
+    pub fn count_rejected(&mut self, rejected: RejectedConnection) {
+        self.core.stats.connections.count_rejected(rejected);
     }
 
     /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its

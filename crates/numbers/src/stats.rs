@@ -163,6 +163,25 @@ pub struct ConnectionStats {
     pub accepted: u64,
     /// Connections refused.
     pub rejected: u64,
+    /// Those that are counted as [`RejectedConnection::Priority`].
+    pub rejected_priority: u64,
+}
+
+impl ConnectionStats {
+    /// Counts a connection that was refused.
+    pub fn count_rejected(&mut self, rejected: RejectedConnection) {
+        self.rejected += 1;
+        self.rejected_priority += u64::from(rejected == RejectedConnection::Priority);
+    }
+}
+
+/// A connection that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectedConnection {
+    /// Any but those of the other kind.
+    Ordinary,
+    /// One of `priority-subnets`, because `maxclients` were there.
+    Priority,
 }
 
 /// How long something was exceeded.

@@ -8,6 +8,7 @@
 //! and nowhere else; whom one of them closes is sent nothing more.
 
 mod aof;
+mod arrivals;
 mod batches;
 mod bus;
 mod exports;
@@ -23,31 +24,27 @@ mod turns;
 use crate::bus::Bus;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
-use crate::connection::transport::Transport;
-use crate::connection::{self, Connection, ConnectionHost};
+use crate::connection::{self, ConnectionHost};
 use crate::host::Host;
 use crate::iothreads::{MainSockets, Manager, ToIoThread};
 use crate::lazyfree::Garbage;
 use crate::listen::listeners::Listeners;
-use crate::listen::{self, Accepted, ListenerKind, TakenConnections};
 use crate::loader;
 use crate::metrics::message::MetricsSettings;
 use crate::metrics::{MetricsEndpoint, is_guarded};
 use crate::migrate::{MigrationSource, Migrator};
-use crate::net::handshakes::{HandshakeOutcome, HandshakeRole, Handshakes, NewHandshake};
-use crate::net::{Endpoint, Stream, tls};
+use crate::net::Endpoint;
 use crate::replica::PrimaryConnections;
 use crate::slot_export::{ExportDialler, ExportSource};
 use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
-use crate::threads::Thread;
 use crate::users::loads::UserLoads;
+use arrivals::Arrivals;
 use batches::Batches;
 use save_pace::SavePace;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::heap;
-use sluice_cluster::Cluster;
 use sluice_commands::SlowRead;
 use sluice_config::choice::EventLoop;
 use sluice_config::{Config, param};
@@ -58,9 +55,8 @@ use sluice_control::persistence::loading::{LoadEnded, LoadJob};
 use sluice_control::process::ProcessClock;
 use sluice_daemon::signals::{self, Signals};
 use sluice_engine::{EndBegun, Engine};
-use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
+use sluice_evloop::{AnyLoop, Backend, Deadline, GatherMode};
 use sluice_resp::Requests;
-use sluice_session::Medium;
 use sluice_storage::aof::Folder;
 use sluice_storage::plain_error;
 use std::sync::Arc;
@@ -78,6 +74,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("end migrations", Server::end_migrations),
     ("end loads of users", Server::end_user_loads),
     ("take up connections of TLS", Server::take_handshakes),
+    ("take up connections", Server::take_arrivals),
     ("cron", Server::cron),
     ("expire", Server::expire),
     ("act", Server::act),
@@ -112,13 +109,11 @@ pub struct Server {
     exports: ExportDialler,
     user_loads: UserLoads,
     /// Connections that are no clients yet.
-    handshakes: Handshakes<Newcomer>,
+    arrivals: Arrivals,
     /// Connections with the other nodes of a cluster.
     bus: Bus,
     /// Who wants to know numbers over HTTP.
     metrics: MetricsEndpoint,
-    /// More of them may be over than the last iteration took up.
-    more_handshakes: bool,
     timing: Timing,
     /// The link to the primary.
     follower: PrimaryConnections,
@@ -134,14 +129,6 @@ pub struct Server {
     ends_at_once: bool,
     /// The folder of the append-only file that is opened when the data are loaded.
     folder_to_open: Option<Folder>,
-}
-
-/// A connection that was accepted.
-struct Newcomer {
-    /// The addresses of both ends, and whether the client is on this machine.
-    accepted: Accepted,
-    /// It came by a unix socket.
-    unix: bool,
 }
 
 /// The main thread's event loop and what it knows of sockets.
@@ -213,10 +200,9 @@ impl Server {
             migrator,
             exports,
             user_loads,
-            handshakes: Handshakes::on(Thread::TlsHandshake),
+            arrivals: Arrivals::default(),
             bus: Bus::new(),
             metrics: MetricsEndpoint::default(),
-            more_handshakes: false,
             timing: Timing::default(),
             follower: PrimaryConnections::new(),
             save: SavePace::default(),
@@ -267,7 +253,7 @@ impl Server {
             || pool.has_messages()
             || pool.is_behind()
             || self.io_threads.moves.are_pending()
-            || self.more_handshakes
+            || self.arrivals.are_waiting()
             || self.bus.has_more_to_send();
         if more_to_do {
             return Deadline::PAST;
@@ -329,7 +315,8 @@ impl Server {
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
-        event_loop.set_accepts_per_iteration(config.int(param::MAX_NEW_CONNECTIONS_PER_CYCLE) as u32);
+        event_loop.set_accepts_per_iteration(arrivals::ACCEPTS_PER_ITERATION);
+        self.arrivals.configure(config);
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
         event_loop.gather(GatherMode::Unwanted);
         self.timing.gather_depth = config.uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH);
@@ -362,141 +349,6 @@ impl Server {
         if self.io_threads.pool.is_running() {
             self.collect_from_io_threads();
         }
-    }
-
-    // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
-    #[inline(never)]
-    fn listener_event(&mut self, slot: u32, generation: u32, event: Event) {
-        match event {
-            Event::Accepted { socket, .. } => self.accept(slot, generation, Stream::accepted(socket)),
-            Event::AcceptFailed { error, .. } => self.note_accept_failure(&error),
-            _ => {}
-        }
-    }
-
-    #[cold]
-    fn note_accept_failure(&mut self, error: &std::io::Error) {
-        let text = format!("Accepting client connection: {}", plain_error(error));
-        self.host.note(LogLevel::Warning, &text);
-    }
-
-    fn accept(&mut self, slot: u32, generation: u32, stream: Stream) {
-        let Some(listener) = self.listeners.get(slot, generation) else { return };
-        if listener.is_of_bus() {
-            return self.accept_on_bus(stream);
-        }
-        let accepted = listen::inspect(&stream, &listener.kind);
-        if self.host.log.wants(LogLevel::Verbose) {
-            self.host.note(LogLevel::Verbose, &format!("Accepted {}", accepted.addr));
-        }
-        let newcomer = Newcomer { accepted, unix: matches!(listener.kind, ListenerKind::Unix(_)) };
-        match listener.is_tls() {
-            true => self.begin_handshake(newcomer, stream),
-            false => self.admit(newcomer, stream, &[], None),
-        }
-    }
-
-    /// Has a thread do the handshake of a connection that speaks TLS.
-    #[cold]
-    fn begin_handshake(&mut self, newcomer: Newcomer, stream: Stream) {
-        let is_full = self.connections().are_all(self.engine.config());
-        let Some(context) = self.host.settings.tls.context().cloned().filter(|_| !is_full) else {
-            // Nothing can be said before the handshake, which is not worth it.
-            return self.engine.count_rejected();
-        };
-        let field = tls::name_field(self.engine.config());
-        let begin = NewHandshake { stream, context, role: HandshakeRole::Server, field, origin: newcomer };
-        if let Err(error) = self.handshakes.begin(begin, self.sockets.event_loop.waker()) {
-            let text =
-                format!("Accepting client connection: no thread for handshakes: {}", plain_error(&error));
-            self.host.note(LogLevel::Warning, &text);
-        }
-    }
-
-    /// Takes up connections whose handshake is over.
-    fn take_handshakes(&mut self) {
-        let most = self.engine.config().uint(param::MAX_NEW_TLS_CONNECTIONS_PER_CYCLE);
-        self.more_handshakes = false;
-        for number in 0.. {
-            if number == most {
-                self.more_handshakes = self.handshakes.in_progress() > 0;
-                return;
-            }
-            match self.handshakes.take() {
-                None => return,
-                Some(HandshakeOutcome::Established { stream, plain, names, origin }) => {
-                    self.timing.is_busy = true;
-                    self.admit(origin, stream, &plain, names.as_deref());
-                }
-                Some(HandshakeOutcome::Failed { reason, origin }) => {
-                    self.note_handshake_failure(&reason, &origin)
-                }
-            }
-        }
-    }
-
-    #[cold]
-    fn note_handshake_failure(&mut self, reason: &str, origin: &Newcomer) {
-        let Accepted { addr, laddr, .. } = &origin.accepted;
-        let text = format!("Error accepting a client connection: {reason} (addr={addr} laddr={laddr})");
-        // Whoever can connect can fail: what they make the log say is bounded.
-        let now_s = self.host.recent().mono_ns / 1_000_000_000;
-        let level = if self.handshakes.failure_is_told(now_s) { LogLevel::Warning } else { LogLevel::Debug };
-        self.host.note(level, &text);
-    }
-
-    /// Clients, and connections that are to be some.
-    fn connections(&self) -> TakenConnections {
-        TakenConnections {
-            clients: self.engine.connections() + self.handshakes.in_progress(),
-            of_bus: self.engine.node().map_or(0, Cluster::connections_wanted),
-        }
-    }
-
-    /// Makes a connection a client's, unless it is refused. `plain` has come already; `names` are those of
-    /// the client's certificate.
-    fn admit(&mut self, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
-        let Newcomer { accepted, unix } = newcomer;
-        let unguarded = self.engine.default_user_has_no_password();
-        let refusal = listen::refusal(&accepted, self.connections(), self.engine.config(), unguarded);
-        if let Some(text) = refusal {
-            self.engine.count_rejected();
-            stream.close_with(text);
-            return;
-        }
-        let fd = stream.number();
-        // Nearly always the same as that of the client before.
-        if *self.sockets.laddr != *accepted.laddr {
-            self.sockets.laddr = accepted.laddr.into();
-        }
-        let laddr = self.sockets.laddr.clone();
-        let medium = match (unix, stream.is_tls()) {
-            (true, _) => Medium::Unix,
-            (false, true) => Medium::Tls,
-            (false, false) => Medium::Tcp,
-        };
-        let client = sluice_session::ClientAddress { addr: accepted.addr, laddr, fd, medium };
-        let key = self.engine.connect(client, &mut self.host);
-        self.sockets.clients.add(key);
-        if let Some(names) = names {
-            self.engine.log_in_by_certificate(key, names, &mut self.host);
-        }
-        if !self.io_threads.keeps_another(&self.engine) {
-            self.host.shown.io_threads.placed.accepts += 1;
-            let mut connection = Connection::new(key, Transport::detached());
-            connection.input.keep(plain);
-            return self.hand_over(connection, stream);
-        }
-        let transport = Transport::attach(&mut self.sockets.event_loop, stream, key);
-        let mut connection = Connection::new(key, transport);
-        connection.authentication = self.engine.authentication(key);
-        if plain.is_empty() && !connection.transport.peer_has_ended() {
-            connection.receive(&mut self.sockets.event_loop);
-            return self.put(connection);
-        }
-        self.count_received(&mut connection, plain.len());
-        connection.input.keep(plain);
-        connection::resume(self, connection);
     }
 
     fn cron(&mut self) {

@@ -7,7 +7,8 @@ use crate::net::{Endpoint, Stream, options};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_config::choice::EventLoop;
-use sluice_config::{Config, ParamId, param};
+use sluice_config::{Config, ParamId, Subnets, param};
+use sluice_numbers::stats::RejectedConnection;
 use sluice_storage::{can_create, plain_error};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -589,16 +590,21 @@ pub struct Accepted {
     pub laddr: String,
     /// It comes from this machine.
     pub local: bool,
+    /// It comes from one of `priority-subnets`.
+    pub has_priority: bool,
 }
 
 /// Reads the addresses of an accepted socket.
-pub fn inspect(stream: &Stream, kind: &ListenerKind) -> Accepted {
+pub fn inspect(stream: &Stream, kind: &ListenerKind, priority_subnets: &Subnets) -> Accepted {
     if let ListenerKind::Unix(path) = kind {
-        return Accepted { addr: format!("{path}:0"), laddr: format!("{path}:0"), local: true };
+        let (addr, laddr) = (format!("{path}:0"), format!("{path}:0"));
+        return Accepted { addr, laddr, local: true, has_priority: false };
     }
     let ends = stream.ends();
     let (addr, laddr) = ends.shown();
-    Accepted { addr, laddr, local: ends.peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback()) }
+    let local = ends.peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback());
+    let has_priority = ends.peer.is_some_and(|peer| priority_subnets.have(peer.ip()));
+    Accepted { addr, laddr, local, has_priority }
 }
 
 /// Sets on a TCP listener what its connections shall have; see [`options::tune_listener`].
@@ -621,39 +627,66 @@ fn keepalive_s(speech: Speech, config: &Config) -> i64 {
 const KEEPALIVE_MAX_S: i64 = 32_766;
 
 /// Connections that count against `maxclients`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TakenConnections {
-    /// Clients, and those whose handshake is under way.
+    /// Clients, and connections that are to be some.
     pub clients: usize,
+    /// Those of them that came from one of `priority-subnets`.
+    pub with_priority: usize,
     /// Connections of the bus that this node is to have: whoever fills the table with clients must not keep
     /// a node from the others.
     pub of_bus: usize,
+    /// How many of `maxclients` are kept for connections with priority.
+    pub reserved: usize,
 }
 
 impl TakenConnections {
-    /// Whether there is no room for one more client.
-    pub fn are_all(self, config: &Config) -> bool {
-        let limit = config.int(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as i64);
-        self.clients.saturating_add(self.of_bus) as i64 >= limit
+    /// Whether there is no room for one more of that kind.
+    pub fn leave_no_room_for(self, newcomer: &Accepted, config: &Config) -> bool {
+        let limit = config.uint(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as u64) as usize;
+        let all = self.clients.saturating_add(self.of_bus);
+        let is_kept_free = !newcomer.has_priority
+            && self.reserved > 0
+            && all.saturating_sub(self.with_priority) >= limit.saturating_sub(self.reserved);
+        all >= limit || is_kept_free
+    }
+
+    /// As what a connection counts that is refused.
+    pub fn rejected(self, newcomer: &Accepted, config: &Config) -> RejectedConnection {
+        match newcomer.has_priority && self.leave_no_room_for(newcomer, config) {
+            true => RejectedConnection::Priority,
+            false => RejectedConnection::Ordinary,
+        }
     }
 }
 
-/// The error that a refused connection receives; `None` for a connection that is accepted. `unguarded`: the
-/// default user has no password.
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The error that it receives.
+    pub text: &'static [u8],
+    /// As what it counts.
+    pub rejected: RejectedConnection,
+}
+
+/// Why a connection is refused; `None` for one that is accepted. `unguarded`: the default user has no
+/// password.
 pub fn refusal(
     accepted: &Accepted,
     connections: TakenConnections,
     config: &Config,
     unguarded: bool,
-) -> Option<&'static [u8]> {
-    if connections.are_all(config) {
-        return Some(match config.bool(param::CLUSTER_ENABLED) {
+) -> Option<Refusal> {
+    let rejected = connections.rejected(accepted, config);
+    if connections.leave_no_room_for(accepted, config) {
+        let text: &[u8] = match config.bool(param::CLUSTER_ENABLED) {
             true => b"-ERR max number of clients + cluster connections reached\r\n",
             false => b"-ERR max number of clients reached\r\n",
-        });
+        };
+        return Some(Refusal { text, rejected });
     }
     let open = accepted.local || !config.bool(param::PROTECTED_MODE) || !unguarded;
-    (!open).then_some(PROTECTED_TEXT)
+    (!open).then_some(Refusal { text: PROTECTED_TEXT, rejected })
 }
 
 /// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as

@@ -15,5 +15,6 @@ pub mod slow_reads;
 pub use session::{
     Announced, AskingState, Authentication, Caller, ClientAddress, ClientFlags, ClientKind, ClientOrigin,
     ClientTraffic, Closing, Labels, MaintenanceNotices, Medium, MultiShown, NOT_ACKED, ReplicaState,
-    ScriptDebugging, Session, Sessions, SyncStage, front, identity, ip_of, line, replica_feed, transaction,
+    ScriptDebugging, Session, SessionCounts, Sessions, SyncStage, front, identity, ip_of, line, replica_feed,
+    transaction,
 };

@@ -532,6 +532,8 @@ pub struct Session {
     pub outbox: Outbox,
     /// It is on the list of sessions with new output.
     pub queued: bool,
+    /// It came from one of `priority-subnets`.
+    pub has_priority: bool,
     /// Bits of the gate's checks that can reject this session something (`Gate::session_mask`).
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
@@ -586,6 +588,7 @@ impl Session {
             key,
             outbox: Outbox::new(),
             queued: false,
+            has_priority: connection.has_priority,
             mask: 0,
             transaction: None,
             feed: None,
@@ -757,6 +760,8 @@ pub struct ClientAddress {
     pub fd: i32,
     /// What the connection is made of.
     pub medium: Medium,
+    /// It came from one of `priority-subnets`.
+    pub has_priority: bool,
 }
 
 /// What a connection is made of.
@@ -771,12 +776,23 @@ pub enum Medium {
     Tls,
 }
 
+/// How many sessions there are, those that execute included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// All of them.
+    pub all: usize,
+    /// Those whose clients have priority.
+    pub priority: usize,
+}
+
 /// The table of sessions.
 #[derive(Debug, Default)]
 pub struct Sessions {
     slots: Vec<SessionSlot>,
     free: Vec<u32>,
     count: usize,
+    /// How many of them have priority.
+    priority: usize,
     next_id: u64,
 }
 
@@ -799,6 +815,11 @@ impl Sessions {
         self.count
     }
 
+    /// How many there are.
+    pub fn counts(&self) -> SessionCounts {
+        SessionCounts { all: self.count, priority: self.priority }
+    }
+
     /// Adds a session built by `make` for its key and id.
     pub fn add(&mut self, make: impl FnOnce(SessionKey, ClientId) -> Session) -> SessionKey {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -810,7 +831,9 @@ impl Sessions {
         entry.generation = entry.generation.wrapping_add(1);
         entry.live = true;
         let key = SessionKey { slot, generation: entry.generation };
-        entry.session = Some(Box::new(make(key, ClientId(self.next_id))));
+        let session = make(key, ClientId(self.next_id));
+        self.priority += usize::from(session.has_priority);
+        entry.session = Some(Box::new(session));
         self.count += 1;
         key
     }
@@ -860,6 +883,7 @@ impl Sessions {
         slot.live = false;
         self.free.push(key.slot);
         self.count -= 1;
+        self.priority -= usize::from(session.has_priority);
         Some(session)
     }
 

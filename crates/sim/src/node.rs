@@ -606,6 +606,7 @@ fn connection(node: NodeId) -> ClientAddress {
         laddr: "10.0.0.1:7000".into(),
         fd: 8,
         medium: Medium::Tcp,
+        has_priority: false,
     }
 }
 

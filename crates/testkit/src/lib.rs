@@ -425,6 +425,7 @@ fn connection(n: u16) -> ClientAddress {
         laddr: "127.0.0.1:6379".into(),
         fd: 8 + i32::from(n),
         medium: Medium::Tcp,
+        has_priority: false,
     }
 }
 

@@ -50,7 +50,8 @@ impl RigLink {
         RigLink::up(rig);
         let addr = rig.engine.primary().map(|primary| format!("{}:{}", primary.host, primary.port));
         let addr = addr.expect("a primary that is followed");
-        let connection = ClientAddress { addr, laddr: "".into(), fd: 9, medium: Medium::Tcp };
+        let connection =
+            ClientAddress { addr, laddr: "".into(), fd: 9, medium: Medium::Tcp, has_priority: false };
         rig.engine.connect_primary(connection, &mut rig.process)
     }
 

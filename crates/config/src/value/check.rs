@@ -1,5 +1,6 @@
 //! Conditions on text parameters beyond their type; the errors are the reference's.
 
+use crate::subnets::Subnets;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 type Check = Result<(), &'static str>;
@@ -78,6 +79,11 @@ pub(crate) fn hostname(text: &[u8]) -> Check {
 pub(crate) fn locale(text: &[u8]) -> Check {
     const KNOWN: [&[u8]; 5] = [b"", b"C", b"POSIX", b"C.UTF-8", b"C.utf8"];
     reject_if(!KNOWN.contains(&text), "Invalid locale name")
+}
+
+/// Addresses and networks.
+pub(crate) fn priority_subnets(text: &[u8]) -> Check {
+    reject_if(Subnets::parse(text).is_none(), "Invalid IP address or CIDR subnet in priority-subnets")
 }
 
 /// A token as HTTP carries one: visible letters, and few enough for a header.

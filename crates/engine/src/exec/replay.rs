@@ -352,7 +352,13 @@ impl Engine {
 impl Replay {
     fn new(engine: &Engine, now: Now, size: u64) -> Replay {
         let key = SessionKey { slot: u32::MAX, generation: 0 };
-        let connection = ClientAddress { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
+        let connection = ClientAddress {
+            addr: String::new(),
+            laddr: "".into(),
+            fd: -1,
+            medium: Medium::Tcp,
+            has_priority: false,
+        };
         let mut session = Session::new(
             key,
             ClientId(u64::MAX),

@@ -178,7 +178,7 @@ fn client_list_chooses() {
         ("FLAGS Te", "c"),
         ("FLAGS Ne", ""),
         ("FLAGS \"\"", "abc"),
-        ("FLAGS ABEIMNOPRSTUbcdeirtux", ""),
+        ("FLAGS ABEHIMNOPRSTUbcdeirtux", ""),
         ("NOT-FLAGS N", "c"),
         ("NOT-FLAGS eT", "ab"),
         ("NOT-FLAGS NT", "abc"),

@@ -376,7 +376,13 @@ fn replicas_are_pushed_nothing_and_clients_without_replies_are() {
 
 /// A client that has come in this way.
 fn connect_by(rig: &mut Rig, medium: Medium) -> SessionKey {
-    let connection = ClientAddress { addr: "10.0.0.9:5000".to_owned(), laddr: "".into(), fd: 9, medium };
+    let connection = ClientAddress {
+        addr: "10.0.0.9:5000".to_owned(),
+        laddr: "".into(),
+        fd: 9,
+        medium,
+        has_priority: false,
+    };
     rig.engine.connect(connection, &mut rig.process)
 }
 

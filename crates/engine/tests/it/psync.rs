@@ -529,7 +529,13 @@ fn a_snapshot_has_no_checksum_where_every_replica_says_so_and_came_by_tls() {
     for (capability, medium, diskless, skipped) in cases {
         let mut rig = Rig::with(&[("repl-diskless-sync", diskless), ("repl-diskless-sync-delay", "0")]);
         rig.run("SET a 1");
-        let connection = ClientAddress { addr: "10.0.0.1:6379".to_owned(), laddr: "".into(), fd: 9, medium };
+        let connection = ClientAddress {
+            addr: "10.0.0.1:6379".to_owned(),
+            laddr: "".into(),
+            fd: 9,
+            medium,
+            has_priority: false,
+        };
         let replica = rig.engine.connect(connection, &mut rig.process);
         assert_eq!(rig.run_as(replica, &format!("REPLCONF capa eof {capability} version 9.1.2")), "+OK");
         let bytes = ask(&mut rig, replica, "PSYNC ? -1");

@@ -193,6 +193,7 @@ fields! {
     }
     "Clients" {
         CONNECTED_CLIENTS: gauge("connected_clients", Count, "clients, replicas left out").metric("redis_connected_clients");
+        CONNECTED_PRIORITY_CLIENTS: gauge("connected_priority_clients", Count, "clients that came from one of `priority-subnets`").metric("sluice_connected_priority_clients");
         CLUSTER_CONNECTIONS: gauge("cluster_connections", Count, "two for each other node that this one knows").metric("redis_cluster_connections");
         MAXCLIENTS: gauge("maxclients", Count, "clients allowed").metric("redis_max_clients");
         CLIENT_RECENT_MAX_INPUT_BUFFER: gauge("client_recent_max_input_buffer", Bytes, "largest query buffer of the last seconds").metric("redis_client_recent_max_input_buffer_bytes");
@@ -322,6 +323,7 @@ fields! {
         INSTANTANEOUS_INPUT_REPL_KBPS: gauge("instantaneous_input_repl_kbps", Count, "KiB a second received from the primary");
         INSTANTANEOUS_OUTPUT_REPL_KBPS: gauge("instantaneous_output_repl_kbps", Count, "always 0.00");
         REJECTED_CONNECTIONS: counter("rejected_connections", Count, "connections refused").metric("redis_rejected_connections_total");
+        REJECTED_PRIORITY_CONNECTIONS: counter("rejected_priority_connections", Count, "connections of `priority-subnets` refused because `maxclients` are there").metric("sluice_rejected_priority_connections_total");
         SYNC_FULL: gauge("sync_full", Count, "full synchronisations of replicas").metric("redis_replica_resyncs_full");
         SYNC_PARTIAL_OK: gauge("sync_partial_ok", Count, "partial synchronisations of replicas").metric("redis_replica_partial_resync_accepted");
         SYNC_PARTIAL_ERR: gauge("sync_partial_err", Count, "partial synchronisations that replicas asked for and that were not possible").metric("redis_replica_partial_resync_denied");

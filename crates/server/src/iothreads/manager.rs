@@ -341,7 +341,7 @@ impl Manager {
 
     /// Connections that the main thread has and could give away; not those that I/O threads are to give back.
     fn of_main(&self, engine: &Engine) -> usize {
-        engine.connections().saturating_sub(self.pool.all_connections() + self.sockets.bound)
+        engine.connections().all.saturating_sub(self.pool.all_connections() + self.sockets.bound)
     }
 
     /// Whether a connection that is in hand stays with the main thread.

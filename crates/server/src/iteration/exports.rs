@@ -35,8 +35,13 @@ fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
         return;
     }
     let (addr, laddr) = stream.ends().shown();
-    let client =
-        ClientAddress { addr, laddr: laddr.as_str().into(), fd: stream.number(), medium: Medium::Tcp };
+    let client = ClientAddress {
+        addr,
+        laddr: laddr.as_str().into(),
+        fd: stream.number(),
+        medium: Medium::Tcp,
+        has_priority: false,
+    };
     let key = links::connect(&mut server.engine, client, &mut server.host);
     let transport = Transport::attach(&mut server.sockets.event_loop, stream, key);
     server.sockets.clients.add(key);

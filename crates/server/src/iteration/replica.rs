@@ -536,7 +536,12 @@ impl LinkTransport for Server {
 
 /// A client for the link.
 fn add_session_of_link(server: &mut Server, addr: String, laddr: &str, fd: i32) -> SessionKey {
-    let client =
-        sluice_session::ClientAddress { addr, laddr: laddr.into(), fd, medium: sluice_session::Medium::Tcp };
+    let client = sluice_session::ClientAddress {
+        addr,
+        laddr: laddr.into(),
+        fd,
+        medium: sluice_session::Medium::Tcp,
+        has_priority: false,
+    };
     server.engine.connect_primary(client, &mut server.host)
 }

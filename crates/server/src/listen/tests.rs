@@ -20,28 +20,37 @@ fn listen(listening: &mut Listening, lines: &str) -> Result<(), ListenError> {
     listening.listen_tcp(&config(lines), &mut |_| {})
 }
 
+/// A connection that was accepted, on this machine or elsewhere.
+fn newcomer(local: bool) -> Accepted {
+    Accepted { addr: String::new(), laddr: String::new(), local, has_priority: false }
+}
+
 #[test]
 fn a_stranger_is_refused_while_there_is_no_password() {
-    let from = |local| Accepted { addr: String::new(), laddr: String::new(), local };
     let others = |lines: &str, unguarded: bool| {
-        refusal(&from(false), clients(0), &config(lines), unguarded).map(|text| text[..7].to_vec())
+        let refused = refusal(&newcomer(false), clients(0), &config(lines), unguarded);
+        refused.map(|refused| refused.text[..7].to_vec())
     };
     assert_eq!(others("", true), Some(b"-DENIED".to_vec()));
     assert_eq!(others("requirepass x", true), Some(b"-DENIED".to_vec()), "users of a file may say otherwise");
     assert_eq!(others("", false), None);
     assert_eq!(others("protected-mode no", true), None);
-    assert_eq!(refusal(&from(true), clients(0), &config(""), true), None);
+    assert_eq!(refusal(&newcomer(true), clients(0), &config(""), true), None);
 }
 
 fn clients(clients: usize) -> TakenConnections {
-    TakenConnections { clients, of_bus: 0 }
+    TakenConnections { clients, ..TakenConnections::default() }
 }
+
+const NO_ROOM: &[u8] = b"-ERR max number of clients reached\r\n";
 
 #[test]
 fn cl_g33_connections_of_the_bus_count_against_the_limit_of_clients() {
-    let from = Accepted { addr: String::new(), laddr: String::new(), local: true };
     let node = config("cluster-enabled yes\nmaxclients 10");
-    let taken = |clients, of_bus| refusal(&from, TakenConnections { clients, of_bus }, &node, false);
+    let taken = |clients, of_bus| {
+        let connections = TakenConnections { clients, of_bus, ..TakenConnections::default() };
+        refusal(&newcomer(true), connections, &node, false).map(|refused| refused.text)
+    };
     assert_eq!(taken(5, 4), None);
     let text = &b"-ERR max number of clients + cluster connections reached\r\n"[..];
     assert_eq!(taken(6, 4), Some(text));
@@ -49,18 +58,43 @@ fn cl_g33_connections_of_the_bus_count_against_the_limit_of_clients() {
 
 #[test]
 fn the_limit_of_clients_comes_before_everything_else() {
-    let from = Accepted { addr: String::new(), laddr: String::new(), local: false };
+    let text =
+        |taken, config: &Config| refusal(&newcomer(false), clients(taken), config, true).map(|r| r.text);
     let limited = config("maxclients 2");
-    assert_eq!(
-        refusal(&from, clients(2), &limited, true),
-        Some(&b"-ERR max number of clients reached\r\n"[..])
-    );
-    let boundless = config("maxclients 4294967295");
-    assert!(
-        refusal(&from, clients(Endpoint::CLIENTS_MAX), &boundless, true)
-            .is_some_and(|text| text.starts_with(b"-ERR max"))
-    );
-    assert!(refusal(&from, clients(1), &limited, true).is_some_and(|text| text.starts_with(b"-DENIED")));
+    assert_eq!(text(2, &limited), Some(NO_ROOM));
+    assert_eq!(text(Endpoint::CLIENTS_MAX, &config("maxclients 4294967295")), Some(NO_ROOM));
+    assert!(text(1, &limited).is_some_and(|text| text.starts_with(b"-DENIED")));
+}
+
+#[test]
+fn what_is_kept_for_priority_is_closed_to_others_alone() {
+    use RejectedConnection::{Ordinary, Priority};
+    let config = config("maxclients 6");
+    let refused = |clients, with_priority, reserved, has_priority| {
+        let connections = TakenConnections { clients, with_priority, of_bus: 0, reserved };
+        let accepted = Accepted { has_priority, ..newcomer(true) };
+        let refusal = refusal(&accepted, connections, &config, false)?;
+        assert_eq!(refusal.text, NO_ROOM);
+        Some(refusal.rejected)
+    };
+    // Clients, those of them with priority, and how many are kept.
+    for (taken, ordinary, priority) in [
+        ((2, 0, 3), None, None),
+        ((3, 0, 3), Some(Ordinary), None),
+        // Priority beyond what is kept takes nothing from the others, but for the whole.
+        ((5, 4, 3), None, None),
+        ((6, 4, 3), Some(Ordinary), Some(Priority)),
+        // As much is kept as there is, or more.
+        ((0, 0, 6), Some(Ordinary), None),
+        ((1, 1, 100), Some(Ordinary), None),
+        // Nothing is.
+        ((5, 0, 0), None, None),
+        ((6, 0, 0), Some(Ordinary), Some(Priority)),
+    ] {
+        let (clients, with_priority, reserved) = taken;
+        assert_eq!(refused(clients, with_priority, reserved, false), ordinary, "{taken:?}");
+        assert_eq!(refused(clients, with_priority, reserved, true), priority, "{taken:?}");
+    }
 }
 
 #[test]
@@ -135,7 +169,8 @@ fn keepalive_is_set_as_the_configuration_says() {
     tune(&Listener { socket: Arc::new(own), kind: kind.clone() }, &config("tcp-keepalive 300"));
     let _client = std::net::TcpStream::connect(server.local_addr().expect("bound")).expect("connected");
     let socket = server.accept().expect("accepted").0;
-    let accepted = inspect(&Stream::from(socket.try_clone().expect("cloned")), &kind);
+    let stream = Stream::from(socket.try_clone().expect("cloned"));
+    let accepted = inspect(&stream, &kind, &Subnets::default());
     assert!(accepted.local);
     let options = SockRef::from(&socket);
     assert!(options.keepalive().expect("readable") && options.tcp_nodelay().expect("readable"));

@@ -186,6 +186,7 @@ impl Session {
             ('e', flags.no_evict),
             ('T', flags.no_touch),
             ('I', flags.import_source),
+            ('H', self.has_priority),
         ]
         .into_iter()
         .filter_map(|(letter, set)| set.then_some(letter))

@@ -77,6 +77,84 @@ fn maxclients_refuses_the_next_one_and_can_be_raised() {
     until("the end of one", || (first.info_number("connected_clients") == 1).then_some(()));
 }
 
+/// A connection from that address of this machine.
+fn client_from(source: &str, server: &Server) -> Client {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let address = |ip: &str, port| std::net::SocketAddr::new(ip.parse().unwrap(), port).into();
+    socket.bind(&address(source, 0)).unwrap();
+    socket.connect(&address("127.0.0.1", server.port)).unwrap();
+    let client = Client { stream: socket.into() };
+    client.stream.set_read_timeout(Some(common::DEADLINE)).unwrap();
+    client
+}
+
+#[test]
+fn some_of_maxclients_are_kept_for_subnets_with_priority() {
+    const FULL: &str = "-ERR max number of clients reached\r\n";
+    let server = Server::start(&["--maxclients", "5", "--maxclients-reserved", "3"]);
+    // Nothing is kept while no subnet is named.
+    let mut control = server.client();
+    let mut others: Vec<Client> = (0..4).map(|_| client_from("127.0.0.1", &server)).collect();
+    for client in &mut others {
+        client.check("PING", "+PONG\r\n");
+    }
+    others.truncate(1);
+    until("the end of three", || (control.info_number("connected_clients") == 2).then_some(()));
+    control.check("CONFIG SET priority-subnets 127.0.0.2/31,::1", "+OK\r\n");
+    client_from("127.0.0.1", &server).expect(FULL).expect_end();
+    let mut first: Vec<Client> = (0..3).map(|_| client_from("127.0.0.2", &server)).collect();
+    for client in &mut first {
+        client.check("PING", "+PONG\r\n");
+    }
+    assert_eq!(control.info_number("connected_priority_clients"), 3);
+    client_from("127.0.0.3", &server).expect(FULL).expect_end();
+    assert_eq!(control.info_number("rejected_connections"), 2);
+    assert_eq!(control.info_number("rejected_priority_connections"), 1);
+    let listed = String::from_utf8(control.bulk("CLIENT LIST FLAGS H")).unwrap();
+    assert_eq!(listed.matches(" addr=127.0.0.2:").count(), 3, "{listed}");
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    // Who is there keeps what it was given.
+    control.check("CONFIG SET priority-subnets 192.0.2.0/24", "+OK\r\n");
+    assert_eq!(control.info_number("connected_priority_clients"), 3);
+    drop(first);
+    until("their end", || (control.info_number("connected_priority_clients") == 0).then_some(()));
+    control.check(
+        "CONFIG SET priority-subnets 10.0.0.0/33",
+        "-ERR CONFIG SET failed (possibly related to argument 'priority-subnets') - Invalid IP address or CIDR subnet \
+         in priority-subnets\r\n",
+    );
+}
+
+/// Six hundred connect, and only then one that has priority: the kernel has it behind all of them.
+#[test]
+fn who_has_priority_is_served_ahead_of_those_that_came_before() {
+    let loops = ["epoll", "poll", "io_uring"].into_iter();
+    let missing = |name: &&str| *name != "io_uring" || common::has_io_uring();
+    for name in loops.filter(missing) {
+        let words = ["--tcp-backlog", "2048", "--priority-subnets", "127.0.0.2", "--event-loop", name];
+        let server = Server::start(&words);
+        server.signal("STOP");
+        let mut others: Vec<Client> = (0..600).map(|_| server.client()).collect();
+        for client in &mut others {
+            client.send("PING\r\n");
+        }
+        let mut first = client_from("127.0.0.2", &server);
+        first.send("INFO clients\r\n");
+        server.signal("CONT");
+        let clients = String::from_utf8(first.bulk_reply()).unwrap();
+        let field = |name: &str| {
+            let line = clients.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.parse::<usize>().unwrap()
+        };
+        assert_eq!(field("connected_priority_clients:"), 1);
+        assert!(field("connected_clients:") < 300, "{name}: {clients}");
+        for client in &mut others {
+            client.expect("+PONG\r\n");
+        }
+        assert_eq!(first.info_number("connected_clients"), 601, "{name}");
+    }
+}
+
 #[test]
 fn maxclients_follows_the_limit_of_descriptors() {
     let shell = format!("ulimit -n 100 && exec {} \"$@\"", common::BINARY);

@@ -45,6 +45,18 @@ fn clients_are_served_in_both_versions() {
     assert_eq!(plain.info("listener2"), format!("name=tls,bind=*,bind=-::*,port={port}"));
 }
 
+#[test]
+fn a_handshake_of_a_subnet_with_priority_may_have_what_is_kept_for_it() {
+    let words = ["--priority-subnets", "127.0.0.1", "--maxclients-reserved", "1", "--maxclients", "2"];
+    let (server, port) = start(&[OPTIONAL, &words].concat());
+    let offer = Offer::default();
+    let (mut one, mut two) = (TlsClient::connect(port, &offer), TlsClient::connect(port, &offer));
+    one.check("SET k value", "+OK\r\n");
+    two.check("GET k", "$5\r\nvalue\r\n");
+    server.client().expect("-ERR max number of clients reached\r\n").expect_end();
+    one.check("CLIENT KILL TYPE normal", ":1\r\n");
+}
+
 /// The client's flight that ends the handshake, with a first request behind it.
 fn last_flight(
     port: u16,

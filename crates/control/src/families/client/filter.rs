@@ -298,6 +298,6 @@ fn only_letters(value: &[u8], known: &[u8], what: &str, sense: Sense) -> Result<
 }
 
 /// Every letter that the flags of CLIENT LIST can have, those of later features included.
-const FLAGS: &[u8] = b"ABEIMNOPRSTUbcdeirtux";
+const FLAGS: &[u8] = b"ABEHIMNOPRSTUbcdeirtux";
 /// Letters of the capabilities.
 const CAPAS: &[u8] = b"r";

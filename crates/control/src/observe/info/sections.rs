@@ -97,6 +97,7 @@ pub(super) fn tls(view: &View<'_>, out: &mut dyn Sink) {
 pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
     let control = view.control;
     out.add(field::CONNECTED_CLIENTS, view.sessions.len().saturating_sub(view.replicas().len()));
+    out.add(field::CONNECTED_PRIORITY_CLIENTS, view.sessions.counts().priority);
     let of_bus = control.cluster.as_ref().map_or(0, |mode| mode.machine.connections_wanted());
     out.add(field::CLUSTER_CONNECTIONS, of_bus);
     out.add(field::MAXCLIENTS, control.limits.maxclients);
@@ -282,6 +283,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut dyn Sink) {
     let stats = view.stats;
     traffic(view, out);
     out.add(field::REJECTED_CONNECTIONS, stats.connections.rejected);
+    out.add(field::REJECTED_PRIORITY_CONNECTIONS, stats.connections.rejected_priority);
     out.add(field::SYNC_FULL, stats.syncs.full);
     out.add(field::SYNC_PARTIAL_OK, stats.syncs.partial_ok);
     out.add(field::SYNC_PARTIAL_ERR, stats.syncs.partial_err);

@@ -60,7 +60,13 @@ fn answers(check: Check) -> [&'static str; 3] {
     let engine = Engine::for_replay(config, limits, keyspace, Now::default());
     let mut gate = Gate::with_checks(Box::leak(Box::new([check])), &sluice_command::table::ALL);
     gate.rearm(&engine.core.control);
-    let connection = ClientAddress { addr: String::new(), laddr: "".into(), fd: -1, medium: Medium::Tcp };
+    let connection = ClientAddress {
+        addr: String::new(),
+        laddr: "".into(),
+        fd: -1,
+        medium: Medium::Tcp,
+        has_priority: false,
+    };
     let identity = Identity::of_newcomer(engine.core.control.clients.users.users());
     let key = SessionKey { slot: 0, generation: 0 };
     let session = gate.masked(Session::new(key, ClientId(1), connection, 0, identity));

@@ -463,6 +463,10 @@ impl<K: Kernel> Uring<K> {
             if matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused) {
                 let token = slot.token;
                 self.accepts_left -= 1;
+                if self.arrived.is_empty() {
+                    // Those that were too many are gone: the kernel is to hand out more.
+                    self.resume_accepting();
+                }
                 return Some(Event::Accepted { token, socket });
             }
             self.arrived.push_back((source, socket));

@@ -213,7 +213,8 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::MAXCLIENTS.any()], |host, config| host.allow_clients(config)),
     (
         &[
-            param::MAX_NEW_CONNECTIONS_PER_CYCLE.any(),
+            param::MAXCLIENTS_RESERVED.any(),
+            param::PRIORITY_SUBNETS.any(),
             param::TCP_KEEPALIVE.any(),
             param::CLUSTER_NODE_TIMEOUT.any(),
             param::EVENT_LOOP_BATCH_WAIT_US.any(),

@@ -33,15 +33,19 @@ const ARM: &str = "SLUICE_TEST_ARGS";
 /// The arguments of this run's arm, without an event loop that this machine does not have.
 pub fn arm() -> Vec<String> {
     let arguments = std::env::var(ARM).unwrap_or_default();
-    let uring = || AnyLoop::choose(Backend::IoUring, &Default::default()).is_ok();
     let left = match arguments.split_once(IO_URING) {
-        Some((before, after)) if !uring() => {
+        Some((before, after)) if !has_io_uring() => {
             println!("skipped: this machine has no io_uring");
             format!("{before}{after}")
         }
         _ => arguments,
     };
     left.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether this machine has io_uring.
+pub fn has_io_uring() -> bool {
+    AnyLoop::choose(Backend::IoUring, &Default::default()).is_ok()
 }
 
 /// What an arm asks for io_uring with.
@@ -326,7 +330,12 @@ impl Client {
     /// Sends a line; the reply's bulk string.
     #[track_caller]
     pub fn bulk(&mut self, line: &str) -> Vec<u8> {
-        self.send(format!("{line}\r\n"));
+        self.send(format!("{line}\r\n")).bulk_reply()
+    }
+
+    /// The reply's bulk string, of a request that was sent before.
+    #[track_caller]
+    pub fn bulk_reply(&mut self) -> Vec<u8> {
         let header = self.line();
         let len: usize = header.strip_prefix('$').unwrap_or_else(|| panic!("{header}")).parse().unwrap();
         let mut body = vec![0; len + 2];
