@@ -1,10 +1,12 @@
-//! MIGRATE's way to the other server: a thread for each migration, and the connections that are kept for the
-//! next one.
+//! MIGRATE's way to the other server: a thread for each migration under way, and the threads and connections
+//! that are kept for the next one.
 //!
 //! Invariants: (1) the main thread waits for none of these threads, but inside a transaction, where it does
 //! the work itself; (2) a connection has one user: it is taken out of the cache and comes back behind a reply
 //! to each of its requests; (3) the cache keeps at most [`KEPT_MAX`] connections, each for ten seconds after
-//! its last use; (4) what is not sent or answered within the timeout of the client ends the connection.
+//! its last use; (4) what is not sent or answered within the timeout of the client ends the connection; (5) a
+//! thread has one migration at a time, and ends ten seconds after its last one: to start a thread takes as
+//! long as to move ten small keys, and tools move ten at a time.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
@@ -22,10 +24,26 @@ pub struct Migrator {
     kept: Arc<KeptLinks>,
     sender: Sender<(u64, MigrationOutcome)>,
     receiver: Receiver<(u64, MigrationOutcome)>,
-    running: usize,
+    /// The migrations that have not ended, each with its thread; none where the system had none.
+    running: HashMap<u64, Option<Sender<MigrationJob>>>,
+    /// Threads without a migration; the one that was used last comes last.
+    idle: Vec<IdleThread>,
     waker: Waker,
     /// When the connections were looked at last, seconds of the monotonic clock.
     looked_s: u64,
+}
+
+/// What a thread is to do.
+struct MigrationJob {
+    migration: Migration,
+    source: MigrationSource,
+}
+
+/// A thread that waits for its next migration, and ends when nobody has a sender to it any more.
+struct IdleThread {
+    jobs: Sender<MigrationJob>,
+    /// Seconds since its last migration, as the main thread has counted them.
+    age_s: u64,
 }
 
 /// Connections that no migration uses.
@@ -98,44 +116,64 @@ impl KeptLinks {
 impl Migrator {
     pub fn new(kept: Arc<KeptLinks>, waker: Waker) -> Migrator {
         let (sender, receiver) = channel();
-        Migrator { kept, sender, receiver, running: 0, waker, looked_s: 0 }
+        let (running, idle) = (HashMap::new(), Vec::new());
+        Migrator { kept, sender, receiver, running, idle, waker, looked_s: 0 }
     }
 
-    /// Begins a migration on a thread of its own.
+    /// Begins a migration, on a thread that waits for one or on a new one.
     pub fn begin(&mut self, migration: Migration, source: MigrationSource) {
-        let (id, kept) = (migration.id, self.kept.clone());
-        let (sender, waker) = (self.sender.clone(), self.waker.clone());
-        self.running += 1;
+        let id = migration.id;
+        let job = MigrationJob { migration, source };
+        let jobs = match self.idle.pop() {
+            Some(IdleThread { jobs, .. }) => Some(jobs),
+            None => self.start_thread(),
+        };
+        // A thread receives for as long as there is a sender.
+        let is_begun = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if !is_begun {
+            // It is taken up as if the target could not be reached.
+            let error = Some(MigrationStep::Connecting.text());
+            let _ = self.sender.send((id, MigrationOutcome { taken: Vec::new(), error }));
+        }
+        self.running.insert(id, jobs);
+    }
+
+    /// A new thread; none where the system has none.
+    fn start_thread(&self) -> Option<Sender<MigrationJob>> {
+        let (jobs, next) = channel::<MigrationJob>();
+        let (kept, sender, waker) = (self.kept.clone(), self.sender.clone(), self.waker.clone());
         let started = Thread::Migrate.start(move || {
-            let outcome = run(&migration, &source, &kept);
-            // Large values are freed here, and not where clients wait.
-            drop(migration);
-            if sender.send((id, outcome)).is_ok() {
-                waker.wake();
+            for MigrationJob { migration, source } in next {
+                let (id, outcome) = (migration.id, run(&migration, &source, &kept));
+                // Large values are freed here, and not where clients wait.
+                drop(migration);
+                if sender.send((id, outcome)).is_ok() {
+                    waker.wake();
+                }
             }
         });
-        if started.is_err() {
-            // It is taken up as if the target could not be reached.
-            let outcome =
-                MigrationOutcome { taken: Vec::new(), error: Some(MigrationStep::Connecting.text()) };
-            let _ = self.sender.send((id, outcome));
-        }
+        started.is_ok().then_some(jobs)
     }
 
     /// The next migration that has ended, with what came of it.
     pub fn ended(&mut self) -> Option<(u64, MigrationOutcome)> {
-        if self.running == 0 {
+        if self.running.is_empty() {
             return None;
         }
-        let ended = self.receiver.try_recv().ok()?;
-        self.running -= 1;
-        Some(ended)
+        let (id, outcome) = self.receiver.try_recv().ok()?;
+        let jobs = self.running.remove(&id).flatten();
+        self.idle.extend(jobs.map(|jobs| IdleThread { jobs, age_s: 0 }));
+        Some((id, outcome))
     }
 
-    /// Closes connections that have not been used for long. `now_s`: seconds of the monotonic clock.
+    /// Closes connections, and ends threads, that have not been used for long. `now_s`: seconds of the
+    /// monotonic clock.
     pub fn tick(&mut self, now_s: u64) {
         if now_s > self.looked_s {
-            self.kept.grow_older(now_s - self.looked_s);
+            let seconds = now_s - self.looked_s;
+            self.kept.grow_older(seconds);
+            self.idle.iter_mut().for_each(|idle| idle.age_s += seconds);
+            self.idle.retain(|idle| idle.age_s <= KEPT_S);
             self.looked_s = now_s;
         }
     }
@@ -282,7 +320,7 @@ impl TargetLink {
 
 /// Connections that are kept.
 const KEPT_MAX: usize = 64;
-/// Seconds for which one is kept.
+/// Seconds for which a connection or a thread is kept.
 const KEPT_S: u64 = 10;
 /// Bytes of requests that are collected before they are sent.
 const SENT_AT_ONCE_BYTES: usize = 64 * 1024;

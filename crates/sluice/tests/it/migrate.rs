@@ -2,6 +2,7 @@
 
 use crate::common::reference::Reference;
 use crate::common::{Client, Server, free_port, until};
+use crate::threads::threads;
 use std::time::{Duration, Instant};
 
 fn digest(client: &mut Client, key: &str) -> String {
@@ -104,6 +105,31 @@ fn connections_are_kept_for_a_while_and_made_again_when_they_have_ended() {
     until("the end of a connection that is not used", || {
         (here.info("migrate_cached_sockets") == "0").then_some(())
     });
+}
+
+#[test]
+fn migrations_one_after_the_other_have_one_thread_and_two_at_once_have_two() {
+    let (first, second) = (Server::start(&[]), Server::start(&[]));
+    let (mut here, mut there) = (first.client(), second.client());
+    let mut other = first.client();
+    let count = || threads(&first).values().filter(|name| *name == "migrate").count();
+    assert_eq!(count(), 0);
+    for _ in 0..3 {
+        here.check("SET k v", "+OK\r\n");
+        here.check(&format!("MIGRATE 127.0.0.1 {} k 0 5000 REPLACE", second.port), "+OK\r\n");
+        assert_eq!(count(), 1);
+    }
+    // The target stands still, so that both are under way.
+    second.signal("STOP");
+    here.check("MSET k v l w", "+OK\r\n");
+    here.send(format!("MIGRATE 127.0.0.1 {} k 0 20000 REPLACE\r\n", second.port));
+    other.send(format!("MIGRATE 127.0.0.1 {} l 0 20000 REPLACE\r\n", second.port));
+    until("a second thread", || (count() == 2).then_some(()));
+    second.signal("CONT");
+    here.expect("+OK\r\n");
+    other.expect("+OK\r\n");
+    there.check("GET l", "$1\r\nw\r\n");
+    until("the end of threads that are not used", || (count() == 0).then_some(()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::common::{Server, until};
 use std::collections::BTreeMap;
 
 /// Threads of the process by their kernel ids.
-fn threads(server: &Server) -> BTreeMap<i32, String> {
+pub fn threads(server: &Server) -> BTreeMap<i32, String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let name_of = |task: std::fs::DirEntry| {
         let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
