@@ -389,6 +389,13 @@ impl Cluster {
         !self.machine.keys.moves.unfinished_exports().is_empty()
     }
 
+    /// Until when writers of slots on their way from this node may be held at most, ms of the monotonic
+    /// clock: of the move that may hold them longest. None where no move holds any.
+    pub fn moves_hold_until_ms(&self) -> Option<u64> {
+        let exports = self.machine.keys.moves.exports().filter(|export| !export.state.is_finished());
+        exports.filter_map(|export| export.unpauses).max()
+    }
+
     /// Whether a move to this node may begin now.
     ///
     /// # Errors

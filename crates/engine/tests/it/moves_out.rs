@@ -52,6 +52,7 @@ impl Moving {
             laddr: "10.0.0.1:9".into(),
             fd: 9,
             medium: Medium::Tcp,
+            has_priority: false,
         };
         let at_source = links::connect(&mut rig.engine, address, &mut rig.process);
         links::begin(&mut rig.engine, wanted.job, at_source, &mut rig.process);
@@ -177,6 +178,29 @@ fn clients_are_told_where_a_move_has_failed_and_the_slots_stay() {
     moving.pass_ms(200);
     assert_eq!(told(&mut moving.buses, client).0, STAY);
     source(&mut moving.buses).check_as(client, &format!("GET {}", MOVED[0]), "\"1\"");
+}
+
+/// Writers of the slots alone wait, but INFO names the reason and the time as the reference does.
+#[test]
+fn cb_v3_info_says_that_a_move_holds_writers() {
+    let mut moving = Moving::begin(filled());
+    target(&mut moving.buses).check("DEBUG SLOTMIGRATION PREVENT-FAILOVER 1", "+OK");
+    let shown = |buses: &mut Buses| {
+        let info = source(buses).run("INFO clients");
+        let field = |name: &str| {
+            let (_, rest) = info.split_once(&format!("{name}:")).unwrap();
+            rest.split("\\r").next().unwrap().to_owned()
+        };
+        ["paused_reason", "paused_actions", "paused_timeout_milliseconds"].map(field)
+    };
+    assert_eq!(shown(&mut moving.buses), ["none", "none", "0"]);
+    moving.pass_ms(1_000);
+    let [reason, actions, left] = shown(&mut moving.buses);
+    assert_eq!([reason.as_str(), &actions], ["slot_migration_in_progress", "write"]);
+    let left: u64 = left.parse().unwrap();
+    assert!((1..=10_000).contains(&left), "{left}");
+    moving.pass_ms(left + 200);
+    assert_eq!(shown(&mut moving.buses), ["none", "none", "0"]);
 }
 
 /// A move that has found no target is told to nobody: there is nothing to wait for.

@@ -206,7 +206,7 @@ fields! {
         TOTAL_WATCHED_KEYS: gauge("total_watched_keys", Count, "keys that clients watch for transactions").metric("redis_total_watched_keys");
         TOTAL_BLOCKING_KEYS: gauge("total_blocking_keys", Count, "keys that clients wait for").metric("redis_total_blocking_keys");
         TOTAL_BLOCKING_KEYS_ON_NOKEY: gauge("total_blocking_keys_on_nokey", Count, "keys whose deletion clients wait for, of those that clients wait for").metric("redis_total_blocking_keys_on_nokey");
-        PAUSED_REASON: text("paused_reason", "why the server makes clients wait: `none`, `client_pause`, `failover_in_progress`");
+        PAUSED_REASON: text("paused_reason", "why the server makes clients wait: `none`, `client_pause`, `failover_in_progress`, `slot_migration_in_progress` (writers of the slots alone)");
         PAUSED_ACTIONS: text("paused_actions", "which commands the server makes wait: `none`, `write`, `all`");
         PAUSED_TIMEOUT_MILLISECONDS: gauge("paused_timeout_milliseconds", Milliseconds, "time until clients go on that CLIENT PAUSE makes wait");
     }

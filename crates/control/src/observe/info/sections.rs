@@ -114,7 +114,9 @@ pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
     let pause = *control.clients.pause;
     let now_ms = view.now.unix_ms();
     let cluster_ms = control.cluster.as_ref().and_then(|mode| mode.paused_until_ms);
-    let cluster_left = cluster_ms.map(|until| until.saturating_sub(view.now.mono_ns / 1_000_000) as i64);
+    let left_ms = |until: u64| until.saturating_sub(view.now.mono_ns / 1_000_000) as i64;
+    let cluster_left = cluster_ms.map(left_ms);
+    let moves_ms = control.cluster.as_ref().and_then(|mode| mode.machine.moves_hold_until_ms());
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         _ if control.replication.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
         (is_clients, all) if cluster_left.is_some() => {
@@ -123,7 +125,10 @@ pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
             let actions = if is_clients && all { "all" } else { "write" };
             ("failover_in_progress", actions, left.max(cluster_left.unwrap_or(0)))
         }
-        (false, _) => ("none", "none", 0),
+        (false, _) => match moves_ms {
+            Some(until) => ("slot_migration_in_progress", "write", left_ms(until)),
+            None => ("none", "none", 0),
+        },
         (true, all) => ("client_pause", if all { "all" } else { "write" }, pause.until_ms - now_ms),
     };
     out.add(field::PAUSED_REASON, reason);
