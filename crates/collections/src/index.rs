@@ -249,6 +249,28 @@ impl Linear {
         handle
     }
 
+    /// Takes the entries of the last bucket out, and the bucket with them where there is another one. Cost:
+    /// one step for each bucket of the chain, each of which may ask for the hash of another entry.
+    fn take_last(&mut self, taken: &mut Vec<Handle>, rehash: impl Fn(Handle) -> u64) {
+        let before = taken.len();
+        let last = match self.table.len() {
+            0 | 1 => std::mem::replace(self.table.at_mut(0), Bucket::EMPTY),
+            _ => self.drop_last().unwrap_or(Bucket::EMPTY),
+        };
+        taken.extend(last.handles());
+        let (mut next, mut chain) = (last.link(), Vec::new());
+        while next != 0 {
+            let bucket = self.pool.at(next);
+            taken.extend(bucket.handles());
+            chain.push(next);
+            next = bucket.link();
+        }
+        self.len -= (taken.len() - before) as u32;
+        // The highest first: the bucket that moves into its place is of another chain.
+        chain.sort_unstable();
+        chain.into_iter().rev().for_each(|number| self.release(number, &rehash));
+    }
+
     /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more
     /// is due.
     fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {

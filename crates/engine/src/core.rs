@@ -15,7 +15,7 @@ use sluice_control::persistence::background::{Job, JobNumbers};
 use sluice_control::upkeep::evict::Eviction;
 use sluice_control::upkeep::expire::ActiveExpiry;
 use sluice_control::{ClientRelations, Control, ReplicationState};
-use sluice_keyspace::{Classes, Effects, Keyspace, MessageListeners};
+use sluice_keyspace::{Class, Classes, Effects, Keyspace, MessageListeners};
 use sluice_numbers::progress::ProgressClock;
 use sluice_numbers::stats::Stats;
 use sluice_replication::UnitCommands;
@@ -65,6 +65,8 @@ pub(crate) struct Upkeep {
     pub compaction: CompactionState,
     /// What makes room above `maxmemory`.
     pub eviction: Eviction,
+    /// When keys of slots that were taken out were freed last, monotonic ns; none where none is left.
+    pub detached_at_ns: Option<u64>,
 }
 
 /// What was concluded from the control plane, beside the gate's and the effects' own conclusions.
@@ -188,6 +190,7 @@ impl Core {
         if !tracks {
             self.effects.listened_keys().clear();
         }
+        self.effects.flushed_keys.are_published = published.has(Class::Generic) || self.events.is_some();
         self.effects.blocked_listening = control.clients.blocking.wants_keys();
         self.effects.removal_listening = control.clients.blocking.wants_removals();
     }

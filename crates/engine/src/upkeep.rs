@@ -2,5 +2,6 @@
 
 pub(crate) mod compaction;
 pub(crate) mod cron;
+pub(crate) mod detached;
 pub(crate) mod evict;
 pub(crate) mod expire;

@@ -1,8 +1,8 @@
 //! All databases at once: what FLUSHALL, SWAPDB and loading need, and what hands out the doors to one.
 
 use crate::access::{DbMut, DbRef};
-use crate::db::{ChunkMemory, Db, Meta, walking};
-use crate::effects::{DbChange, Effects};
+use crate::db::{ChunkMemory, Db, Entry, Meta, freeing, walking};
+use crate::effects::{DbChange, Effects, Event};
 use crate::hasher::KeyHasher;
 use crate::imports::SlotImports;
 use crate::{Access, Key, NewValue};
@@ -125,6 +125,46 @@ impl Keyspace {
     /// Opens all of it to change.
     pub fn dataset<'a>(&'a mut self, access: Access, effects: &'a mut Effects) -> Dataset<'a> {
         Dataset { keyspace: self, access, effects }
+    }
+
+    /// Visits the entries of one bucket of a hash slot and returns the cursor to go on with; 0 begins and
+    /// ends. For a caller that removes every key, and goes on until the slot is empty. `number` must be below
+    /// [`Keyspace::databases`].
+    pub fn walk_slot(&self, number: usize, slot: u16, cursor: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
+        let (db, mut visit) = (&self.dbs[number], visit);
+        let index = db.tables.of_slot(slot);
+        index.map_or(0, |index| index.walk(cursor, |handle| visit(db.entry(handle))))
+    }
+
+    /// Whether keys of slots that were taken out ([`Dataset::detach_slot`]) are left to free. Cost: one step
+    /// for each database.
+    pub fn has_detached(&self) -> bool {
+        self.dbs.iter().any(|db| !db.detached.is_empty())
+    }
+
+    /// The slots that were taken out and of which keys are left to free; one may come several times.
+    pub fn detached_slots(&self) -> impl Iterator<Item = u16> + '_ {
+        self.dbs.iter().flat_map(|db| db.detached.slots())
+    }
+
+    /// Whether a key was there when its slot was taken out last, and is not freed. `number` must be below
+    /// [`Keyspace::databases`].
+    pub fn was_detached(&self, number: usize, key: Key<'_>) -> bool {
+        freeing::was_detached(&self.dbs[number], key)
+    }
+
+    /// Frees some dozens of keys of slots that were taken out; clients that cache one learn of it with the
+    /// effects. `false`: none is left.
+    pub fn free_detached(&mut self, effects: &mut Effects) -> bool {
+        let Some(number) = self.dbs.iter().position(|db| !db.detached.is_empty()) else { return false };
+        let hasher = self.hasher;
+        freeing::free(&mut self.dbs[number], |name, value| {
+            effects.discard(value);
+            if effects.is_listening() {
+                effects.state_modified(number, Key::hashed(name, hasher), Event::Freed, 0);
+            }
+        });
+        true
     }
 
     /// Opens a cut of every database that is not empty ([`Db::begin_cut`]). Cost: one step for each chunk.
@@ -252,10 +292,10 @@ impl Keyspace {
     }
 }
 
-/// Whether a database that was replaced must not be dropped at once: it has keys, or a cut of it is
-/// open, which may hold keys that the database has no more.
+/// Whether a database that was replaced must not be dropped at once: it has keys, or is to free some, or a
+/// cut of it is open, which may hold keys that the database has no more.
 fn is_worth_keeping(db: &Db) -> bool {
-    !db.is_empty() || db.cut_state().is_some()
+    !db.is_empty() || !db.detached.is_empty() || db.cut_state().is_some()
 }
 
 /// Every database, to change.
@@ -301,22 +341,41 @@ impl Dataset<'_> {
         removed
     }
 
+    /// Empties a hash slot of all databases; the keys are freed later, by [`Keyspace::free_detached`].
+    /// Watching clients learn of the end with the effects, clients that cache a key when the key is freed; no
+    /// event is published. Returns the number of keys. Cost: one step for each database.
+    pub fn detach_slot(&mut self, slot: u16) -> usize {
+        let mut sum = 0;
+        for number in 0..self.databases() {
+            let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
+            if keys > 0 {
+                self.effects.meet_database(number);
+                self.effects.database_changed(DbChange::SlotFlushed(number, slot), keys as u64, None);
+            }
+            sum += keys;
+        }
+        sum
+    }
+
     /// Puts other databases in the place of all, as many as there are, with the imports of slots that they
-    /// know of. Watching and waiting clients learn that the old ones were emptied; the exchange counts as no
-    /// change. What was there goes to the effects, to be freed elsewhere.
+    /// know of. Slots that leave go on leaving. Watching and waiting clients learn that the old ones were
+    /// emptied; the exchange counts as no change. What was there goes to the effects, to be freed elsewhere.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),
             self.keyspace.dbs.len(),
             "a keyspace is replaced by one of the same shape"
         );
+        let leaving = self.keyspace.imports.take_leaving();
         self.keyspace.imports = loaded.imports;
+        self.keyspace.imports.keep_leaving(leaving);
         self.keyspace.exchanges += 1;
         for (number, db) in loaded.dbs.into_iter().enumerate() {
             let old = std::mem::replace(&mut self.keyspace.dbs[number], db);
             let garbage = is_worth_keeping(&old).then_some((number, old));
             self.effects.database_changed(DbChange::Flushed(number), 0, garbage);
         }
+        self.keyspace.tell_databases();
     }
 
     /// An empty keyspace of the same shape and with the same hash of keys.

@@ -1,7 +1,8 @@
 //! One database: a store of entries, and tables that find them.
 //!
 //! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`]
-//! once, and in one of [`IndexKind::Expires`] exactly when its head has an expiry; (2) every value of the
+//! once, and in one of [`IndexKind::Expires`] exactly when its head has an expiry: of the tables, or of a
+//! table that was detached from them (`db/detached.rs`); (2) every value of the
 //! store's `values` and every key of its `keys` belongs to exactly one entry; (3) all indexes use the same
 //! seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or
 //! key outside that it names, [`Db::before_change`] gets its handle. The access clock alone is no change.
@@ -11,6 +12,8 @@ mod capture;
 mod change;
 mod compact;
 mod cut;
+mod detached;
+pub(crate) mod freeing;
 mod in_place;
 mod look;
 mod open;
@@ -26,6 +29,7 @@ pub(crate) mod walking;
 pub(crate) use change::Meta;
 pub use compact::Compacted;
 pub use cut::CutState;
+use detached::Detached;
 pub use look::Entry;
 pub(crate) use open::Open;
 
@@ -38,6 +42,7 @@ use sluice_collections::Index;
 use sluice_collections::index::{IndexStats, Position};
 use sluice_collections::slab::{Handle, Slab};
 use sluice_value::{Encoding, Hash, List, Set, Type, Value, Zset};
+use std::collections::HashSet;
 use std::iter::once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,6 +56,8 @@ use volatile::VolatileKeys;
 pub struct Db {
     pub(crate) store: Store,
     pub(crate) tables: Tables,
+    /// Slots that were taken out, and are freed in steps.
+    pub(crate) detached: Detached,
     /// The hashes with fields that expire.
     volatile: VolatileKeys,
     /// Where the active expiry cycle stands among the keys with an expiry.
@@ -68,7 +75,7 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// Hashes of hidden slots that a step of the expiry cycle passes over.
+/// Hashes that a step of the expiry cycle passes over: of hidden slots, and of slots that were taken out.
 const HIDDEN_LOOKS: usize = 64;
 
 /// An entry's position: valid until the next change of the database.
@@ -112,7 +119,14 @@ impl Db {
     /// An empty database whose keys are hashed by `hasher`.
     pub fn new(hasher: KeyHasher) -> Db {
         let (store, tables) = (Store::new(hasher), Tables::new(hasher.layout()));
-        Db { store, tables, volatile: VolatileKeys::default(), expire_cursor: 0, avg_ttl_ms: 0 }
+        Db {
+            store,
+            tables,
+            detached: Detached::default(),
+            volatile: VolatileKeys::default(),
+            expire_cursor: 0,
+            avg_ttl_ms: 0,
+        }
     }
 
     /// How keys of this database are hashed.
@@ -149,19 +163,23 @@ impl Db {
         self.tables.len(IndexKind::Expires)
     }
 
-    /// Number of hashes with fields that have an expiry. O(1).
+    /// Number of hashes with fields that have an expiry, those that are left to free included. O(1).
     pub fn volatile_len(&self) -> usize {
         self.volatile.len()
     }
 
-    /// The key of the hash whose field expires first, if that is before `now_ms`. Where slots are hidden,
-    /// the first that is shown, of as many as a step may look at.
+    /// The key of the hash whose field expires first, if that is before `now_ms`. Where slots are hidden, or
+    /// were taken out, the first that is shown, of as many as a step may look at.
     pub(crate) fn volatile_due(&self, now_ms: i64) -> Option<&[u8]> {
         let mut due = self.volatile.due(now_ms);
-        match &self.tables.hidden {
-            None => due.next(),
-            Some(hidden) => due.take(HIDDEN_LOOKS).find(|key| !hidden.has(slot_of(self.hasher().hash(key)))),
+        if self.tables.hidden.is_none() && self.detached.is_empty() {
+            return due.next().map(|(_, key)| key);
         }
+        let is_shown = |at: i64, key: &[u8]| {
+            let key = Key::hashed(key, self.hasher());
+            !self.tables.hides(slot_of(key.hash)) && earliest_of_key(self, key) == Some(at)
+        };
+        due.take(HIDDEN_LOOKS).find(|(at, key)| is_shown(*at, key)).map(|(_, key)| key)
     }
 
     /// Counts of the indexes over all keys together. O(n).
@@ -176,12 +194,12 @@ impl Db {
 
     /// Bytes of the indexes over all keys. Cost: one step for each table that is not empty.
     pub fn index_bytes(&self) -> usize {
-        self.tables.bytes(IndexKind::Keys)
+        self.tables.bytes(IndexKind::Keys) + self.detached.bytes(IndexKind::Keys)
     }
 
     /// Bytes of the indexes over keys that expire; at the same cost.
     pub fn expires_bytes(&self) -> usize {
-        self.tables.bytes(IndexKind::Expires)
+        self.tables.bytes(IndexKind::Expires) + self.detached.bytes(IndexKind::Expires)
     }
 
     /// Number of keys in a hash slot; 0 with [`crate::Layout::One`], which has no slots. O(1).
@@ -487,17 +505,27 @@ impl Db {
             count += 1;
             let hash = self.hash_of(handle);
             assert!(self.tables.index(IndexKind::Keys, hash).find(hash, |h| h == handle).is_some());
-            let (head, body) = (self.head(handle), self.store.slab.body(handle));
-            if head.has_expiry() {
+            if self.head(handle).has_expiry() {
                 with_expiry += 1;
                 assert!(self.tables.index(IndexKind::Expires, hash).find(hash, |h| h == handle).is_some());
             }
-            if head.form().is_outside() {
-                values += 1;
-                if let Value::Hash(hash) = self.value_at(entry::payload(head, body)) {
-                    volatile.change(self.key(handle), None, hash.view().earliest());
-                }
-            }
+            volatile.change(
+                self.key(handle),
+                None,
+                earliest_of_key(self, Key::hashed(self.key(handle), self.hasher())),
+            );
+        }
+        let (detached, of_detached) =
+            (self.detached.iter(IndexKind::Keys), self.detached.iter(IndexKind::Expires));
+        let (detached, of_detached): (Vec<Handle>, HashSet<Handle>) =
+            (detached.collect(), of_detached.collect());
+        assert_eq!(
+            detached.iter().filter(|handle| self.head(**handle).has_expiry()).count(),
+            of_detached.len()
+        );
+        for handle in self.iter().chain(detached.iter().copied()) {
+            let (head, body) = (self.head(handle), self.store.slab.body(handle));
+            values += usize::from(head.form().is_outside());
             match entry::name_of(body) {
                 Name::Inside(_) => {}
                 Name::Outside(index) => {
@@ -507,7 +535,10 @@ impl Db {
             }
         }
         assert_eq!(count, self.len());
-        assert_eq!(volatile, self.volatile, "the index of expiring fields agrees with the hashes");
+        assert!(self.volatile.contains(&volatile), "the index of expiring fields has the hashes");
+        assert!(!self.detached.is_empty() || volatile == self.volatile, "and no others");
+        let blocks = self.iter().chain(detached).map(|handle| self.store.slab.block_size(handle));
+        assert_eq!(self.store.slab.bytes_used(), blocks.sum::<usize>(), "every block is an entry");
         assert_eq!(with_expiry, self.expires_len());
         assert_eq!(values, self.store.values.len());
         assert_eq!(keys, self.store.keys.len());
@@ -519,5 +550,22 @@ impl Db {
             let found = self.find(Key::hashed(key, self.hasher()));
             assert!(found.is_some(), "what was captured ahead of the cursor is there");
         }
+    }
+}
+
+/// When the first field of a hash expires; none where a key has no such hash.
+fn earliest_of_key(db: &Db, key: Key<'_>) -> Option<i64> {
+    let (found, head) = db.find_head(key)?;
+    if !head.form().is_outside() {
+        return None;
+    }
+    match db.value_at(entry::payload(head, db.store.slab.body(found.handle))) {
+        Value::Hash(hash) => hash.view().earliest(),
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Stream(_)
+        | Value::Zset(_)
+        | Value::Set(_) => None,
     }
 }

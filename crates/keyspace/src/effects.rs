@@ -53,15 +53,18 @@ impl KeyRef {
 pub enum DbChange {
     /// It was emptied, though it may have been empty before.
     Flushed(usize),
+    /// A hash slot of the database was emptied: the keys that it had are being freed.
+    SlotFlushed(usize, u16),
     /// These two were swapped.
     Swapped(usize, usize),
 }
 
 impl DbChange {
-    /// Whether a key may have another value than before.
+    /// Whether a key may have another value than before, of which no [`ModifiedKey`] tells.
     pub fn changes_keys(self) -> bool {
         match self {
             DbChange::Flushed(_) => true,
+            DbChange::SlotFlushed(..) => false,
             DbChange::Swapped(a, b) => a != b,
         }
     }
@@ -158,10 +161,17 @@ impl Default for LazyFreeThreshold {
 pub struct FlushedKeys {
     /// Somebody wants to know them.
     pub are_wanted: bool,
+    /// Clients hear of each deletion, by its event.
+    pub are_published: bool,
     keys: Vec<(usize, Box<[u8]>)>,
 }
 
 impl FlushedKeys {
+    /// Whether somebody is to hear of each key, ahead of what happens next.
+    pub fn each_is_told(&self) -> bool {
+        self.are_wanted || self.are_published
+    }
+
     /// Notes a key of a database, if that is wanted.
     pub fn note(&mut self, db: usize, key: &[u8]) {
         if self.are_wanted {

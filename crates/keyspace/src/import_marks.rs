@@ -1,4 +1,5 @@
-//! Imports of slots begin and end: all databases hide the same slots, with [`Layout::One`] none.
+//! Imports of slots begin and end, and slots leave: all databases hide the same slots, with [`Layout::One`]
+//! none.
 
 use crate::dataset::Keyspace;
 use crate::hasher::Layout;
@@ -13,6 +14,31 @@ impl Keyspace {
     /// Whether the keys of a slot are hidden. O(1).
     pub fn is_hidden(&self, slot: u16) -> bool {
         self.imports.hidden().is_some_and(|hidden| hidden.has(usize::from(slot)))
+    }
+
+    /// Hides the keys of slots from whoever looks at a database as a whole: they are being deleted. Cost: one
+    /// step for each of these slots, each slot of an import and each database.
+    pub fn hide_slots(&mut self, slots: impl Iterator<Item = u16>) {
+        if self.hasher().layout() == Layout::PerSlot {
+            self.imports.hide(slots);
+            self.tell_databases();
+        }
+    }
+
+    /// Shows slots again that were hidden by [`Keyspace::hide_slots`]; at the same cost.
+    pub fn show_slots(&mut self, slots: impl Iterator<Item = u16>) {
+        self.imports.show(slots);
+        self.tell_databases();
+    }
+
+    /// Whether the keys of a slot are being deleted. O(1).
+    pub fn is_leaving(&self, slot: u16) -> bool {
+        self.imports.is_leaving(slot)
+    }
+
+    pub(crate) fn tell_databases(&mut self) {
+        let hidden = self.imports.hidden().cloned();
+        self.dbs_mut().iter_mut().for_each(|db| db.tables.hidden.clone_from(&hidden));
     }
 
     /// The imports, to begin and to end some.
@@ -33,7 +59,7 @@ impl ImportMarks<'_> {
     pub fn begin(&mut self, import: SlotImport) {
         if self.keyspace.hasher().layout() == Layout::PerSlot {
             self.keyspace.imports.begin(import);
-            self.tell_databases();
+            self.keyspace.tell_databases();
         }
     }
 
@@ -41,12 +67,7 @@ impl ImportMarks<'_> {
     /// `None` where there is none. Cost: as for [`ImportMarks::begin`].
     pub fn end(&mut self, name: &[u8]) -> Option<SlotImport> {
         let ended = self.keyspace.imports.end(name)?;
-        self.tell_databases();
+        self.keyspace.tell_databases();
         Some(ended)
-    }
-
-    fn tell_databases(&mut self) {
-        let hidden = self.keyspace.imports.hidden().cloned();
-        self.keyspace.dbs_mut().iter_mut().for_each(|db| db.tables.hidden.clone_from(&hidden));
     }
 }

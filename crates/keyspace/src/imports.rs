@@ -1,9 +1,10 @@
 //! Slots that are on their way here: imports that another server carries out, which a stream, a log or a
-//! snapshot tells of. The keys of such slots are there, and are hidden from whoever looks at a database as a
-//! whole.
+//! snapshot tells of; and slots on their way out, whose keys are being deleted. The keys of such slots are
+//! there, and are hidden from whoever looks at a database as a whole.
 //!
 //! Invariants: (1) no two imports have a slot in common, and each has at least one: there are 16,384 of them
-//! at most, with as many ranges together; (2) the hidden slots are those of all imports.
+//! at most, with as many ranges together; (2) the hidden slots are those of all imports, and the slots that
+//! leave.
 
 use sluice_base::crc16::SLOT_COUNT;
 use sluice_base::heap;
@@ -30,6 +31,11 @@ impl SlotImport {
     pub fn slots(&self) -> impl Iterator<Item = u16> + '_ {
         self.ranges.iter().flat_map(|(first, last)| *first..=*last)
     }
+
+    /// Whether a slot is among them.
+    pub fn has(&self, slot: u16) -> bool {
+        self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+    }
 }
 
 /// Slots whose keys are hidden.
@@ -49,6 +55,10 @@ impl HiddenSlots {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
     /// Whether the slot of this number is hidden.
     #[inline]
     pub(crate) fn has(&self, slot: usize) -> bool {
@@ -65,6 +75,8 @@ impl HiddenSlots {
 #[derive(Debug, Default)]
 pub(crate) struct SlotImports {
     list: Vec<SlotImport>,
+    /// Slots whose keys are being deleted, where there were any.
+    leaving: Option<Box<HiddenSlots>>,
     hidden: Option<Arc<HiddenSlots>>,
 }
 
@@ -78,41 +90,68 @@ impl SlotImports {
         self.hidden.as_ref()
     }
 
-    fn is_hidden(&self, slot: u16) -> bool {
-        self.hidden.as_ref().is_some_and(|hidden| hidden.has(usize::from(slot)))
+    pub(crate) fn is_leaving(&self, slot: u16) -> bool {
+        self.leaving.as_ref().is_some_and(|leaving| leaving.has(usize::from(slot)))
     }
 
     /// Bytes that the allocator has given.
     pub(crate) fn footprint(&self) -> usize {
         let ranges = self.list.iter().map(|import| heap::block(size_of_val(&*import.ranges)));
-        let hidden = if self.hidden.is_some() { size_of::<HiddenSlots>() } else { 0 };
+        let bitmaps = usize::from(self.hidden.is_some()) + usize::from(self.leaving.is_some());
+        let hidden = bitmaps * size_of::<HiddenSlots>();
         heap::vec(&self.list) + ranges.sum::<usize>() + hidden
     }
 
     /// Adds an import; those of the same name, or with one of its slots, end. Cost: one step for each slot
-    /// and each import, and a copy of 2 KiB.
+    /// and each import.
     pub(crate) fn begin(&mut self, import: SlotImport) {
-        self.end(&import.name);
-        while let Some(taken) = import.slots().find(|slot| self.is_hidden(*slot)) {
-            let has_it = |old: &&SlotImport| old.slots().any(|slot| slot == taken);
-            let Some(old) = self.list.iter().find(has_it).map(|old| old.name) else { break };
-            self.end(&old);
-        }
-        let mut hidden = self.hidden.as_deref().map_or(HiddenSlots([0; WORDS]), HiddenSlots::clone);
-        import.slots().for_each(|slot| hidden.insert(slot));
-        self.hidden = Some(Arc::new(hidden));
+        let mut own = HiddenSlots([0; WORDS]);
+        import.slots().for_each(|slot| own.insert(slot));
+        let is_over =
+            |old: &SlotImport| old.name == import.name || old.slots().any(|slot| own.has(usize::from(slot)));
+        self.list.retain(|old| !is_over(old));
         self.list.push(import);
+        self.gather();
     }
 
     /// Takes the import of this name out.
     pub(crate) fn end(&mut self, name: &[u8]) -> Option<SlotImport> {
         let at = self.list.iter().position(|import| import.name == name)?;
         let ended = self.list.remove(at);
-        self.hidden = self.hidden.as_deref().filter(|_| !self.list.is_empty()).map(|hidden| {
-            let mut hidden = hidden.clone();
-            ended.slots().for_each(|slot| hidden.remove(slot));
-            Arc::new(hidden)
-        });
+        self.gather();
         Some(ended)
+    }
+
+    /// The keys of slots are being deleted from now on.
+    pub(crate) fn hide(&mut self, slots: impl Iterator<Item = u16>) {
+        let leaving = self.leaving.get_or_insert_with(|| Box::new(HiddenSlots([0; WORDS])));
+        slots.for_each(|slot| leaving.insert(slot));
+        self.gather();
+    }
+
+    pub(crate) fn take_leaving(&mut self) -> Option<Box<HiddenSlots>> {
+        self.leaving.take()
+    }
+
+    /// These slots leave, in place of others.
+    pub(crate) fn keep_leaving(&mut self, leaving: Option<Box<HiddenSlots>>) {
+        self.leaving = leaving;
+        self.gather();
+    }
+
+    /// The keys of slots are gone, or stay.
+    pub(crate) fn show(&mut self, slots: impl Iterator<Item = u16>) {
+        if let Some(leaving) = &mut self.leaving {
+            slots.for_each(|slot| leaving.remove(slot));
+        }
+        self.leaving.take_if(|leaving| leaving.is_empty());
+        self.gather();
+    }
+
+    /// Finds the hidden slots anew (2).
+    fn gather(&mut self) {
+        let mut hidden = self.leaving.as_deref().map_or(HiddenSlots([0; WORDS]), HiddenSlots::clone);
+        self.list.iter().flat_map(SlotImport::slots).for_each(|slot| hidden.insert(slot));
+        self.hidden = (!hidden.is_empty()).then(|| Arc::new(hidden));
     }
 }

@@ -99,6 +99,14 @@ impl Index {
         self.linear.as_deref_mut().expect(STALE).remove(position, rehash)
     }
 
+    /// Takes the entries of one bucket out, for a caller that takes all of them out. The memory of the index
+    /// shrinks with it. `rehash` is asked for hashes of entries that stay. Cost: O(entries taken).
+    pub fn take_bucket(&mut self, taken: &mut Vec<Handle>, rehash: impl Fn(Handle) -> u64) {
+        if let Some(linear) = self.linear.as_deref_mut() {
+            linear.take_last(taken, rehash);
+        }
+    }
+
     /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more
     /// is due.
     pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {

@@ -76,6 +76,22 @@ impl Model {
         self.oracle.remove(&handle);
     }
 
+    /// Takes a bucket out; how many entries it had.
+    fn take_bucket(&mut self) -> usize {
+        let (hashes, alive, mut taken) = (self.hashes, &self.alive, Vec::new());
+        let rehash = |handle| {
+            assert!(alive.borrow().contains(&handle), "asked for the hash of an entry that is gone");
+            hashes.of(handle)
+        };
+        self.index.take_last(&mut taken, rehash);
+        for handle in &taken {
+            assert!(self.oracle.remove(handle), "taken once, and it was there");
+            // From here on its block may be another's.
+            self.alive.borrow_mut().remove(handle);
+        }
+        taken.len()
+    }
+
     fn step(&mut self, budget: usize) -> bool {
         let hashes = self.hashes;
         self.index.step(budget, |handle| hashes.of(handle), |_| ())
@@ -173,6 +189,31 @@ fn agrees_with_a_set_when_hashes_collide() {
     random_traffic(Hashes::Equal, 4_000, 600);
     random_traffic(Hashes::Few, 12_000, 2_000);
     random_traffic(Hashes::LowAlike, 40_000, 5_000);
+}
+
+#[test]
+fn an_index_that_is_taken_apart_gives_each_entry_once_and_finds_the_others() {
+    for hashes in [Hashes::Mixed, Hashes::Equal, Hashes::Few, Hashes::LowAlike] {
+        for count in [0, 1, 12, 13, 100, 1_000, 12_345] {
+            let mut model = Model::new(hashes);
+            (1..=count).for_each(|raw| model.insert(handle(raw)));
+            // In the middle of a halving, too.
+            (1..=count * 7 / 10).for_each(|raw| model.remove(handle(raw)));
+            let (mut left, mut bytes) = (model.oracle.len(), model.index.bytes());
+            while left > 0 {
+                left -= model.take_bucket();
+                assert_eq!(model.index.len(), left, "{hashes:?} {count}");
+                assert!(model.index.bytes() <= bytes);
+                bytes = model.index.bytes();
+                if left.is_multiple_of(7) || count < 200 {
+                    model.check();
+                }
+            }
+            model.check();
+            model.insert(handle(1));
+            model.check();
+        }
+    }
 }
 
 #[test]

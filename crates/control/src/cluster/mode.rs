@@ -87,6 +87,8 @@ pub struct Emptying {
     pub slots: SlotSet,
     /// The slot among them of which some keys are gone; of no other one any key is.
     pub begun: Option<HashSlot>,
+    /// Where the walk over its keys in a database stands.
+    pub cursor: u64,
     /// Imports of slots that have failed here: their keys go first, then the mark of the import.
     pub failed_imports: Vec<FailedImport>,
 }

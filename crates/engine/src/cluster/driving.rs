@@ -8,6 +8,7 @@ use crate::cluster::slot_moves;
 use crate::core::Core;
 use crate::exec::unit::Unit;
 use crate::replication::role::RoleChanges;
+use crate::upkeep::detached::DetachedSteps;
 use crate::waiting::ending::WaitEnds;
 use crate::waiting::migration::MigrationEnds;
 use sluice_base::{LogLevel, Now};
@@ -148,6 +149,7 @@ impl ClusterDriver<'_> {
         export_links::advance(self.core, process);
         self.take_cluster_outputs(process);
         self.advance_emptying(process);
+        DetachedSteps::of(self.core).free_slice(process);
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
         self.take_cluster_outputs(process);

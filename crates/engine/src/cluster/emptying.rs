@@ -1,8 +1,12 @@
 //! Keys that this node loses: those of slots that another node owns now, and all of them where the node
 //! begins anew.
 //!
-//! A slot's keys are deleted in slices between units, each key by a unit of its own (G-21): replicas and the
-//! append-only file are told, as are clients that watch or cache the key; no notification is published.
+//! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its own
+//! (G-21): replicas and the append-only file are told, as are clients that watch or cache the key; no
+//! notification is published. Snapshots have the keys that are left: the stream deletes them. Where the slot
+//! must be empty sooner, all that is left goes as a whole (G-22).
+//!
+//! Invariant: the keyspace hides the slots that are being emptied, as leaving, and no others.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::persistence::saving::Saves;
@@ -10,14 +14,13 @@ use crate::scripting::garbage::free_functions;
 use sluice_base::LogLevel;
 use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::cluster::mode::Emptying;
 use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 
-/// Keys that one look at a slot takes; between two of them the clock is asked.
-const KEYS_AT_ONCE: usize = 64;
 /// How long one slice of deletions may take, ns.
-const SLICE_NS: u64 = 1_000_000;
+const SLICE_NS: u64 = 500_000;
+/// Buckets whose keys are deleted between two looks at the clock.
+const BUCKETS_AT_ONCE: usize = 4;
 
 /// The access by which the cluster deletes keys, whatever their expiry.
 fn access(process: &mut dyn Process) -> Access {
@@ -43,38 +46,57 @@ impl ClusterDriver<'_> {
             }
             mode.emptying.slots.insert(slot);
         }
+        self.core.keyspace.hide_slots(slots.iter().map(HashSlot::number));
         true
+    }
+
+    /// A slot is empty, or keeps its keys.
+    fn end_emptying_of(&mut self, slot: HashSlot) {
+        if let Some(mode) = &mut self.core.control.cluster {
+            mode.emptying.remove(slot);
+            self.core.keyspace.show_slots(std::iter::once(slot.number()));
+        }
+    }
+
+    /// Has what is left of a slot go at once: replicas and the append-only file are told to empty the slot,
+    /// and the keys are freed later.
+    fn take_out(&mut self, slot: HashSlot, process: &mut dyn Process) {
+        let access = access(process);
+        let words =
+            || vec![b"CLUSTER".to_vec(), b"FLUSHSLOT".to_vec(), slot.number().to_string().into_bytes()];
+        if self.core.keyspace.dataset(access, &mut self.core.effects).detach_slot(slot.number()) > 0 {
+            self.core.effects.rewrite(words);
+            self.core.commit_unasked_in(0, access.now);
+        }
     }
 
     /// A map is about to be put in force. Slots that are this node's again keep their keys, and a replica
     /// deletes nothing. Where some of a slot's keys are gone already, or a slot is about to come here
     /// key by key, what is left of the old keys goes at once: later they could not be told from new ones
-    /// (G-22).
+    /// (G-22). O(1) for each slot.
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.core.control.cluster else { return };
         if mode.emptying.slots.is_empty() {
             return;
         }
         if map.my_primary.is_some() {
-            mode.emptying = Emptying::default();
+            let emptying = std::mem::take(&mut mode.emptying);
+            self.core.keyspace.show_slots(emptying.slots.iter().map(HashSlot::number));
             return;
         }
         let begun = mode.emptying.begun;
         let comes = |slot: &HashSlot| map.importing.iter().any(|(importing, _)| importing == slot);
-        let mut old = Vec::new();
         for slot in mode.emptying.slots.clone().iter() {
             // Keys that an import has brought are nobody's, whoever the slot belongs to.
-            let stays_without_owner = !self.core.keyspace.is_hidden(slot.number());
+            let mut imports = self.core.keyspace.imports().iter();
+            let stays_without_owner = !imports.any(|import| import.has(slot.number()));
             let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
-            if is_back || comes(&slot) {
-                mode.emptying.remove(slot);
-            }
             if comes(&slot) || is_back && begun == Some(slot) {
-                old.push(slot);
+                self.take_out(slot, process);
             }
-        }
-        for slot in old {
-            while self.delete_some_of(slot, process) {}
+            if is_back || comes(&slot) {
+                self.end_emptying_of(slot);
+            }
         }
     }
 
@@ -112,7 +134,7 @@ impl ClusterDriver<'_> {
         kept.is_ok()
     }
 
-    /// Deletes keys of foreign slots for about a millisecond, if there are any.
+    /// Deletes keys of foreign slots for about half a millisecond, if there are any.
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         loop {
@@ -125,7 +147,7 @@ impl ClusterDriver<'_> {
             let Some(mode) = &mut self.core.control.cluster else { return };
             mode.emptying.begun = Some(slot);
             if is_done {
-                mode.emptying.remove(slot);
+                self.end_emptying_of(slot);
             }
             if process.now().mono_ns.saturating_sub(began_ns) > SLICE_NS {
                 return;
@@ -133,16 +155,23 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Deletes some keys of a slot; whether there were any.
+    /// Deletes the keys of a few buckets of a slot's table; whether there were any keys.
     fn delete_some_of(&mut self, slot: HashSlot, process: &mut dyn Process) -> bool {
         let access = access(process);
         let verb: &[u8] = if self.core.control.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
         for number in 0..self.core.keyspace.databases() {
-            let db = self.core.keyspace.db(number);
-            let handles = db.slot_iter(slot.number()).take(KEYS_AT_ONCE);
-            let names: Vec<Vec<u8>> = handles.map(|handle| db.entry(handle).key().to_vec()).collect();
-            if names.is_empty() {
+            if self.core.keyspace.db(number).slot_len(slot.number()) == 0 {
                 continue;
+            }
+            let Some(mode) = &mut self.core.control.cluster else { return false };
+            let (cursor, mut names) = (&mut mode.emptying.cursor, Vec::new());
+            for _ in 0..BUCKETS_AT_ONCE {
+                *cursor = self.core.keyspace.walk_slot(number, slot.number(), *cursor, |entry| {
+                    names.push(entry.key().to_vec());
+                });
+                if *cursor == 0 {
+                    break;
+                }
             }
             for name in names {
                 let key = self.core.keyspace.key(&name);

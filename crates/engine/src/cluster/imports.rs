@@ -60,11 +60,12 @@ pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process
         return;
     };
     mode.emptying.failed_imports.push(FailedImport { name: import.name, why });
-    for slot in import.slots().filter_map(HashSlot::new) {
-        if !mode.map.owner(slot).is_some_and(|owner| owner.is_myself) {
-            mode.emptying.slots.insert(slot);
-        }
+    let is_foreign = |slot: &HashSlot| !mode.map.owner(*slot).is_some_and(|owner| owner.is_myself);
+    let slots: Vec<HashSlot> = import.slots().filter_map(HashSlot::new).filter(is_foreign).collect();
+    for slot in &slots {
+        mode.emptying.slots.insert(*slot);
     }
+    core.keyspace.hide_slots(slots.iter().map(|slot| slot.number()));
 }
 
 /// Forgets the failed imports whose keys are gone, and tells so.

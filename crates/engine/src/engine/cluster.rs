@@ -69,6 +69,10 @@ impl Engine {
         if mode.machine.awaits_iteration_end() {
             return 0;
         }
+        // Keys are deleted and freed in slices, an iteration each.
+        if !mode.emptying.slots.is_empty() || self.core.keyspace.has_detached() {
+            return 0;
+        }
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
         let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
         mode.pulse.next_tick_ns.min(own).min(exports)

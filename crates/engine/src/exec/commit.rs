@@ -205,7 +205,8 @@ impl Core {
                 true => WatchedChange::Expired,
                 false => WatchedChange::Modified,
             };
-            if is_change {
+            // The watchers of one that went with its slot learned of it then, and it may be there again.
+            if is_change && event != Event::Freed {
                 control.clients.watching.changed(db, key, change);
             }
             let is_told = Classes::CHANGES.has(event.class()) && event.is_published();
@@ -401,6 +402,13 @@ fn announce_database(
                 control.clients.watching.database_emptied(number, |key| holds(removed, key));
             }
             // Who waits for a key until it is gone is answered.
+            if control.clients.blocking.wants_removals() {
+                control.clients.blocking.database_changed(number);
+            }
+        }
+        DbChange::SlotFlushed(number, _) => {
+            let held = |key: &[u8]| keyspace.was_detached(number, keyspace.key(key));
+            control.clients.watching.database_emptied(number, held);
             if control.clients.blocking.wants_removals() {
                 control.clients.blocking.database_changed(number);
             }

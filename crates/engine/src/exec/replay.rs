@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::standing::Standing;
 use crate::persistence::loading::aof::replay::ReplayProcess;
+use crate::upkeep::detached::DetachedSteps;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_base::{ClientId, Now};
@@ -119,9 +120,10 @@ impl Engine {
             read += len as u64;
             reader.feed(&piece[..len]);
             self.replay_fed(replay, &mut reader, &mut file, process)?;
-            // What a command left to be freed elsewhere is freed here.
+            // What a command left to be freed later, or elsewhere, is freed here.
+            let now = process.now();
+            DetachedSteps::of(&mut self.core).free_all(now);
             self.core.actions.clear();
-            process.now();
             let LoadCounts { loaded, expired, .. } = replay.preamble.brought().counts;
             process.publish(before + read, (loaded, expired), &self.core.keyspace);
         }

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::persistence::background::Jobs;
 use crate::replication::replicas::ReplicaFeeds;
+use crate::upkeep::detached::DetachedSteps;
 use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_base::SessionKey;
@@ -110,7 +111,8 @@ impl Evictions<'_> {
         if limit == 0 || self.counted_memory(process) <= limit || !self.core.control.may_evict(now) {
             return self.note_room(Headroom::Enough, now);
         }
-        if let Some(room) = self.clear_remains(now, process) {
+        let room = self.free_detached(now, process).or_else(|| self.clear_remains(now, process));
+        if let Some(room) = room {
             return self.note_room(room, process.now());
         }
         let rule = self.core.control.limits.eviction.rule.filter(|_| !self.core.control.limits.import_mode);
@@ -147,6 +149,22 @@ impl Evictions<'_> {
         let end = process.now();
         self.core.control.note_latency("eviction-cycle", now, end.mono_ns.saturating_sub(now.mono_ns));
         self.note_room(room, end)
+    }
+
+    /// Frees keys of slots that were emptied, before a key goes or a command is refused for it: `None` where
+    /// that was not enough.
+    fn free_detached(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
+        let (limit, budget_ns) =
+            (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);
+        while DetachedSteps::of(self.core).free_some(now) {
+            if self.gauged_bytes() <= limit {
+                return Some(Headroom::Enough);
+            }
+            if process.now().mono_ns.saturating_sub(now.mono_ns) >= budget_ns {
+                return Some(Headroom::Later);
+            }
+        }
+        None
     }
 
     /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for

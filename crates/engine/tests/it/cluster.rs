@@ -532,9 +532,24 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
         buses.pass_ms(100);
     }
     let rig = &mut buses.nodes[1].1;
-    assert!(left(rig) > 0, "one slice");
+    let remain = left(rig);
+    assert!(remain > 0, "one slice");
+    // No command meets the other keys.
+    rig.check("DBSIZE", ":0");
+    rig.check("SCAN 0", "[\"0\", []]");
+    rig.check(&format!("CLUSTER COUNTKEYSINSLOT {slot}"), ":0");
+    let replica = rig.replica();
+    rig.fed(replica);
     rig.check(&format!("CLUSTER SETSLOT {slot} NODE {OTHER}"), "+OK");
     rig.check("DBSIZE", ":0");
+    assert_eq!(rig.engine.keyspace().db(0).len(), 0, "all at once");
+    let fed = rig.fed(replica);
+    assert!(fed.contains(&format!("CLUSTER FLUSHSLOT {slot}")) && !fed.contains("UNLINK"), "{fed}");
+    rig.check("SET {a} new", "+OK");
+    buses.pass_ms(1_000);
+    let rig = &mut buses.nodes[1].1;
+    assert!(!rig.fed(replica).contains("UNLINK"), "what was left is nobody's affair");
+    rig.check("DBSIZE", ":1");
 }
 
 #[test]

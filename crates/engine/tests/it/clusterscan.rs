@@ -205,6 +205,69 @@ fn cb_g20_flushslot_deletes_the_keys_of_a_slot_in_all_databases() {
     assert_eq!(rig.fed(replica), "");
 }
 
+/// A slot with many keys is taken out at once; its keys are freed in slices (G-22).
+#[test]
+fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
+    let mut rig = alone(&[]);
+    let slot = key_slot(b"a");
+    (0..2_000).for_each(|number| rig.check(&format!("SET {{a}}{number} v"), "+OK"));
+    rig.check("SET {b}1 v", "+OK");
+    let (watcher, tracker) = (rig.connect(), rig.connect());
+    rig.run_as(tracker, "HELLO 3");
+    rig.check_as(tracker, "CLIENT TRACKING ON", "+OK");
+    rig.run_as(tracker, "MGET {a}5 {a}1999");
+    rig.check_as(watcher, "WATCH {a}7", "+OK");
+    let replica = rig.replica();
+    rig.fed(replica);
+    // Each look at the clock is a slice.
+    rig.process.us_each_look = 1_500;
+    rig.check(&format!("CLUSTER FLUSHSLOT {slot}"), "+OK");
+    assert_eq!(rig.fed(replica), format!("CLUSTER FLUSHSLOT {slot}"));
+    for (line, reply) in
+        [("DBSIZE", ":1"), (&format!("CLUSTER COUNTKEYSINSLOT {slot}"), ":0"), ("GET {a}5", "nil")]
+    {
+        rig.check(line, reply);
+    }
+    rig.check_as(watcher, "MULTI", "+OK");
+    rig.check_as(watcher, "PING", "+QUEUED");
+    rig.check_as(watcher, "EXEC", "nil-array");
+    // The same names again, and a transaction about one of them: no slice touches these.
+    (0..20).for_each(|number| rig.check(&format!("SET {{a}}{number} new"), "+OK"));
+    rig.check_as(watcher, "WATCH {a}7", "+OK");
+    rig.fed(replica);
+    assert!(rig.run("INFO everything").contains("slots_being_freed:1\\r"));
+    assert_eq!(rig.engine.cluster_deadline_ns(), 0, "the next slice is due at once");
+    let mut slices = 0;
+    while !rig.run("INFO everything").contains("slots_being_freed:0\\r") {
+        rig.end_iteration();
+        slices += 1;
+        assert!(slices < 5_000);
+    }
+    assert!(rig.engine.cluster_deadline_ns() > 0);
+    assert_eq!(rig.fed(replica), "", "no key is told by itself");
+    let told = String::from_utf8_lossy(&rig.output(tracker)).into_owned();
+    assert!(told.contains("invalidate") && told.contains("{a}1999"), "{told}");
+    rig.check_as(watcher, "MULTI", "+OK");
+    rig.check_as(watcher, "GET {a}7", "+QUEUED");
+    rig.check_as(watcher, "EXEC", "[\"new\"]");
+    rig.check("DBSIZE", ":21");
+}
+
+/// The event of a key's end stands ahead of the events of later commands about the key.
+#[test]
+fn cb_g20_events_of_a_flushed_slot_stand_ahead_of_those_of_later_commands() {
+    let mut rig = alone(&[("notify-keyspace-events", "KEA")]);
+    (0..1_000).for_each(|number| rig.check(&format!("SET {{a}}{number} v"), "+OK"));
+    let listener = rig.connect();
+    rig.run_as(listener, "PSUBSCRIBE __keyspace*");
+    rig.output(listener);
+    rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"a")), "+OK");
+    rig.check("SET {a}1 v", "+OK");
+    let told = String::from_utf8_lossy(&rig.output(listener)).into_owned();
+    assert_eq!(told.matches("$3\r\ndel").count(), 1_000);
+    assert!(told.rfind("$3\r\ndel") < told.find("$3\r\nset"), "the key that was made last");
+}
+
 #[test]
 fn cb_g20_flushslot_is_refused_to_clients_of_a_replica() {
     let mut saved = two_shards();

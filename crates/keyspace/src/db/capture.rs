@@ -2,6 +2,7 @@
 //! invariants.
 
 use super::cut::{ChunkCut, Cut, CutState};
+use super::freeing::is_ahead_of_cut;
 use super::{Db, Store};
 use crate::captured::Captured;
 use crate::entry::{self, Head, Name};
@@ -51,7 +52,13 @@ impl Store {
         }
     }
 
-    /// Notes that a block was handed out while a cut is open.
+    /// Captures an entry that is about to be freed, if a cut that is open has it to capture.
+    #[cold]
+    pub(super) fn capture_changed(&mut self, handle: Handle) {
+        self.capture(handle, CapturedBy::Change);
+    }
+
+    /// Notes that a block was handed out while a cut is open, or that the cut has no part in it.
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
@@ -85,6 +92,7 @@ impl Db {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
         let entries = self.len();
         self.store.cut = Some(Box::new(Cut::new(&self.store.slab, number, entries)));
+        self.detached.note_cut();
         self.store.look_for_watchers();
     }
 
@@ -149,8 +157,10 @@ impl Db {
     fn capture_chunk(&mut self, first: Handle, steps: &mut usize) {
         let (chunk, mut block) = Slab::chunk_and_block(first);
         loop {
-            if let Some(handle) = Slab::handle_at(chunk, block) {
-                self.store.capture(handle, CapturedBy::Cursor);
+            match Slab::handle_at(chunk, block) {
+                Some(handle) if is_ahead_of_cut(self, handle) => self.store.note_born(handle),
+                Some(handle) => self.store.capture(handle, CapturedBy::Cursor),
+                None => {}
             }
             let Some(cut) = self.store.cut.as_deref_mut() else { return };
             if *steps == 0 || cut.captured.front().is_some_and(Captured::is_full) {

@@ -1,7 +1,7 @@
 //! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry.
 
 use super::tables::IndexKind;
-use super::{Db, Found};
+use super::{Db, Found, Store};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
 use crate::{AccessUpdate, Key, reference_string_encoding};
@@ -251,11 +251,7 @@ impl Db {
         self.tables.remove(IndexKind::Keys, key.hash, found.position, &self.store);
         let value = self.take_value(found.handle);
         self.volatile.change(key.bytes, value.as_ref().and_then(earliest_in), None);
-        if let Name::Outside(index) = entry::name_of(self.store.slab.body(found.handle)) {
-            let bytes = self.store.keys.remove(index).map_or(0, |key| key.len());
-            self.store.outside_bytes = self.store.outside_bytes.saturating_sub(bytes);
-        }
-        self.store.slab.free(found.handle);
+        free_block(&mut self.store, found.handle);
         value
     }
 
@@ -303,6 +299,15 @@ impl Db {
             self.tables.replace(IndexKind::Expires, hash, position, new);
         }
     }
+}
+
+/// Frees the block of an entry, and the key outside that the entry names.
+pub(super) fn free_block(store: &mut Store, handle: Handle) {
+    if let Name::Outside(index) = entry::name_of(store.slab.body(handle)) {
+        let bytes = store.keys.remove(index).map_or(0, |key| key.len());
+        store.outside_bytes = store.outside_bytes.saturating_sub(bytes);
+    }
+    store.slab.free(handle);
 }
 
 /// The first expiry of a field of a value that goes outside.

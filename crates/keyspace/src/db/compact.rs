@@ -22,11 +22,14 @@ pub struct Compacted {
 impl Db {
     /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or an
     /// entry moved, each in constant time. Before that, sorted sets give back what they hold for elements
-    /// that are gone.
+    /// that are gone. Nothing moves while a slot that was taken out has keys left to free.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {
         let mut done = Compacted::default();
         if self.clear_zset_remains(budget) {
             done.has_more = true;
+            return done;
+        }
+        if !self.detached.is_empty() {
             return done;
         }
         let mut left = budget;

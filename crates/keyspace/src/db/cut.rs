@@ -9,7 +9,7 @@
 //! A bit for each block says that there is nothing to capture in it. The bits of a chunk are made by the
 //! first change, hand-out or visit in the chunk, with those of its unused blocks set; a block that is handed
 //! out later is so born with its bit set. Chunks without a class at the cut, and those that came later, are
-//! no part of it.
+//! no part of it. Neither are the entries of slots that were taken out ahead of the cut (`db/detached.rs`).
 //!
 //! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2)
 //! between two captures of the cut no entry changes its block but by the hook `Db::before_change`: compaction

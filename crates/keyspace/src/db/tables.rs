@@ -56,7 +56,7 @@ struct Slots {
 
 impl Table {
     #[inline(always)]
-    fn index(&self, kind: IndexKind) -> &Index {
+    pub(super) fn index(&self, kind: IndexKind) -> &Index {
         match kind {
             IndexKind::Keys => &self.index,
             IndexKind::Expires => &self.expires,
@@ -64,7 +64,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn index_mut(&mut self, kind: IndexKind) -> &mut Index {
+    pub(super) fn index_mut(&mut self, kind: IndexKind) -> &mut Index {
         match kind {
             IndexKind::Keys => &mut self.index,
             IndexKind::Expires => &mut self.expires,
@@ -216,6 +216,15 @@ impl Tables {
             });
             occupied.map(move |slot| slots.tables[slot].index(kind))
         }))
+    }
+
+    /// Takes the table of a slot out and leaves an empty one; none where it has no key. O(1).
+    pub(crate) fn take_table(&mut self, slot: u16) -> Option<Table> {
+        let (slots, slot) = (self.slots.as_deref_mut()?, usize::from(slot));
+        let table = std::mem::take(slots.tables.get_mut(slot).filter(|table| !table.index.is_empty())?);
+        slots.keys.forget(slot, table.index.len());
+        slots.expires.forget(slot, table.expires.len());
+        Some(table)
     }
 
     /// The index over the keys of a slot; none with [`Layout::One`].
@@ -496,6 +505,15 @@ impl Census {
         self.len -= 1;
         self.sums[slot / PER_SUM] -= 1;
         self.groups[slot / PER_GROUP] -= 1;
+    }
+
+    /// All entries of a slot are gone at once: `len` of them.
+    fn forget(&mut self, slot: usize, len: usize) {
+        self.len -= len;
+        // No index has more entries than there are handles.
+        self.sums[slot / PER_SUM] -= len as u32;
+        self.groups[slot / PER_GROUP] -= len as u32;
+        self.set_occupied(slot, false);
     }
 
     fn set_occupied(&mut self, slot: usize, is_occupied: bool) {

@@ -36,14 +36,20 @@ impl VolatileKeys {
         }
     }
 
+    /// Whether all of another's are among these; for checks.
+    pub(super) fn contains(&self, other: &VolatileKeys) -> bool {
+        other.by_expiry.is_subset(&self.by_expiry)
+    }
+
     /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.by_expiry.len()
     }
 
-    /// The keys of fields that have expired before `now_ms`, the one that expires first ahead.
-    pub(crate) fn due(&self, now_ms: i64) -> impl Iterator<Item = &[u8]> {
-        self.by_expiry.iter().take_while(move |(at, _)| *at < now_ms).map(|(_, key)| &**key)
+    /// The keys of fields that have expired before `now_ms`, each with the time; the one that expires first
+    /// ahead.
+    pub(crate) fn due(&self, now_ms: i64) -> impl Iterator<Item = (i64, &[u8])> {
+        self.by_expiry.iter().take_while(move |(at, _)| *at < now_ms).map(|(at, key)| (*at, &**key))
     }
 
     /// Bytes that the allocator has given.

@@ -49,6 +49,13 @@ impl SlotWalk {
         self.cursor.is_none_or(|cursor| hash.reverse_bits() < cursor.reverse_bits())
     }
 
+    /// The slot has lost all its keys at once: nothing is left to pass.
+    pub(super) fn abandon(&mut self) {
+        self.cursor = None;
+        self.ahead.clear();
+        self.ahead_bytes = 0;
+    }
+
     pub(super) fn note_ahead(&mut self, key: &[u8]) {
         if self.ahead.insert(key.into()) {
             self.ahead_bytes += heap::block(key.len());

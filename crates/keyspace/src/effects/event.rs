@@ -14,6 +14,8 @@ pub enum Event {
     /// A change that no event tells of: a HyperLogLog's estimate was kept in it, or pending entries of a
     /// group changed.
     Silent,
+    /// A key that went with its slot is freed. No event tells of it.
+    Freed,
     LPush,
     RPush,
     LPop,
@@ -198,7 +200,7 @@ impl Event {
             Event::IncrByFloat => "incrbyfloat",
             Event::SetBit => "setbit",
             Event::PfAdd => "pfadd",
-            Event::Silent => "silent",
+            Event::Silent | Event::Freed => "silent",
             Event::LPush => "lpush",
             Event::RPush => "rpush",
             Event::LPop => "lpop",
@@ -262,7 +264,7 @@ impl Event {
 
     /// Whether the event is published at all.
     pub fn is_published(self) -> bool {
-        self != Event::Silent
+        !matches!(self, Event::Silent | Event::Freed)
     }
 
     /// The class that has to be chosen for the event to be published.
@@ -330,7 +332,7 @@ impl Event {
             | Event::MoveTo
             | Event::CopyTo
             | Event::Restore => Class::Generic,
-            Event::Expired => Class::Expired,
+            Event::Expired | Event::Freed => Class::Expired,
             Event::Evicted => Class::Evicted,
             Event::New => Class::New,
             Event::KeyMiss => Class::Miss,

@@ -632,9 +632,9 @@ fn every_change_is_captured_before_it_happens() {
 
 #[test]
 fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
-    let (mut flushed, mut swapped, mut changed, mut moved) = (0, 0, 0, 0);
+    let (mut flushed, mut swapped, mut changed, mut moved, mut detached) = (0, 0, 0, 0, 0);
     for seed in 400..410 {
-        let layout = if seed % 5 == 4 { Layout::PerSlot } else { Layout::One };
+        let layout = if seed % 5 > 2 { Layout::PerSlot } else { Layout::One };
         let mut twin = Twin::with(seed, ExpiryMode::Delete, layout);
         // Many keys beside the few that change a lot, so that there are several chunks, with holes.
         for i in 0..24_000u32 {
@@ -644,6 +644,12 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
         }
         for _ in 0..300 {
             twin.step();
+        }
+        // Slots with many keys.
+        let in_tagged = |i: u32| layout == Layout::PerSlot && i % 3 == 0;
+        for i in (0..24_000u32).filter(|i| in_tagged(*i)) {
+            let key = format!("{{tag{}}}{i:05}", i % 4).into_bytes();
+            twin.keyspace.load((i % 2) as usize, &key, NewValue::Str(&vec![b't'; i as usize % 100]), None, 0);
         }
         for i in (0..24_000u32).filter(|i| i % 5 != 0) {
             twin.keyspace.unload((i % 2) as usize, format!("filler:{i:05}").as_bytes());
@@ -668,7 +674,19 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
                         twin.models.swap(0, 1);
                         swapped += 1;
                     }
-                    2..=60 => {
+                    // Some slots are freed while the cut is open, others were emptied ahead of it.
+                    2..=5 if layout == Layout::PerSlot => {
+                        let name = match twin.rng.below(2) {
+                            0 => format!("{{tag{}}}", twin.rng.below(4)).into_bytes(),
+                            _ => twin.any_key(),
+                        };
+                        let (slot, access) = (sluice_base::key_slot(&name), twin.access());
+                        detached += twin.keyspace.dataset(access, &mut twin.effects).detach_slot(slot);
+                        let stays = |key: &Vec<u8>| sluice_base::key_slot(key) != slot;
+                        twin.models.iter_mut().for_each(|model| model.retain(|key, _| stays(key)));
+                    }
+                    6..=12 => _ = twin.keyspace.free_detached(&mut twin.effects),
+                    13..=60 => {
                         let budget = twin.rng.below(60) as usize;
                         cut.advance(&mut twin.keyspace, &mut twin.rng, budget);
                     }
@@ -684,8 +702,8 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
         }
     }
     assert!(
-        flushed > 10 && swapped > 10 && changed > 100 && moved > 500,
-        "{flushed} {swapped} {changed} {moved}"
+        flushed > 10 && swapped > 10 && changed > 100 && moved > 500 && detached > 5_000,
+        "{flushed} {swapped} {changed} {moved} {detached}"
     );
 }
 

@@ -87,6 +87,11 @@ impl Twin {
             95 if self.rng.below(10) == 0 => self.come_and_go(db),
             93 if self.rng.below(40) == 0 => self.flush(db),
             94 if self.rng.below(10) == 0 => self.swap(),
+            96 if self.rng.below(3) == 0 => self.detach(),
+            97 => {
+                (0..self.rng.below(20)).for_each(|_| _ = self.keyspace.free_detached(&mut self.effects));
+                "free"
+            }
             _ => {
                 self.now_ms += self.rng.below(20) as i64;
                 "pass"
@@ -262,6 +267,20 @@ impl Twin {
         "flush"
     }
 
+    /// A slot is emptied at once, in all databases.
+    fn detach(&mut self) -> &'static str {
+        let (slot, access) = (key_slot(&self.any_key()), self.access());
+        let detached = self.keyspace.dataset(access, &mut self.effects).detach_slot(slot);
+        let before: usize = self.models.iter().map(Model::len).sum();
+        self.models.iter_mut().for_each(|model| model.retain(|key, _| key_slot(key) != slot));
+        for scan in &mut self.scans {
+            scan.lasting.retain(|key| key_slot(key) != slot);
+        }
+        assert_eq!(detached, before - self.models.iter().map(Model::len).sum::<usize>());
+        assert!(detached == 0 || self.keyspace.detached_slots().any(|other| other == slot));
+        if detached > 20 { "detach" } else { "detach few" }
+    }
+
     fn swap(&mut self) -> &'static str {
         let access = self.access();
         self.keyspace.dataset(access, &mut self.effects).swap(0, 1);
@@ -328,6 +347,8 @@ fn tables_of_slots_agree_with_a_map() {
         "compact",
         "shrink",
         "flush",
+        "detach",
+        "free",
         "swap",
     ] {
         assert!(done.get(name).is_some_and(|count| *count > 5), "{name} was hardly done: {done:?}");

@@ -447,7 +447,7 @@ fields! {
     }
     "Slot Migration" {
         SLOT_MIGRATIONS_ACTIVE: gauge("slot_migrations_active", Count, "atomic moves of slots from this node, to it or to its primary, that are not finished").metric("sluice_slot_migrations_active");
-        SLOTS_BEING_FREED: gauge("slots_being_freed", Count, "slots of other nodes whose keys are being deleted here").metric("sluice_slots_being_freed");
+        SLOTS_BEING_FREED: gauge("slots_being_freed", Count, "slots of other nodes whose keys are being deleted here, and slots that were flushed whose keys are being freed").metric("sluice_slots_being_freed");
     }
     "Cluster Info" {
         CLUSTER_STATE: gauge("cluster_state", Count, "`ok` (1), or `fail` (0): whether the cluster serves, as this node sees it").metric("redis_cluster_state");

@@ -14,11 +14,19 @@ pub(super) fn key_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
+/// Keys of a slot in the client's database: none where they are being deleted (G-22).
+fn keys_in_slot(ctx: &ClusterCtx<'_>, slot: u16) -> usize {
+    match ctx.keyspace.is_leaving(slot) {
+        true => 0,
+        false => ctx.keyspace.db(ctx.session.caller.db).slot_len(slot),
+    }
+}
+
 /// CLUSTER COUNTKEYSINSLOT (G-10).
 pub(super) fn count_keys_in_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let slot = number(args.int(2)?).ok_or(CmdError::text("ERR Invalid slot"))?;
-    let db = ctx.keyspace.db(ctx.session.caller.db);
-    ctx.reply.int(i64::try_from(db.slot_len(slot)).unwrap_or(i64::MAX));
+    let keys = keys_in_slot(ctx, slot);
+    ctx.reply.int(i64::try_from(keys).unwrap_or(i64::MAX));
     Ok(Outcome::Done)
 }
 
@@ -28,8 +36,8 @@ pub(super) fn get_keys_in_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run 
     let (slot, count) = (args.int(2)?, args.int(3)?);
     let slot = number(slot).ok_or(REFUSED)?;
     let count = usize::try_from(count).map_err(|_| REFUSED)?;
-    let db = ctx.keyspace.db(ctx.session.caller.db);
-    ctx.reply.array(count.min(db.slot_len(slot)));
+    let (db, count) = (ctx.keyspace.db(ctx.session.caller.db), count.min(keys_in_slot(ctx, slot)));
+    ctx.reply.array(count);
     db.slot_iter(slot).take(count).for_each(|handle| ctx.reply.bulk(db.entry(handle).key()));
     Ok(Outcome::Done)
 }

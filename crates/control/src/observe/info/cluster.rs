@@ -1,7 +1,7 @@
 //! The section `cluster_info` of INFO, which CLUSTER INFO shows alone, and that of moves of slots.
 
 use super::view::View;
-use sluice_cluster::{ClusterInfo, ClusterState};
+use sluice_cluster::{ClusterInfo, ClusterState, HashSlot};
 use sluice_numbers::info::fields::field;
 use sluice_numbers::info::sink::Sink;
 use sluice_numbers::info::value::FieldValue;
@@ -32,7 +32,11 @@ pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
 pub(super) fn slot_migration(view: &View<'_>, out: &mut dyn Sink) {
     if let Some(mode) = &view.control.cluster {
         out.add(field::SLOT_MIGRATIONS_ACTIVE, mode.machine.moves_under_way() as u64);
-        out.add(field::SLOTS_BEING_FREED, u64::from(mode.emptying.slots.len()));
+        let mut freed = mode.emptying.slots.clone();
+        view.keyspace.detached_slots().filter_map(HashSlot::new).for_each(|slot| {
+            freed.insert(slot);
+        });
+        out.add(field::SLOTS_BEING_FREED, u64::from(freed.len()));
     }
 }
 

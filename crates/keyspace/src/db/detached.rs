@@ -1,0 +1,65 @@
+//! Slots that were emptied at once: their tables have left those of the database, so that no look-up, walk or
+//! count meets their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
+//!
+//! Invariants: (1) an entry is in one index over keys, of the tables or of one detached table; the entries of
+//! a detached table that have an expiry are in its other index; (2) an entry of a detached table is freed and
+//! never changed otherwise: compaction stands still; (3) a cut that is opened later has no part in them: its
+//! cursor passes over their blocks.
+
+use super::tables::{IndexKind, Table};
+use sluice_collections::slab::Handle;
+use std::collections::BTreeMap;
+
+/// Tables of slots that were taken out.
+#[derive(Default)]
+pub(crate) struct Detached {
+    /// By slot, the oldest of a slot first.
+    pub(super) tables: BTreeMap<(u16, u32), DetachedTable>,
+}
+
+/// The table of one slot.
+pub(super) struct DetachedTable {
+    pub(super) table: Table,
+    /// The cut that is open was opened later (3).
+    pub(super) is_ahead_of_cut: bool,
+}
+
+impl Detached {
+    pub(super) fn add(&mut self, slot: u16, table: Table) {
+        let number = self.of_slot(slot).next_back().map_or(0, |((_, number), _)| number + 1);
+        self.tables.insert((slot, number), DetachedTable { table, is_ahead_of_cut: false });
+    }
+
+    /// The tables of one slot, the oldest first.
+    pub(super) fn of_slot(
+        &self,
+        slot: u16,
+    ) -> impl DoubleEndedIterator<Item = (&(u16, u32), &DetachedTable)> {
+        self.tables.range((slot, 0)..=(slot, u32::MAX))
+    }
+
+    /// Bytes of the indexes of a kind.
+    pub(super) fn bytes(&self, kind: IndexKind) -> usize {
+        self.tables.values().map(|detached| detached.table.index(kind).bytes()).sum()
+    }
+
+    /// Every entry of a kind; for checks.
+    pub(super) fn iter(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
+        self.tables.values().flat_map(move |detached| detached.table.index(kind).iter())
+    }
+
+    /// A cut is opened.
+    pub(super) fn note_cut(&mut self) {
+        self.tables.values_mut().for_each(|detached| detached.is_ahead_of_cut = true);
+    }
+
+    /// The slots, in order; one may come twice.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u16> + '_ {
+        self.tables.keys().map(|(slot, _)| *slot)
+    }
+
+    /// Whether no key is left to free.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+}
