@@ -20,6 +20,7 @@ pub(crate) mod exports;
 pub(crate) mod imports;
 mod lost_waits;
 mod messages;
+mod move_audit;
 pub(crate) mod publishing;
 pub(crate) mod redirect;
 pub(crate) mod slot_costs;

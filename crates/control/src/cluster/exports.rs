@@ -23,7 +23,7 @@ pub use convergence::{Convergence, ConvergenceStep};
 pub use stream::ExportStream;
 
 use crate::persistence::saving::key_delay_us;
-use sluice_cluster::{HashSlot, SlotSet};
+use sluice_cluster::{HashSlot, JobName, SlotSet};
 use std::collections::VecDeque;
 
 /// All exports.
@@ -70,6 +70,8 @@ pub enum ExportNews {
 pub struct SlotExport {
     /// Its name.
     pub id: ExportId,
+    /// The move whose stream this is; none where a test drives it.
+    pub owner: Option<JobName>,
     slots: SlotSet,
     /// Slots whose walk has not begun.
     to_walk: SlotSet,
@@ -116,6 +118,7 @@ impl SlotExports {
         let id = ExportId(self.last_id);
         self.jobs.push(SlotExport {
             id,
+            owner: None,
             slots: slots.clone(),
             to_walk: slots.clone(),
             walk: ExportWalk::Between,
@@ -279,6 +282,16 @@ impl SlotExports {
             is_walked && job.convergence.is_none() && job.stream.is_settled()
         };
         self.jobs.iter().all(is_idle)
+    }
+
+    /// Slots whose changes go nowhere: none, by (4).
+    pub fn tapped_without_job(&self) -> impl Iterator<Item = HashSlot> + '_ {
+        self.tapped.iter().filter(|slot| !self.jobs.iter().any(|job| job.slots.contains(*slot)))
+    }
+
+    /// The exports that belong to a move, with its name.
+    pub fn owners(&self) -> impl Iterator<Item = (ExportId, JobName)> + '_ {
+        self.jobs.iter().filter_map(|job| Some((job.id, job.owner?)))
     }
 
     /// Bytes of memory that the streams take.

@@ -55,10 +55,12 @@ pub(crate) fn forget_slot_moves(control: &mut Control, now: Now) {
 }
 
 /// The connection of a move from this node has ended.
-pub fn lose_export_link(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
+pub fn lose_export_link(control: &mut Control, session: &Session, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
-    let lost = mode.moves.exports.iter_mut().find(|link| link.session == Some(session));
-    let Some(link) = lost else { return };
+    let lost = mode.moves.exports.iter().position(|link| link.session == Some(session.key));
+    let Some(at) = lost else { return };
+    mode.moves.note_sent(at, session);
+    let link = &mut mode.moves.exports[at];
     link.session = None;
     let input = MigrationInput::LinkLost { job: link.job };
     mode.machine.step(process.recent(), &ClusterInput::Migration(input));
@@ -66,9 +68,10 @@ pub fn lose_export_link(control: &mut Control, session: SessionKey, process: &mu
 }
 
 /// The connection of a move to this node has ended.
-pub fn lose_import_link(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
+pub fn lose_import_link(control: &mut Control, session: &Session, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
-    let Some(at) = mode.moves.links.iter().position(|link| link.session == session) else { return };
+    let Some(at) = mode.moves.links.iter().position(|link| link.session == session.key) else { return };
+    mode.moves.note_heard(at, session);
     let job = mode.moves.links.swap_remove(at).job;
     control.epoch.advance();
     let input = MigrationInput::LinkLost { job };

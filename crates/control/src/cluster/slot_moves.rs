@@ -7,6 +7,7 @@ use crate::cluster::exports::ExportId;
 use sluice_base::SessionKey;
 use sluice_cluster::{HashSlot, JobName, NodeId, SlotMove, SlotSet, Ticket};
 use sluice_keyspace::SlotImport;
+use sluice_session::Session;
 
 /// Connections of moves of slots.
 #[derive(Debug, Default)]
@@ -17,6 +18,17 @@ pub struct SlotMoves {
     pub links: Vec<ImportLink>,
     /// Moves from this node.
     pub exports: Vec<ExportLink>,
+    /// Bytes that connections of moves have carried, for INFO: at most a cron old.
+    pub carried: CarriedBytes,
+}
+
+/// Bytes that came by the connections of moves to this node, and left by those of moves from here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CarriedBytes {
+    /// Received.
+    pub imported: u64,
+    /// Sent.
+    pub exported: u64,
 }
 
 /// A move from this node: its connection and its stream.
@@ -34,6 +46,8 @@ pub struct ExportLink {
     pub shown_slots: String,
     /// The id under which clients were told that the slots are on their way; none before.
     pub told_as: Option<i64>,
+    /// Bytes sent that are counted already.
+    pub sent_bytes: u64,
 }
 
 /// A connection that is to be made with the target of a move from this node.
@@ -71,11 +85,28 @@ pub struct ImportLink {
     pub job: JobName,
     /// The slots of the job: the source writes to no others.
     pub slots: Box<SlotSet>,
-    /// Bytes that had come when the machine was told last that the source is heard.
+    /// Bytes that had come when the machine was told last that the source is heard; they are counted.
     pub heard_bytes: u64,
 }
 
 impl SlotMoves {
+    /// Counts what has come by the connection of this number among `links`, which is this session; whether
+    /// anything has.
+    pub fn note_heard(&mut self, at: usize, session: &Session) -> bool {
+        let Some(link) = self.links.get_mut(at) else { return false };
+        let now = session.caller.traffic.net_in;
+        let before = std::mem::replace(&mut link.heard_bytes, now);
+        self.carried.imported += now.saturating_sub(before);
+        now != before
+    }
+
+    /// Counts what has left by the connection of this number among `exports`, which is this session.
+    pub fn note_sent(&mut self, at: usize, session: &Session) {
+        let Some(link) = self.exports.get_mut(at) else { return };
+        let now = session.caller.traffic.net_out;
+        self.carried.exported += now.saturating_sub(std::mem::replace(&mut link.sent_bytes, now));
+    }
+
     /// The job of a session. Cost: a look at each connection, of which there are as many as sources.
     pub fn link(&self, session: SessionKey) -> Option<&ImportLink> {
         self.links.iter().find(|link| link.session == session)

@@ -4,6 +4,7 @@ use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
 use crate::cluster::exports::advance_exports;
 use crate::cluster::imports::{FAILED_OVER, end_failed_imports, fail_imports};
+use crate::cluster::move_audit::assert_whole;
 use crate::cluster::slot_moves;
 use crate::core::Core;
 use crate::exec::unit::Unit;
@@ -155,6 +156,12 @@ impl ClusterDriver<'_> {
         self.take_cluster_outputs(process);
         // A hold may have kept them from deleting.
         MigrationEnds::of(self.core).end_paused_migrations(process);
+        if cfg!(debug_assertions)
+            && !self.core.is_loading()
+            && self.core.control.between_units(BetweenUnits::Cluster)
+        {
+            assert_whole(&self.core.control, &self.core.keyspace);
+        }
     }
 
     /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon

@@ -70,7 +70,8 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
         );
         out
     });
-    let link = ExportLink { job, session: None, stream: None, target, shown_slots, told_as: None };
+    let link =
+        ExportLink { job, session: None, stream: None, target, shown_slots, told_as: None, sent_bytes: 0 };
     mode.moves.exports.push(link);
     core.actions.push(Action::ConnectExport(Box::new(ExportTarget {
         job,
@@ -138,6 +139,10 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
     if let Some(link) = link_of(core, job) {
         link.stream = stream;
     }
+    let exports = core.control.cluster.as_mut().map(|mode| mode.exports_mut());
+    if let Some(export) = exports.zip(stream).and_then(|(exports, id)| exports.job(id)) {
+        export.owner = Some(job);
+    }
     match stream {
         Some(_) => Notices::of(core, None, process).tell_slots_leave(job),
         None => tell(core, job, ExportInput::StreamBroke("Failed to start snapshot"), process),
@@ -167,17 +172,18 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
 fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };
+    let of_link = mode.moves.exports[at].session.and_then(|key| core.sessions.get_mut(key));
+    if let Some(session) = of_link {
+        mode.moves.note_sent(at, session);
+        session.caller.closing = Closing::Now;
+        core.control.clients.to_close.push(session.key);
+    }
     let link = mode.moves.exports.swap_remove(at);
     if let Some(id) = link.stream {
         let slots = exports::end_export(core, id);
         Notices::of(core, None, process).tell_move_over(&link, &slots);
     }
     core.control.epoch.advance();
-    if let Some((key, session)) = link.session.and_then(|key| core.sessions.get_mut(key).map(|of| (key, of)))
-    {
-        session.caller.closing = Closing::Now;
-        core.control.clients.to_close.push(key);
-    }
 }
 
 /// Goes on with the connections, once an iteration, after the exports: what has happened to streams, and what

@@ -84,7 +84,8 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     job.slots().for_each(|slot| {
         slots.insert(slot);
     });
-    mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes: 0 });
+    let heard_bytes = core.sessions.get(client).map_or(0, |session| session.caller.traffic.net_in);
+    mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes });
     core.control.epoch.advance();
     core.keyspace.import_marks().begin(import_of(&job));
     let mut words = vec![b"CLUSTER".to_vec(), b"SYNCSLOTS".to_vec(), b"ESTABLISH".to_vec()];
@@ -149,27 +150,34 @@ fn say(core: &mut Core, job: JobName, word: SyncWord) {
 
 /// Closes the connection of a job.
 fn close(core: &mut Core, job: JobName) {
-    let Some(key) = session_of(core, job) else { return };
-    if let Some(mode) = &mut core.control.cluster {
-        mode.moves.links.retain(|link| link.job != job);
-    }
-    core.control.epoch.advance();
-    if let Some(session) = core.sessions.get_mut(key) {
+    let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+    let Some(at) = mode.moves.links.iter().position(|link| link.job == job) else { return };
+    if let Some(session) = core.sessions.get_mut(mode.moves.links[at].session) {
+        mode.moves.note_heard(at, session);
         session.caller.closing = Closing::Now;
-        core.control.clients.to_close.push(key);
+        core.control.clients.to_close.push(session.key);
     }
+    mode.moves.links.remove(at);
+    core.control.epoch.advance();
 }
 
-/// Tells the machine when each source sent something last, ahead of its cron.
+/// Tells the machine when each source sent something last, ahead of its cron, and counts the bytes that
+/// connections have carried.
 pub(super) fn tell_heard(core: &mut Core, now: Now) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
-    for link in &mut mode.moves.links {
-        let Some(session) = core.sessions.get(link.session) else { continue };
+    for at in 0..mode.moves.links.len() {
+        let ImportLink { session, job, .. } = mode.moves.links[at];
+        let Some(session) = core.sessions.get(session) else { continue };
         // By what was counted since the last time: the wall clock may be set.
-        let bytes = session.caller.traffic.net_in;
-        if std::mem::replace(&mut link.heard_bytes, bytes) != bytes {
-            let input = MigrationInput::Heard { job: link.job, at: now.mono_ns / 1_000_000 };
+        if mode.moves.note_heard(at, session) {
+            let input = MigrationInput::Heard { job, at: now.mono_ns / 1_000_000 };
             mode.machine.step(now, &ClusterInput::Migration(input));
+        }
+    }
+    for at in 0..mode.moves.exports.len() {
+        let session = mode.moves.exports[at].session.and_then(|key| core.sessions.get(key));
+        if let Some(session) = session {
+            mode.moves.note_sent(at, session);
         }
     }
 }

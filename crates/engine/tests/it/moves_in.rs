@@ -86,6 +86,32 @@ fn has_failed(rig: &mut Rig, why: &str) {
 }
 
 #[test]
+fn cb_v3_what_comes_by_the_connection_of_an_import_is_counted_apart() {
+    let number = |rig: &mut Rig, field: &str| {
+        let info = rig.run("INFO everything");
+        let text = info.split(&format!("\\n{field}:")).nth(1).unwrap().split("\\r").next().unwrap();
+        text.parse::<u64>().unwrap()
+    };
+    let mut rig = node(&[]);
+    assert_eq!(number(&mut rig, "mem_cluster_slot_import"), 0);
+    let source = all_come(&mut rig);
+    let clients = number(&mut rig, "mem_clients_normal");
+    let import = number(&mut rig, "mem_cluster_slot_import");
+    assert!(import > 0 && clients > 0);
+    assert!(!rig.run("MEMORY STATS").contains("\"cluster.slot_import\", :0,"), "{import}");
+    rig.pass_ms(150);
+    rig.end_iteration();
+    let so_far = number(&mut rig, "total_net_cluster_slot_import_bytes");
+    assert!(so_far > 100, "{so_far}");
+    rig.engine.disconnect(source, &mut rig.process);
+    settle(&mut rig);
+    assert_eq!(number(&mut rig, "mem_cluster_slot_import"), 0);
+    assert!(number(&mut rig, "total_net_cluster_slot_import_bytes") >= so_far);
+    rig.check("CONFIG RESETSTAT", "+OK");
+    assert_eq!(number(&mut rig, "total_net_cluster_slot_import_bytes"), 0);
+}
+
+#[test]
 fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
     let mut rig = node(&[]);
     rig.check("SET bar 1", "+OK");

@@ -252,8 +252,8 @@ fields! {
         MEM_CLIENTS_SLAVES: gauge("mem_clients_slaves", Bytes, "memory of replicas").metric("redis_mem_clients_slaves");
         MEM_CLIENTS_NORMAL: gauge("mem_clients_normal", Bytes, "memory of clients that are no replicas").metric("redis_mem_clients_normal");
         MEM_CLUSTER_LINKS: gauge("mem_cluster_links", Bytes, "what the links of the cluster have queued, and keep of unfinished messages");
-        MEM_CLUSTER_SLOT_IMPORT: gauge("mem_cluster_slot_import", Bytes, "always 0");
-        MEM_CLUSTER_SLOT_EXPORT: gauge("mem_cluster_slot_export", Bytes, "what the streams of exports of slots have in memory");
+        MEM_CLUSTER_SLOT_IMPORT: gauge("mem_cluster_slot_import", Bytes, "what the connections of moves of slots to this node take");
+        MEM_CLUSTER_SLOT_EXPORT: gauge("mem_cluster_slot_export", Bytes, "what the streams of exports of slots have in memory, and their connections take");
         MEM_AOF_BUFFER: gauge("mem_aof_buffer", Bytes, "always 0");
         MEM_ALLOCATOR: text("mem_allocator", "name and version of the allocator");
         MEM_OVERHEAD_DB_HASHTABLE_REHASHING: gauge("mem_overhead_db_hashtable_rehashing", Bytes, "always 0").metric("redis_mem_overhead_db_hashtable_rehashing_bytes");
@@ -316,8 +316,8 @@ fields! {
         TOTAL_NET_OUTPUT_BYTES: counter("total_net_output_bytes", Bytes, "bytes sent").metric("redis_net_output_bytes_total");
         TOTAL_NET_REPL_INPUT_BYTES: counter("total_net_repl_input_bytes", Bytes, "bytes received from the primary").metric("redis_net_repl_input_bytes_total");
         TOTAL_NET_REPL_OUTPUT_BYTES: counter("total_net_repl_output_bytes", Bytes, "bytes sent to replicas").metric("redis_net_repl_output_bytes_total");
-        TOTAL_NET_CLUSTER_SLOT_IMPORT_BYTES: counter("total_net_cluster_slot_import_bytes", Bytes, "always 0");
-        TOTAL_NET_CLUSTER_SLOT_EXPORT_BYTES: counter("total_net_cluster_slot_export_bytes", Bytes, "always 0");
+        TOTAL_NET_CLUSTER_SLOT_IMPORT_BYTES: counter("total_net_cluster_slot_import_bytes", Bytes, "bytes received by moves of slots to this node");
+        TOTAL_NET_CLUSTER_SLOT_EXPORT_BYTES: counter("total_net_cluster_slot_export_bytes", Bytes, "bytes sent by moves of slots from this node");
         INSTANTANEOUS_INPUT_KBPS: gauge("instantaneous_input_kbps", Count, "KiB a second received");
         INSTANTANEOUS_OUTPUT_KBPS: gauge("instantaneous_output_kbps", Count, "KiB a second sent");
         INSTANTANEOUS_INPUT_REPL_KBPS: gauge("instantaneous_input_repl_kbps", Count, "KiB a second received from the primary");

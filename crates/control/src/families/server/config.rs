@@ -1,6 +1,7 @@
 //! CONFIG.
 
 use crate::Control;
+use crate::cluster::slot_moves::CarriedBytes;
 use crate::ctx::{ReportCtx, ServerCtx};
 use crate::persistence::saving::JobAsk;
 use sluice_base::LogLevel;
@@ -193,6 +194,7 @@ pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     ctx.control.clients.slow_reads.reset_counts();
     if let Some(mode) = &mut ctx.control.cluster {
         mode.slot_stats.reset();
+        mode.moves.carried = CarriedBytes::default();
         mode.machine.reset_statistics();
     }
     ctx.reply.ok();

@@ -100,7 +100,7 @@ fn totals(out: &mut Pairs<'_, '_>, report: &MemoryReport, scripts: ScriptFacts) 
     out.int("clients.slaves", report.replicas as i64);
     out.int("clients.normal", report.clients as i64);
     out.int("cluster.links", report.links as i64);
-    out.int("cluster.slot_import", 0);
+    out.int("cluster.slot_import", report.slot_imports as i64);
     out.int("cluster.slot_export", report.slot_exports as i64);
     out.int("aof.buffer", 0);
     out.int("lua.caches", scripts.eval_bytes as i64);

@@ -9,8 +9,12 @@ pub const LOOKED_AT_MAX: usize = 256;
 /// Memory of clients, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientMemory {
-    /// Clients other than replicas.
+    /// Clients other than replicas and the connections of moves of slots.
     pub clients: u64,
+    /// Connections of moves of slots to this node.
+    pub slot_imports: u64,
+    /// Connections of moves of slots from this node.
+    pub slot_exports: u64,
     /// Replicas.
     pub replicas: u64,
     /// What replicas were queued and have not received.
@@ -26,6 +30,8 @@ impl ClientMemory {
                 self.replicas += bytes;
                 self.replica_queues += (session.outbox_capacity() + session.in_flight) as u64;
             }
+            None if session.caller.is_import() => self.slot_imports += bytes,
+            None if session.caller.is_export() => self.slot_exports += bytes,
             None => self.clients += bytes,
         }
     }

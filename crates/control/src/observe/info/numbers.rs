@@ -26,7 +26,9 @@ pub(crate) struct MemoryReport {
     pub replica_queues: u64,
     /// What the links of a cluster have queued, and keep of unfinished messages.
     pub links: u64,
-    /// What the streams of exports of slots have in memory.
+    /// What the connections of moves of slots to this node take.
+    pub slot_imports: u64,
+    /// What the streams of exports of slots have in memory, and their connections take.
     pub slot_exports: u64,
     /// Everything that is not data: startup, clients, links, indexes of the keyspace.
     pub overhead: u64,
@@ -60,9 +62,10 @@ impl MemoryReport {
         let spooled = view.control.replication.stream.spooled.memory_bytes() as u64;
         report.replica_buffers = kept - report.backlog + spooled + facts.stream_buffer.bytes;
         report.links = view.control.cluster.as_ref().map_or(0, |mode| mode.machine.link_bytes()) as u64;
-        report.slot_exports =
-            view.control.cluster.as_ref().map_or(0, |mode| mode.exports().memory_bytes()) as u64;
-        let buffers = report.slot_exports + report.backlog + report.replica_buffers + report.links;
+        let streams = view.control.cluster.as_ref().map_or(0, |mode| mode.exports().memory_bytes()) as u64;
+        (report.slot_imports, report.slot_exports) = (memory.slot_imports, memory.slot_exports + streams);
+        let moves = report.slot_imports + report.slot_exports;
+        let buffers = moves + report.backlog + report.replica_buffers + report.links;
         report.overhead = report.startup + report.clients + report.replicas + buffers;
         for (_, db) in view.keyspace.iter() {
             report.keys += db.len() as u64;

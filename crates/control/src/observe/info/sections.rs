@@ -180,7 +180,7 @@ pub(super) fn memory(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::MEM_CLIENTS_SLAVES, report.replicas + report.replica_buffers);
     out.add(field::MEM_CLIENTS_NORMAL, report.clients);
     out.add(field::MEM_CLUSTER_LINKS, report.links);
-    out.zeros(&[field::MEM_CLUSTER_SLOT_IMPORT]);
+    out.add(field::MEM_CLUSTER_SLOT_IMPORT, report.slot_imports);
     out.add(field::MEM_CLUSTER_SLOT_EXPORT, report.slot_exports);
     out.zeros(&[field::MEM_AOF_BUFFER]);
     out.add(field::MEM_ALLOCATOR, &facts.allocator);
@@ -357,7 +357,9 @@ fn traffic(view: &View<'_>, out: &mut dyn Sink) {
     let repl_input = facts.net_repl_input_bytes.saturating_sub(stats.base.net_repl_input_bytes);
     out.add(field::TOTAL_NET_REPL_INPUT_BYTES, repl_input);
     out.add(field::TOTAL_NET_REPL_OUTPUT_BYTES, stats.syncs.output_bytes);
-    out.zeros(&[field::TOTAL_NET_CLUSTER_SLOT_IMPORT_BYTES, field::TOTAL_NET_CLUSTER_SLOT_EXPORT_BYTES]);
+    let carried = view.control.cluster.as_ref().map(|mode| mode.moves.carried).unwrap_or_default();
+    out.add(field::TOTAL_NET_CLUSTER_SLOT_IMPORT_BYTES, carried.imported);
+    out.add(field::TOTAL_NET_CLUSTER_SLOT_EXPORT_BYTES, carried.exported);
     out.add(field::INSTANTANEOUS_INPUT_KBPS, kib(stats.rates.input.mean()));
     out.add(field::INSTANTANEOUS_OUTPUT_KBPS, kib(stats.rates.output.mean()));
     out.add(field::INSTANTANEOUS_INPUT_REPL_KBPS, kib(stats.rates.repl_input.mean()));

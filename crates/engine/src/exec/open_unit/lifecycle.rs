@@ -325,8 +325,8 @@ impl Engine {
             self.core.control.replication.forget_link_session(key);
         }
         // Whatever the connections have become since.
-        lose_import_link(&mut self.core.control, key, process);
-        lose_export_link(&mut self.core.control, key, process);
+        lose_import_link(&mut self.core.control, &session, process);
+        lose_export_link(&mut self.core.control, &session, process);
         if session.caller.replica.is_some() {
             ReplicaFeeds::of(&mut self.core).detach_replica(key, &session);
         }
