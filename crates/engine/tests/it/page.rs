@@ -65,6 +65,25 @@ fn the_largest_keys_are_found_among_many_each_of_them_once() {
     }
 }
 
+/// The memory of a slot is that of its keys, of any type (L-1 has no field for it).
+#[test]
+fn the_largest_slots_of_a_cluster_are_found_with_what_their_keys_take() {
+    let mut rig = Rig::with(&[("cluster-enabled", "yes")]);
+    rig.run("DEBUG POPULATE 3000 {a}k 100");
+    rig.run("DEBUG POPULATE 30 {b}k 100");
+    let slot = |name: &[u8]| sluice_base::key_slot(name);
+    json(&mut rig, true);
+    (0..3).for_each(|_| second(&mut rig));
+    let found = json(&mut rig, true);
+    let row = |name: &[u8], keys: u64| {
+        let of = rig.engine.keyspace().db(0);
+        let bytes: usize = of.slot_iter(slot(name)).map(|handle| of.entry(handle).size_bytes()).sum();
+        format!("{{\"bytes\":{bytes},\"keys\":{keys},\"slot\":{}}}", slot(name))
+    };
+    assert!(found.contains(&format!("\"slots\":[{},{}]", row(b"a", 3000), row(b"b", 30))), "{found}");
+    assert!(json(&mut Rig::new(), true).contains("\"slots\":[]"), "there are none without a cluster");
+}
+
 #[test]
 fn accesses_are_counted_while_somebody_looks() {
     let mut rig = Rig::new();

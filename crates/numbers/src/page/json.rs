@@ -3,7 +3,7 @@
 use crate::info::sample::MetricsSample;
 use crate::info::value::Number;
 use crate::page::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails, SlowCommandRow};
-use crate::page::keys::LargestKeys;
+use crate::page::keys::{LargeSlot, LargestKeys};
 use serde_json::{Map, Value, json};
 
 /// What is to be shown, and of what age it is.
@@ -140,7 +140,9 @@ fn keys(largest: &LargestKeys, may: MayShow) -> Value {
             })
         })
         .collect();
-    json!({ "keys": rows, "seen": largest.seen, "whole": largest.is_whole })
+    let slot = |slot: &LargeSlot| json!({ "slot": slot.slot, "keys": slot.keys, "bytes": slot.bytes });
+    let slots: Vec<Value> = largest.slots.iter().map(slot).collect();
+    json!({ "keys": rows, "slots": slots, "seen": largest.seen, "whole": largest.is_whole })
 }
 
 fn hot_keys(rows: &[HotKeyRow], may: MayShow) -> Vec<Value> {

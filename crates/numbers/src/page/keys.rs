@@ -1,10 +1,14 @@
-//! The largest keys, found by a scan of all entries in slices.
+//! The largest keys, and in a cluster the largest hash slots, found by a scan of all entries in slices.
 
-use sluice_keyspace::{Entry, Keyspace, ValueRef};
+use sluice_base::crc16::SLOT_COUNT;
+use sluice_base::key_slot;
+use sluice_keyspace::{Entry, Keyspace, Layout, ValueRef};
 use sluice_value::Type;
 
 /// Keys that are shown.
 pub const KEYS_SHOWN: usize = 20;
+/// Slots that are shown.
+const SLOTS_SHOWN: usize = 20;
 /// Bytes kept of a key's name.
 const NAME_BYTES_MAX: usize = 256;
 /// Entries between two looks at the clock. A look at an entry is two or three misses of the cache.
@@ -27,6 +31,17 @@ pub struct LargeKey {
     pub elements: u64,
 }
 
+/// What a hash slot holds, in all databases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LargeSlot {
+    /// Its number.
+    pub slot: u16,
+    /// Its keys.
+    pub keys: u64,
+    /// Bytes that these take, as MEMORY USAGE answers them.
+    pub bytes: u64,
+}
+
 /// The scan of all entries, and what it has found.
 #[derive(Debug, Default)]
 pub struct KeyScan {
@@ -39,6 +54,10 @@ pub struct KeyScan {
     /// Most bytes first: in this scan, and in the one before.
     so_far: Vec<LargeKey>,
     last: Vec<LargeKey>,
+    /// What this scan has seen of each slot; nothing where keys have no slots.
+    slots: Vec<LargeSlot>,
+    /// The largest of the scan before.
+    last_slots: Vec<LargeSlot>,
 }
 
 /// What is known of the largest keys.
@@ -46,6 +65,8 @@ pub struct KeyScan {
 pub struct LargestKeys {
     /// Largest first.
     pub keys: Vec<LargeKey>,
+    /// Slots, likewise.
+    pub slots: Vec<LargeSlot>,
     /// Entries seen in the scan that is under way.
     pub seen: u64,
     /// Whether all entries have been seen once.
@@ -72,12 +93,21 @@ impl KeyScan {
         if db.is_empty() {
             return self.enter_next();
         }
+        let has_slots = db.hasher().layout() == Layout::PerSlot;
+        if has_slots && self.slots.is_empty() {
+            self.slots = (0..SLOT_COUNT).map(|slot| LargeSlot { slot, ..LargeSlot::default() }).collect();
+        }
         let until = self.seen + ENTRIES_AT_ONCE;
         while self.seen < until {
             let (mut cursor, number) = (self.cursor, self.db);
             cursor = db.scan(cursor, |handle| {
                 self.seen += 1;
-                self.look_at(number, db.entry(handle));
+                let entry = db.entry(handle);
+                let bytes = entry.size_bytes();
+                if has_slots {
+                    self.count_in_slot(entry.key(), bytes);
+                }
+                self.look_at(number, entry, bytes);
             });
             self.cursor = cursor;
             if cursor == 0 {
@@ -92,12 +122,28 @@ impl KeyScan {
 
     fn end_pass(&mut self) {
         self.last = std::mem::take(&mut self.so_far);
+        self.last_slots = self.largest_slots();
+        self.slots.clear();
         (self.db, self.cursor, self.seen) = (0, 0, 0);
         self.passes += 1;
     }
 
-    fn look_at(&mut self, db: usize, entry: Entry<'_>) {
-        let bytes = entry.size_bytes();
+    fn count_in_slot(&mut self, key: &[u8], bytes: usize) {
+        if let Some(slot) = self.slots.get_mut(usize::from(key_slot(key))) {
+            slot.keys += 1;
+            slot.bytes += bytes as u64;
+        }
+    }
+
+    /// The largest of those that this scan has seen. O(slots).
+    fn largest_slots(&self) -> Vec<LargeSlot> {
+        let mut slots: Vec<LargeSlot> = self.slots.iter().filter(|slot| slot.keys > 0).copied().collect();
+        slots.sort_unstable_by_key(|slot| (std::cmp::Reverse(slot.bytes), slot.slot));
+        slots.truncate(SLOTS_SHOWN);
+        slots
+    }
+
+    fn look_at(&mut self, db: usize, entry: Entry<'_>, bytes: usize) {
         let is_full = self.so_far.len() == KEYS_SHOWN;
         if is_full && self.so_far.last().is_some_and(|least| least.bytes >= bytes) {
             return;
@@ -125,8 +171,11 @@ impl KeyScan {
     /// What is known: of the last whole scan, or of this one while there was none.
     pub fn found(&self) -> LargestKeys {
         let is_whole = self.passes > 0;
-        let keys = if is_whole { self.last.clone() } else { self.so_far.clone() };
-        LargestKeys { keys, seen: self.seen, is_whole }
+        let (keys, slots) = match is_whole {
+            true => (self.last.clone(), self.last_slots.clone()),
+            false => (self.so_far.clone(), self.largest_slots()),
+        };
+        LargestKeys { keys, slots, seen: self.seen, is_whole }
     }
 }
 
