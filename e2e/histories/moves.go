@@ -38,6 +38,7 @@ type moveResult struct {
 	fault, pair, brake, state, outcome string
 	skipped                            string
 	broken, listed                     []string
+	isLast                             bool // the cluster cannot go on, though nothing is broken
 	writes, confirmed, lost, explained int
 	owners, hidden                     int
 	took                               time.Duration
@@ -76,7 +77,7 @@ func runMoveHistory(o options, lane int, p movePlan, report func(int, movePlanne
 	for at, one := range p.rounds {
 		r := h.round(at, one)
 		report(at, one, r)
-		if len(r.broken) > 0 {
+		if len(r.broken) > 0 || r.isLast {
 			// What follows would be about a cluster that is not what it should be.
 			return nil
 		}
@@ -272,12 +273,19 @@ func (h *moveHistory) round(at int, one movePlanned) (r moveResult) {
 	}
 	isEnded := slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.isRunning() })
 	s.release()
-	if again := h.whole(s); err == nil {
+	repaired, again := h.whole(s)
+	if err == nil {
 		err = again
+	}
+	if repaired != "" {
+		r.listed = append(r.listed, repaired)
 	}
 	time.Sleep(200 * time.Millisecond)
 	l.end()
-	if err != nil {
+	if number := h.unreadable(); err != nil && number >= 0 {
+		r.isLast, r.outcome = true, "failed: unknown"
+		r.listed = append(r.listed, fmt.Sprintf("node %d (stock) cannot read its own append-only file; kept in %s", number, h.keep(fmt.Sprint(at), l)))
+	} else if err != nil {
 		r.broken = append(r.broken, err.Error())
 		if strings.Contains(err.Error(), "(e)") || strings.Contains(err.Error(), "another view") {
 			r.owners++
@@ -318,18 +326,23 @@ func (h *moveHistory) begin(s *moveStrike, moved slotRange, one movePlanned) (st
 	return job["name"], nil
 }
 
-// whole waits until all processes run, the cluster is well, and no job is in progress.
-func (h *moveHistory) whole(s *moveStrike) error {
+// whole waits until all processes run, the cluster is well, and no job is in progress. It says what had to be repaired.
+func (h *moveHistory) whole(s *moveStrike) (repaired string, err error) {
 	c := h.cluster
 	if err := c.recover(); err != nil {
-		return err
+		return "", err
 	}
 	s.release()
-	if err := c.well(40 * time.Second); err != nil {
-		return err
+	if err := c.well(20 * time.Second); err != nil {
+		if repaired, err = h.reunite(); err != nil {
+			return "", err
+		}
+		if err := c.well(30 * time.Second); err != nil {
+			return repaired, err
+		}
 	}
 	why := ""
-	err := until(30*time.Second, func() bool {
+	err = until(30*time.Second, func() bool {
 		for _, n := range c.nodes {
 			if job, underWay := h.job(n.number); underWay > 0 {
 				why = fmt.Sprintf("%d jobs in progress at node %d, the newest %s %s", underWay, n.number, job["operation"], job["state"])
@@ -339,18 +352,69 @@ func (h *moveHistory) whole(s *moveStrike) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("(f) %s: %w", why, err)
+		return repaired, fmt.Errorf("(f) %s: %w", why, err)
 	}
 	// The end of a job may be news for others.
 	if err := c.well(30 * time.Second); err != nil {
-		return err
+		return repaired, err
 	}
 	for _, n := range c.nodes {
 		if _, err := h.owners(n.number); err != nil {
-			return err
+			return repaired, err
 		}
 	}
-	return nil
+	return repaired, nil
+}
+
+// reunite does what an operator does with a shard of two primaries: a target that took slots over while it was cut off
+// keeps these, and its replica, which has taken over meanwhile, keeps the rest. The one with fewer slots gives them to the
+// other, and follows it.
+func (h *moveHistory) reunite() (repaired string, err error) {
+	c := h.cluster
+	for shard := range shards {
+		owners, err := h.owners(c.primary(shard))
+		if err != nil {
+			return "", err
+		}
+		slots := map[int][]string{}
+		for slot, owner := range owners {
+			if c.shard(owner) == shard {
+				slots[owner] = append(slots[owner], strconv.Itoa(slot), strconv.Itoa(slot))
+			}
+		}
+		members := c.members(shard)
+		if len(slots) < 2 {
+			continue
+		}
+		one, other := members[0], members[1]
+		if len(slots[one]) < len(slots[other]) {
+			one, other = other, one
+		}
+		words := append([]string{"CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"}, slots[other]...)
+		if _, err := c.nodes[other].ask(append(words, "NODE", c.nodes[one].id)...); err != nil {
+			return "", fmt.Errorf("a shard of two primaries: %w", err)
+		}
+		err = until(30*time.Second, func() bool {
+			_, err := c.nodes[other].ask("CLUSTER", "REPLICATE", c.nodes[one].id)
+			return err == nil
+		})
+		if err != nil {
+			return "", fmt.Errorf("node %d keeps its slots beside node %d: %w", other, one, err)
+		}
+		repaired = fmt.Sprintf("shard %d had two primaries: node %d gave %d slots to node %d", shard, other, len(slots[other])/2, one)
+	}
+	if repaired == "" {
+		return "", fmt.Errorf("the cluster does not get well: %s", c.ailment())
+	}
+	return repaired, nil
+}
+
+// unreadable is a stock node that has ended because of what is in its append-only file; -1 for none.
+func (h *moveHistory) unreadable() int {
+	return slices.IndexFunc(h.cluster.nodes, func(n *node) bool {
+		log, _ := os.ReadFile(n.log())
+		return n.kind == "stock" && !n.isRunning() && strings.Contains(string(log), "Bad file format reading the append only file")
+	})
 }
 
 // outcome is what came of the move: it has the slots' owner's word, and a reason where there is one.
@@ -569,6 +633,9 @@ func (h *moveHistory) keep(name string, l *moveLoad) string {
 	for _, n := range h.cluster.nodes {
 		copyFile(n.log(), filepath.Join(folder, fmt.Sprintf("node-%d.log", n.number)))
 		copyFile(filepath.Join(n.folder, "nodes.conf"), filepath.Join(folder, fmt.Sprintf("node-%d.conf", n.number)))
+		if !n.isRunning() {
+			os.CopyFS(filepath.Join(folder, fmt.Sprintf("node-%d.files", n.number)), os.DirFS(n.folder))
+		}
 		job, _ := h.job(n.number)
 		os.WriteFile(filepath.Join(folder, fmt.Sprintf("node-%d.job", n.number)), fmt.Appendln(nil, job), 0o644)
 	}
