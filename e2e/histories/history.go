@@ -90,6 +90,12 @@ func (h *history) round(at int, round []planned) result {
 	if err == nil {
 		err = c.well(30 * time.Second)
 	}
+	if err != nil && c.moving {
+		if repaired, again := c.reunite(); again == nil {
+			r.Listed = append(r.Listed, repaired)
+			err = c.well(30 * time.Second)
+		}
+	}
 	time.Sleep(c.timeout / 2)
 	l.end()
 	if err != nil {

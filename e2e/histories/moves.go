@@ -122,7 +122,7 @@ func (h *moveHistory) fill() error {
 
 // learnDigests tells of every known key the digest that its owner has.
 func (h *moveHistory) learnDigests(tell func(key, digest string)) error {
-	owners, err := h.owners(0)
+	owners, err := h.cluster.owners(0)
 	if err != nil {
 		return err
 	}
@@ -143,55 +143,12 @@ func (h *moveHistory) learnDigests(tell func(key, digest string)) error {
 	return nil
 }
 
-// owners are the owners of all slots by the view of a node. An error names slots with two or none.
-func (h *moveHistory) owners(viewer int) ([16384]int, error) {
-	var owners [16384]int
-	for slot := range owners {
-		owners[slot] = -1
-	}
-	nodes, err := h.cluster.nodes[viewer].ask("CLUSTER", "NODES")
-	if err != nil {
-		return owners, err
-	}
-	wrong := 0
-	for line := range strings.Lines(nodes.text) {
-		f := strings.Fields(line)
-		number := slices.IndexFunc(h.cluster.nodes, func(n *node) bool { return n.id == f[0] })
-		for _, word := range f[8:] {
-			low, high, isRange := strings.Cut(word, "-")
-			if !isRange {
-				high = low
-			}
-			from, err := strconv.Atoi(low)
-			to, err2 := strconv.Atoi(high)
-			if err != nil || err2 != nil {
-				continue
-			}
-			for slot := from; slot <= to; slot++ {
-				if owners[slot] >= 0 {
-					wrong++
-				}
-				owners[slot] = number
-			}
-		}
-	}
-	for _, owner := range owners {
-		if owner < 0 {
-			wrong++
-		}
-	}
-	if wrong > 0 {
-		return owners, fmt.Errorf("(e) %d slots have two owners or none by the view of node %d", wrong, viewer)
-	}
-	return owners, nil
-}
-
 // draw chooses the range that moves and where it goes: never from stock to stock, and where there are both kinds,
 // between the two mostly.
 func (h *moveHistory) draw(s *moveStrike) (slotRange, error) {
 	c := h.cluster
 	ours := func(number int) bool { return h.kind(number) == "ours" || h.o.nodes == "stock" }
-	owners, err := h.owners(0)
+	owners, err := h.cluster.owners(0)
 	if err == nil && !slices.ContainsFunc([]int{0, 1, 2}, func(shard int) bool { return ours(c.primary(shard)) }) {
 		// All have handed over to stock replicas, of whom one hands back.
 		shard := s.random.IntN(shards)
@@ -200,7 +157,7 @@ func (h *moveHistory) draw(s *moveStrike) (slotRange, error) {
 		if err = until(10*time.Second, func() bool { return c.primary(shard) == to }); err == nil {
 			err = c.well(30 * time.Second)
 		}
-		owners, _ = h.owners(0)
+		owners, _ = h.cluster.owners(0)
 	}
 	if err != nil {
 		return slotRange{}, err
@@ -334,7 +291,7 @@ func (h *moveHistory) whole(s *moveStrike) (repaired string, err error) {
 	}
 	s.release()
 	if err := c.well(20 * time.Second); err != nil {
-		if repaired, err = h.reunite(); err != nil {
+		if repaired, err = c.reunite(); err != nil {
 			return "", err
 		}
 		if err := c.well(30 * time.Second); err != nil {
@@ -359,52 +316,9 @@ func (h *moveHistory) whole(s *moveStrike) (repaired string, err error) {
 		return repaired, err
 	}
 	for _, n := range c.nodes {
-		if _, err := h.owners(n.number); err != nil {
+		if _, err := h.cluster.owners(n.number); err != nil {
 			return repaired, err
 		}
-	}
-	return repaired, nil
-}
-
-// reunite does what an operator does with a shard of two primaries: a target that took slots over while it was cut off
-// keeps these, and its replica, which has taken over meanwhile, keeps the rest. The one with fewer slots gives them to the
-// other, and follows it.
-func (h *moveHistory) reunite() (repaired string, err error) {
-	c := h.cluster
-	for shard := range shards {
-		owners, err := h.owners(c.primary(shard))
-		if err != nil {
-			return "", err
-		}
-		slots := map[int][]string{}
-		for slot, owner := range owners {
-			if c.shard(owner) == shard {
-				slots[owner] = append(slots[owner], strconv.Itoa(slot), strconv.Itoa(slot))
-			}
-		}
-		members := c.members(shard)
-		if len(slots) < 2 {
-			continue
-		}
-		one, other := members[0], members[1]
-		if len(slots[one]) < len(slots[other]) {
-			one, other = other, one
-		}
-		words := append([]string{"CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"}, slots[other]...)
-		if _, err := c.nodes[other].ask(append(words, "NODE", c.nodes[one].id)...); err != nil {
-			return "", fmt.Errorf("a shard of two primaries: %w", err)
-		}
-		err = until(30*time.Second, func() bool {
-			_, err := c.nodes[other].ask("CLUSTER", "REPLICATE", c.nodes[one].id)
-			return err == nil
-		})
-		if err != nil {
-			return "", fmt.Errorf("node %d keeps its slots beside node %d: %w", other, one, err)
-		}
-		repaired = fmt.Sprintf("shard %d had two primaries: node %d gave %d slots to node %d", shard, other, len(slots[other])/2, one)
-	}
-	if repaired == "" {
-		return "", fmt.Errorf("the cluster does not get well: %s", c.ailment())
 	}
 	return repaired, nil
 }
@@ -419,7 +333,7 @@ func (h *moveHistory) unreadable() int {
 
 // outcome is what came of the move: it has the slots' owner's word, and a reason where there is one.
 func (h *moveHistory) outcome(s *moveStrike, name string, moved slotRange) string {
-	owners, _ := h.owners(0)
+	owners, _ := h.cluster.owners(0)
 	if h.cluster.shard(owners[moved.first]) == h.cluster.shard(s.target) {
 		return "success"
 	}
@@ -443,7 +357,7 @@ func (h *moveHistory) outcome(s *moveStrike, name string, moved slotRange) strin
 func (h *moveHistory) judge(l *moveLoad, s *moveStrike, moved slotRange, why string, r *moveResult) {
 	reader := newRover(h.cluster)
 	defer reader.close()
-	owners, err := h.owners(0)
+	owners, err := h.cluster.owners(0)
 	if err != nil {
 		r.broken = append(r.broken, err.Error())
 		return
@@ -573,7 +487,7 @@ func (h *moveHistory) placeKeys(r *moveResult) {
 
 // misplaced names slots with more or fewer keys at a node than there should be, and how many keys are too much.
 func (h *moveHistory) misplaced() (wrong []string, hidden int) {
-	owners, err := h.owners(0)
+	owners, err := h.cluster.owners(0)
 	if err != nil {
 		return []string{err.Error()}, 0
 	}
