@@ -50,6 +50,13 @@ pub struct ExportLink {
     pub sent_bytes: u64,
 }
 
+impl ExportLink {
+    /// A move whose connection is to be made.
+    pub fn new(job: JobName, target: NodeId, shown_slots: String) -> ExportLink {
+        ExportLink { job, session: None, stream: None, target, shown_slots, told_as: None, sent_bytes: 0 }
+    }
+}
+
 /// A connection that is to be made with the target of a move from this node.
 #[derive(Clone, Debug)]
 pub struct ExportTarget {

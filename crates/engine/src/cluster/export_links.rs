@@ -70,9 +70,7 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
         );
         out
     });
-    let link =
-        ExportLink { job, session: None, stream: None, target, shown_slots, told_as: None, sent_bytes: 0 };
-    mode.moves.exports.push(link);
+    mode.moves.exports.push(ExportLink::new(job, target, shown_slots));
     core.actions.push(Action::ConnectExport(Box::new(ExportTarget {
         job,
         host: ip.to_owned(),

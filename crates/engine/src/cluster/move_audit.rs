@@ -94,7 +94,7 @@ mod tests {
         });
         assert_eq!(mark, [format!("the mark of the import {name}")]);
         let export = left(|mode, _| {
-            mode.moves.exports.push(ExportLink { job: JOB, session: None, stream: None, sent_bytes: 0 });
+            mode.moves.exports.push(ExportLink::new(JOB, mode.id(), "7".to_owned()));
         });
         assert_eq!(export, [format!("the connection of the export {name}")]);
         let stream = left(|mode, _| {
