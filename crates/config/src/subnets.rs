@@ -1,20 +1,21 @@
 //! Networks that a directive names: `10.0.0.0/8 2001:db8::/32,192.0.2.7`.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// A network: the addresses that begin as one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// Its first address; the bits behind the prefix are 0.
+    /// The first address: bits that do not belong to the prefix are 0.
     first: u128,
-    /// Of an IPv4 network the others are 0, as is what they are compared with.
+    /// The bits of the prefix.
     mask: u128,
     is_ipv4: bool,
 }
 
 impl Subnet {
-    /// The network that a word names: an address, with `/` and the length of its prefix unless it is that one
-    /// address. IPv4 written as IPv6 (`::ffff:10.0.0.0/104`) means the IPv4 network. `None` for anything else.
+    /// The network that a word names: an address, with `/` and the length of the prefix unless the network is
+    /// that one address. IPv4 written as IPv6 (`::ffff:10.0.0.0/104`) means the IPv4 network. `None` for
+    /// anything else.
     pub fn parse(word: &str) -> Option<Subnet> {
         let (address, prefix) = match word.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse::<u32>().ok()?)),
@@ -48,7 +49,7 @@ impl Subnet {
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),
-        IpAddr::V6(address) => u128::from(Ipv6Addr::from(address)),
+        IpAddr::V6(address) => u128::from(address),
     }
 }
 

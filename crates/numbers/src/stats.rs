@@ -163,7 +163,7 @@ pub struct ConnectionStats {
     pub accepted: u64,
     /// Connections refused.
     pub rejected: u64,
-    /// Those that are counted as [`RejectedConnection::Priority`].
+    /// Connections refused, of [`RejectedConnection::Priority`] alone.
     pub rejected_priority: u64,
 }
 

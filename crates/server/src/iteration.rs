@@ -21,6 +21,7 @@ mod shutdown;
 mod timing;
 mod turns;
 
+use crate::arrivals::{ACCEPTS_PER_ITERATION, Arrivals};
 use crate::bus::Bus;
 use crate::clients::{Clients, SocketOwner};
 use crate::connection::spare::SpareBuffers;
@@ -39,7 +40,6 @@ use crate::slot_export::{ExportDialler, ExportSource};
 use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
 use crate::users::loads::UserLoads;
-use arrivals::Arrivals;
 use batches::Batches;
 use save_pace::SavePace;
 use sluice_base::LogLevel;
@@ -74,7 +74,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     ("end migrations", Server::end_migrations),
     ("end loads of users", Server::end_user_loads),
     ("take up connections of TLS", Server::take_handshakes),
-    ("take up connections", Server::take_arrivals),
+    ("take up connections", Server::take_waiting),
     ("cron", Server::cron),
     ("expire", Server::expire),
     ("act", Server::act),
@@ -282,7 +282,7 @@ impl Server {
         let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
         let mut parts = self.engine.memory_parts();
         parts.extend([
-            ("connections", sockets.clients.footprint()),
+            ("connections", sockets.clients.footprint() + self.arrivals.footprint()),
             ("spare_query_buffers", sockets.spare.footprint()),
             ("requests", sockets.requests.footprint() + lists),
             ("event_loop", sockets.event_loop.footprint()),
@@ -315,7 +315,7 @@ impl Server {
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
-        event_loop.set_accepts_per_iteration(arrivals::ACCEPTS_PER_ITERATION);
+        event_loop.set_accepts_per_iteration(ACCEPTS_PER_ITERATION);
         self.arrivals.configure(config);
         event_loop.set_batch_wait(config.int(param::EVENT_LOOP_BATCH_WAIT_US) as u32);
         event_loop.gather(GatherMode::Unwanted);

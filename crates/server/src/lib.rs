@@ -4,6 +4,7 @@
 
 mod allocator;
 mod aof;
+mod arrivals;
 mod bus;
 mod check;
 mod check_move;

@@ -590,7 +590,7 @@ pub struct Accepted {
     pub laddr: String,
     /// It comes from this machine.
     pub local: bool,
-    /// It comes from one of `priority-subnets`.
+    /// Whether the connection comes from one of `priority-subnets`.
     pub has_priority: bool,
 }
 
@@ -631,12 +631,12 @@ const KEEPALIVE_MAX_S: i64 = 32_766;
 pub struct TakenConnections {
     /// Clients, and connections that are to be some.
     pub clients: usize,
-    /// Those of them that came from one of `priority-subnets`.
+    /// Clients and connections of `priority-subnets` alone.
     pub with_priority: usize,
     /// Connections of the bus that this node is to have: whoever fills the table with clients must not keep
     /// a node from the others.
     pub of_bus: usize,
-    /// How many of `maxclients` are kept for connections with priority.
+    /// Clients of `maxclients` that are kept for connections with priority.
     pub reserved: usize,
 }
 
@@ -662,7 +662,7 @@ impl TakenConnections {
 
 /// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ConnectionRefusal {
     /// The error that it receives.
     pub text: &'static [u8],
     /// As what it counts.
@@ -676,17 +676,17 @@ pub fn refusal(
     connections: TakenConnections,
     config: &Config,
     unguarded: bool,
-) -> Option<Refusal> {
+) -> Option<ConnectionRefusal> {
     let rejected = connections.rejected(accepted, config);
     if connections.leave_no_room_for(accepted, config) {
         let text: &[u8] = match config.bool(param::CLUSTER_ENABLED) {
             true => b"-ERR max number of clients + cluster connections reached\r\n",
             false => b"-ERR max number of clients reached\r\n",
         };
-        return Some(Refusal { text, rejected });
+        return Some(ConnectionRefusal { text, rejected });
     }
     let open = accepted.local || !config.bool(param::PROTECTED_MODE) || !unguarded;
-    (!open).then_some(Refusal { text: PROTECTED_TEXT, rejected })
+    (!open).then_some(ConnectionRefusal { text: PROTECTED_TEXT, rejected })
 }
 
 /// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as

@@ -12,9 +12,9 @@ pub mod migration;
 mod session;
 pub mod slow_reads;
 
+pub use session::table::{SessionCounts, Sessions};
 pub use session::{
     Announced, AskingState, Authentication, Caller, ClientAddress, ClientFlags, ClientKind, ClientOrigin,
     ClientTraffic, Closing, Labels, MaintenanceNotices, Medium, MultiShown, NOT_ACKED, ReplicaState,
-    ScriptDebugging, Session, SessionCounts, Sessions, SyncStage, front, identity, ip_of, line, replica_feed,
-    transaction,
+    ScriptDebugging, Session, SyncStage, front, identity, ip_of, line, replica_feed, transaction,
 };

@@ -8,6 +8,7 @@ pub mod front;
 pub mod identity;
 pub mod line;
 pub mod replica_feed;
+pub mod table;
 pub mod transaction;
 
 use crate::blocking::Waiting;
@@ -532,8 +533,8 @@ pub struct Session {
     pub outbox: Outbox,
     /// It is on the list of sessions with new output.
     pub queued: bool,
-    /// It came from one of `priority-subnets`.
-    pub has_priority: bool,
+    /// Whether the client came from one of `priority-subnets`.
+    has_priority: bool,
     /// Bits of the gate's checks that can reject this session something (`Gate::session_mask`).
     pub mask: u32,
     /// What MULTI has queued, between MULTI and EXEC.
@@ -760,7 +761,7 @@ pub struct ClientAddress {
     pub fd: i32,
     /// What the connection is made of.
     pub medium: Medium,
-    /// It came from one of `priority-subnets`.
+    /// Whether the client comes from one of `priority-subnets`.
     pub has_priority: bool,
 }
 
@@ -774,139 +775,6 @@ pub enum Medium {
     Unix,
     /// TLS: the connection notices by itself when bytes are changed on the way.
     Tls,
-}
-
-/// How many sessions there are, those that execute included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionCounts {
-    /// All of them.
-    pub all: usize,
-    /// Those whose clients have priority.
-    pub priority: usize,
-}
-
-/// The table of sessions.
-#[derive(Debug, Default)]
-pub struct Sessions {
-    slots: Vec<SessionSlot>,
-    free: Vec<u32>,
-    count: usize,
-    /// How many of them have priority.
-    priority: usize,
-    next_id: u64,
-}
-
-#[derive(Debug, Default)]
-struct SessionSlot {
-    generation: u32,
-    session: Option<Box<Session>>,
-    live: bool,
-}
-
-impl Sessions {
-    /// Bytes that the allocator has given. O(slots).
-    pub fn footprint(&self) -> usize {
-        heap::vec(&self.slots) + heap::vec(&self.free) + self.iter().map(Session::footprint).sum::<usize>()
-    }
-
-    /// Number of sessions, one that executes included.
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// How many there are.
-    pub fn counts(&self) -> SessionCounts {
-        SessionCounts { all: self.count, priority: self.priority }
-    }
-
-    /// Adds a session built by `make` for its key and id.
-    pub fn add(&mut self, make: impl FnOnce(SessionKey, ClientId) -> Session) -> SessionKey {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(SessionSlot::default());
-            (self.slots.len() - 1) as u32
-        });
-        self.next_id += 1;
-        let entry = &mut self.slots[slot as usize];
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.live = true;
-        let key = SessionKey { slot, generation: entry.generation };
-        let session = make(key, ClientId(self.next_id));
-        self.priority += usize::from(session.has_priority);
-        entry.session = Some(Box::new(session));
-        self.count += 1;
-        key
-    }
-
-    /// The session, unless it ended or executes right now.
-    #[inline]
-    pub fn get(&self, key: SessionKey) -> Option<&Session> {
-        let slot = self.slots.get(key.slot as usize)?;
-        if slot.generation == key.generation { slot.session.as_deref() } else { None }
-    }
-
-    /// Whether the session is there, even if it executes right now.
-    #[inline]
-    pub fn is_live(&self, key: SessionKey) -> bool {
-        self.slots.get(key.slot as usize).is_some_and(|slot| slot.live && slot.generation == key.generation)
-    }
-
-    /// The session of a key, to change.
-    #[inline]
-    pub fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
-        let slot = self.slots.get_mut(key.slot as usize)?;
-        if slot.generation == key.generation { slot.session.as_deref_mut() } else { None }
-    }
-
-    /// Takes a session out to execute; it must be put back.
-    #[inline]
-    pub fn take(&mut self, key: SessionKey) -> Option<Box<Session>> {
-        let slot = self.slots.get_mut(key.slot as usize)?;
-        if slot.generation == key.generation { slot.session.take() } else { None }
-    }
-
-    /// Puts back what was taken.
-    #[inline]
-    pub fn put_back(&mut self, session: Box<Session>) {
-        let slot = &mut self.slots[session.key.slot as usize];
-        debug_assert!(slot.live && slot.generation == session.key.generation && slot.session.is_none());
-        slot.session = Some(session);
-    }
-
-    /// Ends a session.
-    pub fn remove(&mut self, key: SessionKey) -> Option<Box<Session>> {
-        let slot = self.slots.get_mut(key.slot as usize)?;
-        if slot.generation != key.generation {
-            return None;
-        }
-        let session = slot.session.take()?;
-        slot.live = false;
-        self.free.push(key.slot);
-        self.count -= 1;
-        self.priority -= usize::from(session.has_priority);
-        Some(session)
-    }
-
-    /// All sessions but one that executes, in no order. O(slots).
-    pub fn iter(&self) -> impl Iterator<Item = &Session> {
-        self.slots.iter().filter_map(|slot| slot.session.as_deref())
-    }
-
-    /// All sessions, to change.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
-        self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
-    }
-
-    /// Number of slots: the bound of a walk by slot.
-    pub fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// The session in a slot, for walks that stop and go on.
-    #[inline]
-    pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
-        self.slots.get_mut(slot)?.session.as_deref_mut()
-    }
 }
 
 /// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.

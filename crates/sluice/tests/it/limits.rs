@@ -125,7 +125,7 @@ fn some_of_maxclients_are_kept_for_subnets_with_priority() {
     );
 }
 
-/// Six hundred connect, and only then one that has priority: the kernel has it behind all of them.
+/// Six hundred clients connect, and one with priority connects last.
 #[test]
 fn who_has_priority_is_served_ahead_of_those_that_came_before() {
     let loops = ["epoll", "poll", "io_uring"].into_iter();
