@@ -43,6 +43,8 @@ choices! {
     LogLevel { Debug = "debug", Verbose = "verbose", Notice = "notice", Warning = "warning", Nothing = "nothing" }
     /// The supervisor that is notified when the server is ready.
     Supervisor { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
+    /// How BGSAVE takes a snapshot.
+    BgsaveMethod { Fork = "fork", Forkless = "forkless" }
     /// When the append-only file is forced to disk.
     AppendFsync { EverySecond = "everysec", Always = "always", No = "no" }
     /// How a replica takes in a full copy that arrives over the socket.

@@ -5,7 +5,7 @@
 //! Bounds and defaults are those of the reference; where a name has no effect here the row says why.
 
 use crate::choice::{
-    AclPubsubDefault, AppendFsync, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop,
+    AclPubsubDefault, AppendFsync, BgsaveMethod, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop,
     EvictionPolicy, Guard, LogFormat, LogLevel, LogTimestampFormat, OomScoreAdj, PropagationErrorBehavior,
     RdbVersionCheck, Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
 };
@@ -33,6 +33,10 @@ const FIXED_COPY: &str = "values from 16 KiB on are sent without a copy, with th
 const NO_FORK: &str = "there is no child process: snapshots are taken by threads";
 const OWN_FSYNC: &str = "another thread than the main one forces the append-only file to disk";
 const NO_DH: &str = "Diffie-Hellman is done on elliptic curves alone, which need no parameters";
+const NO_DELAYED_WRITERS: &str =
+    "nobody who writes waits for a replica: what one is behind by goes to disk, or ends its link";
+const SHORT_ITERATIONS: &str =
+    "long commands stand still in between, and every connection has its turn in each iteration";
 const NO_RDMA: &str = "RDMA is not built in";
 
 impl ParamId {
@@ -116,6 +120,8 @@ params! {
             "Connections that one iteration of the event loop takes up as clients, those that come first (priority-subnets, unixsocket) left out.";
         MAX_NEW_TLS_CONNECTIONS_PER_CYCLE: Int = number("max-new-tls-connections-per-cycle", 1, 1, 1000),
             "TLS connections whose handshake is over that one iteration of the event loop takes up as clients.";
+        PRIORITY_PREEMPTIVE_POLL_INTERVAL_US: Int = number("priority-preemptive-poll-interval-us", 0, 0, INT).ignored(SHORT_ITERATIONS).not_in_star(),
+            "Microseconds after which an iteration of the event loop looks for the cluster's bus, replicas and slot migrations in between.";
         RDMA_BIND: List = list("rdma-bind", &[]).ignored(NO_RDMA),
             "Addresses to listen on for RDMA.";
         RDMA_PORT: Int = number("rdma-port", 0, 0, 65535).ignored(NO_RDMA),
@@ -134,6 +140,12 @@ params! {
             "File with the certificate's private key.";
         TLS_KEY_FILE_PASS: Text = optional("tls-key-file-pass").sensitive(),
             "Password of the private key's file.";
+        TLS_ALT_CERT_FILE: Text = optional("tls-alt-cert-file").volatile().not_in_star(),
+            "File with a second certificate of this server, whose key is of another kind: a client is shown the one that it can check.";
+        TLS_ALT_KEY_FILE: Text = optional("tls-alt-key-file").volatile().not_in_star(),
+            "File with the second certificate's private key.";
+        TLS_ALT_KEY_FILE_PASS: Text = optional("tls-alt-key-file-pass").sensitive().not_in_star(),
+            "Password of that key's file.";
         TLS_CLIENT_CERT_FILE: Text = optional("tls-client-cert-file").volatile(),
             "Certificate for connections that this server opens; without it the server's own is used.";
         TLS_CLIENT_KEY_FILE: Text = optional("tls-client-key-file").volatile(),
@@ -292,6 +304,10 @@ params! {
             "Save when so many seconds have passed with so many changes: pairs of the two. An empty value turns it off.";
         STOP_WRITES_ON_BGSAVE_ERROR: Bool = boolean("stop-writes-on-bgsave-error", true),
             "Refuse writes after a snapshot has failed, until one succeeds.";
+        FORKLESS_INFRASTRUCTURE_ENABLED: Bool = boolean("forkless-infrastructure-enabled", false).immutable().ignored(NO_FORK).not_in_star(),
+            "Let snapshots be taken without a fork.";
+        BGSAVE_DEFAULT_METHOD: Choice<BgsaveMethod> = one_of::<BgsaveMethod>("bgsave-default-method", BgsaveMethod::Fork as u8).ignored(NO_FORK).not_in_star(),
+            "How BGSAVE takes a snapshot: by fork or forkless.";
         RDBCOMPRESSION: Bool = boolean("rdbcompression", true),
             "Compress strings in snapshots.";
         RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable(),
@@ -366,6 +382,8 @@ params! {
             "Seconds of silence after which a replica counts as gone and is closed.";
         REPL_PING_REPLICA_PERIOD: Int = number("repl-ping-replica-period", 10, 1, INT).alias("repl-ping-slave-period"),
             "Seconds between pings to replicas.";
+        REPL_THROTTLING_ENABLED: Bool = boolean("repl-throttling-enabled", false).ignored(NO_DELAYED_WRITERS).not_in_star(),
+            "Delay clients that write while replicas are far behind.";
         REPL_DISABLE_TCP_NODELAY: Bool = boolean("repl-disable-tcp-nodelay", false),
             "Fill packets to replicas at the price of a delay.";
         REPL_MPTCP: Bool = boolean("repl-mptcp", false).immutable().later(MPTCP),
@@ -452,6 +470,8 @@ params! {
             "Bytes that the machine of scripts may use; 0: 1 GiB, or with maxmemory an eighth of it, 64 MiB at least.";
         SCRIPT_DENY_OOM_CALLS: Bool = boolean("script-deny-oom-calls", false).not_in_star(),
             "Refuse a script's calls that need memory once maxmemory is reached, though the script began before.";
+        MAXMEMORY_SCRIPTS: Int = bytes("maxmemory-scripts", 0, 0, LONG).not_in_star(),
+            "Bytes that scripts of EVAL may take before those that were not used for longest are forgotten; 0 is no limit. At most 500 are kept in any case, and what SCRIPT LOAD brings stays.";
         LUA_ENABLE_INSECURE_API: Bool = boolean("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected(),
             "Give scripts old functions that break out of the sandbox.";
     }

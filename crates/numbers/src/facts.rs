@@ -5,6 +5,8 @@
 pub struct CertificateFacts {
     /// The server's own.
     pub server: Option<CertificateFact>,
+    /// The server's second one (`tls-alt-cert-file`), if one is set.
+    pub server_alt: Option<CertificateFact>,
     /// The certificate for connections that this server opens (`tls-client-cert-file`), if one is set.
     pub client: Option<CertificateFact>,
     /// Of the authorities, the one that expires first.

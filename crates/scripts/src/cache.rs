@@ -1,8 +1,9 @@
 //! The scripts of EVAL that are known: by the SHA-1 of their text, as clients name them, and by a keyed hash
 //! of their text, so that EVAL of a known one computes no SHA-1.
 //!
-//! Invariants: (1) at most `EVALUATED_MAX` scripts that EVAL alone has brought, the last used; (2) what
-//! SCRIPT LOAD has brought stays until SCRIPT FLUSH.
+//! Invariants: (1) at most `EVALUATED_MAX` scripts that EVAL alone has brought, the last used, and of these
+//! no more than `maxmemory-scripts` holds, but for the last one; (2) what SCRIPT LOAD has brought stays until
+//! SCRIPT FLUSH.
 
 use crate::machine::sha1_hex;
 use crate::shebang::ScriptFlags;
@@ -43,6 +44,17 @@ pub struct CachedScript {
     newer: Option<u32>,
 }
 
+impl CachedScript {
+    /// Bytes that the script takes, about, without its share of tables.
+    fn bytes(&self) -> usize {
+        self.body.len()
+            + size_of::<ScriptSha>()
+            + self.program_bytes
+            + heap::boxed::<CachedScript>()
+            + SCRIPT_FIXED_BYTES
+    }
+}
+
 /// What is known of a script that is to be added.
 #[derive(Debug)]
 pub struct NewScript {
@@ -73,6 +85,8 @@ pub struct ScriptCache {
     newest: Option<u32>,
     /// Scripts in that order.
     evaluated: usize,
+    /// Bytes of these, see [`CachedScript::bytes`].
+    evaluated_bytes: usize,
     /// Bytes of texts and names.
     bytes: usize,
 }
@@ -118,11 +132,9 @@ impl ScriptCache {
         self.scripts.get(slot as usize)?.as_deref()
     }
 
-    /// Adds a script, whose text is not known. Returns its slot and, where it displaces another, the program
-    /// of that one.
-    pub fn add(&mut self, new: NewScript) -> (u32, Option<LoadedChunk>) {
-        let displaced =
-            if !new.is_kept && self.evaluated >= EVALUATED_MAX { self.remove_oldest() } else { None };
+    /// Adds a script, whose text is not known. Returns its slot and the programs of those that it displaces:
+    /// scripts of EVAL may take `bytes_max` together.
+    pub fn add(&mut self, new: NewScript, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
         let NewScript { body, flags, chunk, program_bytes, hash, is_kept } = new;
         let sha = sha1_hex(&body);
         self.bytes += body.len() + size_of::<ScriptSha>() + program_bytes;
@@ -135,9 +147,15 @@ impl ScriptCache {
         self.scripts[slot as usize] = Some(Box::new(script));
         self.by_sha.insert(sha, slot);
         self.by_hash.insert(hash, slot);
+        let mut displaced = Vec::new();
         if !is_kept {
-            self.evaluated += 1;
+            self.count_evaluated(slot);
             self.push_newest(slot);
+            while self.oldest != Some(slot)
+                && (self.evaluated > EVALUATED_MAX || self.evaluated_bytes > bytes_max)
+            {
+                displaced.extend(self.remove_oldest());
+            }
         }
         (slot, displaced)
     }
@@ -146,7 +164,7 @@ impl ScriptCache {
     pub fn keep(&mut self, slot: u32) {
         if self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
-            self.evaluated -= 1;
+            self.discount_evaluated(slot);
             if let Some(script) = self.scripts[slot as usize].as_deref_mut() {
                 script.is_kept = true;
             }
@@ -165,7 +183,7 @@ impl ScriptCache {
     fn remove_oldest(&mut self) -> Option<LoadedChunk> {
         let slot = self.oldest?;
         self.unlink(slot);
-        self.evaluated -= 1;
+        self.discount_evaluated(slot);
         let script = self.scripts[slot as usize].take()?;
         self.free.push(slot);
         self.by_sha.remove(&script.sha);
@@ -174,6 +192,16 @@ impl ScriptCache {
         }
         self.bytes -= script.body.len() + size_of::<ScriptSha>() + script.program_bytes;
         Some(script.chunk)
+    }
+
+    fn count_evaluated(&mut self, slot: u32) {
+        self.evaluated += 1;
+        self.evaluated_bytes += self.get(slot).map_or(0, CachedScript::bytes);
+    }
+
+    fn discount_evaluated(&mut self, slot: u32) {
+        self.evaluated -= 1;
+        self.evaluated_bytes -= self.get(slot).map_or(0, CachedScript::bytes);
     }
 
     fn links(&mut self, slot: u32) -> Option<(&mut Option<u32>, &mut Option<u32>)> {
@@ -251,13 +279,17 @@ mod tests {
             Rig { vm, cache: ScriptCache::default() }
         }
 
-        fn add(&mut self, number: usize, is_kept: bool) -> (u32, Option<LoadedChunk>) {
+        fn add(&mut self, number: usize, is_kept: bool) -> (u32, Vec<LoadedChunk>) {
+            self.add_within(number, is_kept, usize::MAX)
+        }
+
+        fn add_within(&mut self, number: usize, is_kept: bool, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
             let body = format!("return {number}");
             let chunk = self.vm.load(&compile(body.as_bytes(), b"@user_script").unwrap()).unwrap();
             let flags = ScriptFlags::COMPATIBLE;
             let hash = number as u64;
             let body: Arc<[u8]> = body.into_bytes().into();
-            self.cache.add(NewScript { body, flags, chunk, program_bytes: 0, hash, is_kept })
+            self.cache.add(NewScript { body, flags, chunk, program_bytes: 0, hash, is_kept }, bytes_max)
         }
 
         fn knows(&self, number: usize) -> bool {
@@ -274,19 +306,43 @@ mod tests {
         let kept = rig.add(1_000_000, true).0;
         let first = rig.add(0, false).0;
         for number in 1..EVALUATED_MAX {
-            assert!(rig.add(number, false).1.is_none());
+            assert!(rig.add(number, false).1.is_empty());
         }
         rig.cache.touch(first);
         rig.cache.touch(kept);
-        assert!(rig.add(EVALUATED_MAX, false).1.is_some());
+        assert!(rig.add(EVALUATED_MAX, false).1.len() == 1);
         assert!(rig.knows(0) && !rig.knows(1) && rig.knows(2) && rig.knows(1_000_000));
         assert_eq!(rig.cache.len(), EVALUATED_MAX + 1);
         // One that SCRIPT LOAD names leaves the order of last use.
         let second = rig.cache.find_text(2, b"return 2").unwrap();
         rig.cache.keep(second);
-        assert!(rig.add(EVALUATED_MAX + 1, false).1.is_none());
-        assert!(rig.add(EVALUATED_MAX + 2, false).1.is_some());
+        assert!(rig.add(EVALUATED_MAX + 1, false).1.is_empty());
+        assert!(rig.add(EVALUATED_MAX + 2, false).1.len() == 1);
         assert!(rig.knows(2) && !rig.knows(3) && rig.knows(4));
+    }
+
+    #[test]
+    fn scripts_of_eval_make_room_for_the_next_one_but_not_for_those_of_script_load() {
+        let mut rig = Rig::new();
+        let kept = rig.add(1_000_000, true).0;
+        let first = rig.add(10, false).0;
+        let one = rig.cache.get(first).unwrap().bytes();
+        for number in 11..15 {
+            assert!(rig.add_within(number, false, 5 * one).1.is_empty());
+        }
+        rig.cache.touch(first);
+        // Two digits more: one script makes room for none of that size.
+        assert_eq!(rig.add_within(1500, false, 5 * one).1.len(), 2);
+        assert!(rig.knows(10) && !rig.knows(11) && !rig.knows(12) && rig.knows(13) && rig.knows(1500));
+        // One that is larger than all may be alone remains, since it is to be run.
+        assert_eq!(rig.add_within(16, false, 1).1.len(), 4);
+        assert!(rig.knows(16) && rig.knows(1_000_000) && rig.cache.get(kept).is_some());
+        // What SCRIPT LOAD names no longer counts.
+        let last = rig.cache.find_text(16, b"return 16").unwrap();
+        rig.cache.keep(last);
+        assert!(rig.add_within(17, false, one).1.is_empty());
+        assert!(rig.add_within(18, true, one).1.is_empty());
+        assert!(rig.knows(16) && rig.knows(17) && rig.knows(18));
     }
 
     #[test]

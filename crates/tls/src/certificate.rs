@@ -38,6 +38,8 @@ pub struct CertFacts {
 pub struct CertificateSummary {
     /// Of the first certificate of `tls-cert-file`, which is the server's own.
     pub server: Option<CertFacts>,
+    /// Of the first certificate of `tls-alt-cert-file`.
+    pub server_alt: Option<CertFacts>,
     /// Of the first certificate of `tls-client-cert-file`.
     pub client: Option<CertFacts>,
     /// Of the CA certificate that expires first, also where it is out of date already.

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::Resumption;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
+use rustls::{ClientConfig, ServerConfig, SignatureScheme, SupportedProtocolVersion};
 use rustls_pki_types::UnixTime;
 
 use crate::cache::Cache;
@@ -27,6 +27,12 @@ pub struct Sources {
     pub key: Option<SourceFile>,
     /// `tls-key-file-pass`.
     pub key_pass: Option<Vec<u8>>,
+    /// `tls-alt-cert-file`: a second certificate of the server, with a key of another kind.
+    pub alt_cert: Option<SourceFile>,
+    /// `tls-alt-key-file`.
+    pub alt_key: Option<SourceFile>,
+    /// `tls-alt-key-file-pass`.
+    pub alt_key_pass: Option<Vec<u8>>,
     /// `tls-client-cert-file`.
     pub client_cert: Option<SourceFile>,
     /// `tls-client-key-file`.
@@ -105,17 +111,24 @@ impl Context {
         }
         let (pair, server_facts) = Pair::server(sources).read(now_s)?;
         facts.server = Some(server_facts);
-        let mut client_pair = Arc::clone(&pair);
+        let mut alternative = None;
+        if sources.alt_cert.is_some() || sources.alt_key.is_some() {
+            let (pair, alt_facts) = Pair::alternative(sources).read(now_s)?;
+            alternative = Some(pair);
+            facts.server_alt = Some(alt_facts);
+        }
+        let pairs = Arc::new(OwnPairs { first: pair, alternative });
+        let mut client_pairs = Arc::clone(&pairs);
         if sources.client_cert.is_some() {
-            let (pair, client_facts) = Pair::client(sources).read(now_s)?;
-            client_pair = pair;
+            let (first, client_facts) = Pair::client(sources).read(now_s)?;
+            client_pairs = Arc::new(OwnPairs { first, alternative: None });
             facts.client = Some(client_facts);
         }
         let parts = ConfigParts { provider, versions, authorities, options, now };
         let has_authority = !parts.authorities.is_empty();
-        let nodes = has_authority.then(|| parts.nodes(Arc::clone(&pair))).transpose()?;
-        let server = parts.server(pair)?;
-        let client = has_authority.then(|| parts.client(client_pair)).transpose()?;
+        let nodes = has_authority.then(|| parts.nodes(Arc::clone(&pairs))).transpose()?;
+        let server = parts.server(pairs)?;
+        let client = has_authority.then(|| parts.client(client_pairs)).transpose()?;
         Ok(Context(Arc::new(Built { server, nodes, client, facts })))
     }
 
@@ -230,6 +243,15 @@ impl<'a> Pair<'a> {
         }
     }
 
+    fn alternative(sources: &'a Sources) -> Pair<'a> {
+        Pair {
+            cert: sources.alt_cert.as_ref(),
+            key: sources.alt_key.as_ref(),
+            pass: sources.alt_key_pass.as_deref(),
+            parameters: ["tls-alt-cert-file", "tls-alt-key-file", "tls-alt-key-file-pass"],
+        }
+    }
+
     fn client(sources: &'a Sources) -> Pair<'a> {
         Pair {
             cert: sources.client_cert.as_ref(),
@@ -280,6 +302,42 @@ impl<'a> Pair<'a> {
     }
 }
 
+/// The certificates that this side may show, with their keys.
+#[derive(Debug)]
+struct OwnPairs {
+    first: Arc<CertifiedKey>,
+    alternative: Option<Arc<CertifiedKey>>,
+}
+
+impl OwnPairs {
+    /// The pair for a peer that can check these signatures, in the order of the peer's preference: the pair
+    /// whose key makes the earliest. The first pair where no key makes any: the handshake says why it fails.
+    fn for_peer(&self, schemes: &[SignatureScheme]) -> Arc<CertifiedKey> {
+        let Some(alternative) = &self.alternative else { return Arc::clone(&self.first) };
+        let pairs = [&self.first, alternative];
+        let maker = |scheme: &SignatureScheme| {
+            pairs.into_iter().find(|pair| pair.key.choose_scheme(&[*scheme]).is_some())
+        };
+        Arc::clone(schemes.iter().find_map(maker).unwrap_or(&self.first))
+    }
+}
+
+impl ResolvesServerCert for OwnPairs {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.for_peer(hello.signature_schemes()))
+    }
+}
+
+impl ResolvesClientCert for OwnPairs {
+    fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.for_peer(schemes))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
 /// What both sides' configurations are made of.
 struct ConfigParts<'a> {
     provider: Arc<CryptoProvider>,
@@ -290,8 +348,8 @@ struct ConfigParts<'a> {
 }
 
 impl ConfigParts<'_> {
-    fn server(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, BuildError> {
-        let mut config = self.server_that_asks(self.options.client_auth, pair)?;
+    fn server(&self, pairs: Arc<OwnPairs>) -> Result<Arc<ServerConfig>, BuildError> {
+        let mut config = self.server_that_asks(self.options.client_auth, pairs)?;
         if self.options.session_caching {
             let (size, timeout_s) = (self.options.session_cache_size, self.options.session_timeout_s);
             config.session_storage = Arc::new(Cache::new(size, timeout_s, self.now));
@@ -302,8 +360,8 @@ impl ConfigParts<'_> {
         Ok(Arc::new(config))
     }
 
-    fn nodes(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, BuildError> {
-        let mut config = self.server_that_asks(ClientAuth::Required, pair)?;
+    fn nodes(&self, pairs: Arc<OwnPairs>) -> Result<Arc<ServerConfig>, BuildError> {
+        let mut config = self.server_that_asks(ClientAuth::Required, pairs)?;
         // A ticket that a client was given without a certificate opens nothing here.
         resume_nothing(&mut config);
         Ok(Arc::new(config))
@@ -312,7 +370,7 @@ impl ConfigParts<'_> {
     fn server_that_asks(
         &self,
         client_auth: ClientAuth,
-        pair: Arc<CertifiedKey>,
+        pairs: Arc<OwnPairs>,
     ) -> Result<ServerConfig, BuildError> {
         let authorities = Arc::clone(&self.authorities);
         let verifier = match client_auth {
@@ -324,15 +382,13 @@ impl ConfigParts<'_> {
             ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(RustlsClock(self.now)))
                 .with_protocol_versions(&self.versions)
                 .map_err(unusable)?;
-        let mut config = builder
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(pairs);
         config.enable_secret_extraction = true;
         config.ignore_client_order = self.options.prefer_server_ciphers;
         Ok(config)
     }
 
-    fn client(&self, pair: Arc<CertifiedKey>) -> Result<Arc<ClientConfig>, BuildError> {
+    fn client(&self, pairs: Arc<OwnPairs>) -> Result<Arc<ClientConfig>, BuildError> {
         let authorities = Arc::clone(&self.authorities);
         let builder =
             ClientConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(RustlsClock(self.now)))
@@ -341,7 +397,7 @@ impl ConfigParts<'_> {
         let mut config = builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(ServerVerifier { authorities }))
-            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+            .with_client_cert_resolver(pairs);
         // Servers are not told apart by name, so a ticket of one could be shown to another.
         config.resumption = Resumption::disabled();
         config.enable_sni = false;

@@ -14,6 +14,7 @@ use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
+use sluice_config::param;
 use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::ctx::{Handler, ScriptCommand};
@@ -266,7 +267,7 @@ impl Engine {
 
     /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
     pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
-        let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+        let threshold_ms = self.core.control.config.int(param::BUSY_REPLY_THRESHOLD);
         let Some(running) = self.core.control.scripts.running.as_deref() else { return };
         let elapsed_ms = process.recent().mono_ns.saturating_sub(running.began_ns) / 1_000_000;
         let is_due = threshold_ms > 0 && elapsed_ms >= threshold_ms as u64;
@@ -563,8 +564,12 @@ impl Scripts<'_> {
         };
         let program_bytes = program.bytes();
         let new = NewScript { body: text.into(), flags: head.flags, chunk, program_bytes, hash, is_kept };
-        let (slot, displaced) = self.scripting.cache.add(new);
-        if let Some(chunk) = displaced {
+        let bytes_max = match self.core.control.config.uint(param::MAXMEMORY_SCRIPTS) {
+            0 => usize::MAX,
+            bytes => bytes as usize,
+        };
+        let (slot, displaced) = self.scripting.cache.add(new, bytes_max);
+        for chunk in displaced {
             self.core.stats.eviction.scripts += 1;
             if let Some(machine) = self.scripting.machine.as_mut() {
                 machine.vm.unload(chunk);
@@ -676,7 +681,7 @@ impl Scripts<'_> {
     /// A debugger says where its run has gone on for long.
     fn show_time_to_debugger(&mut self, run: &mut ScriptRun, mono_ns: u64) {
         if let Some(debugger) = run.debugger.as_deref_mut() {
-            let threshold_ms = self.core.control.config.int(sluice_config::param::BUSY_REPLY_THRESHOLD);
+            let threshold_ms = self.core.control.config.int(param::BUSY_REPLY_THRESHOLD);
             debugger.look_at_time(mono_ns, u64::try_from(threshold_ms).unwrap_or(0));
         }
     }

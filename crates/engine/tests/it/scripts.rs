@@ -242,6 +242,30 @@ fn what_scripts_take_is_told() {
 }
 
 #[test]
+fn scripts_of_eval_take_no_more_than_they_may() {
+    let mut rig = Rig::with(&[("maxmemory-scripts", "20kb")]);
+    let loaded = rig.run("SCRIPT LOAD \"return 'loaded'\"");
+    for number in 0..100 {
+        rig.check(&format!("EVAL \"return {number}\" 0"), &format!(":{number}"));
+    }
+    let count = |rig: &mut Rig| {
+        let info = rig.run("INFO everything");
+        let rest = info.split("number_of_cached_scripts:").nth(1).unwrap().to_owned();
+        rest.split("\\r").next().unwrap().parse::<u32>().unwrap()
+    };
+    let kept = count(&mut rig);
+    assert!((10..60).contains(&kept), "{kept}");
+    assert!(rig.run("INFO stats").contains(&format!("evicted_scripts:{}", 101 - kept)));
+    // The last one is there, and what SCRIPT LOAD has brought.
+    rig.check(&format!("EVALSHA {} 0", loaded.trim_matches('"')), "\"loaded\"");
+    rig.run("EVAL \"return 99\" 0");
+    assert_eq!(count(&mut rig), kept);
+    rig.check("CONFIG SET maxmemory-scripts 0", "+OK");
+    rig.run("EVAL \"return 1000\" 0");
+    assert_eq!(count(&mut rig), kept + 1);
+}
+
+#[test]
 fn a_debugger_without_a_copy_of_the_process_is_all_there_is() {
     check(&[
         ("SCRIPT DEBUG NO", "+OK"),

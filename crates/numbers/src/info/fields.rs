@@ -186,6 +186,8 @@ fields! {
     "TLS" {
         TLS_SERVER_CERT_SERIAL: text("tls_server_cert_serial", "serial number of the server's certificate, hexadecimal");
         TLS_SERVER_CERT_EXPIRES: gauge("tls_server_cert_expires_in_seconds", Seconds, "time until the server's certificate expires").metric("sluice_tls_server_cert_expires_seconds");
+        TLS_SERVER_ALT_CERT_SERIAL: text("tls_server_alt_cert_serial", "serial number of the server's second certificate");
+        TLS_SERVER_ALT_CERT_EXPIRES: gauge("tls_server_alt_cert_expires_in_seconds", Seconds, "time until the server's second certificate expires").metric("sluice_tls_server_alt_cert_expires_seconds");
         TLS_CLIENT_CERT_SERIAL: text("tls_client_cert_serial", "serial number of the certificate for connections that the server opens");
         TLS_CLIENT_CERT_EXPIRES: gauge("tls_client_cert_expires_in_seconds", Seconds, "time until the certificate for connections that the server opens expires").metric("sluice_tls_client_cert_expires_seconds");
         TLS_CA_CERT_SERIAL: text("tls_ca_cert_serial", "serial number of the certificate authority that expires first");

@@ -237,9 +237,11 @@ pub fn directive_of(config: &Config, text: &str) -> ParamId {
 }
 
 /// Directives whose values an error of TLS may be about.
-const TLS_FILES_AND_WORDS: [ParamId; 9] = [
+const TLS_FILES_AND_WORDS: [ParamId; 11] = [
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),
+    param::TLS_ALT_CERT_FILE.any(),
+    param::TLS_ALT_KEY_FILE.any(),
     param::TLS_CLIENT_CERT_FILE.any(),
     param::TLS_CLIENT_KEY_FILE.any(),
     param::TLS_CA_CERT_FILE.any(),
@@ -254,6 +256,9 @@ struct TlsPlan {
     cert: Option<PathBuf>,
     key: Option<PathBuf>,
     key_pass: Option<Vec<u8>>,
+    alt_cert: Option<PathBuf>,
+    alt_key: Option<PathBuf>,
+    alt_key_pass: Option<Vec<u8>>,
     client_cert: Option<PathBuf>,
     client_key: Option<PathBuf>,
     client_key_pass: Option<Vec<u8>>,
@@ -285,6 +290,9 @@ impl TlsPlan {
             cert: path(config.text(param::TLS_CERT_FILE)),
             key: path(config.text(param::TLS_KEY_FILE)),
             key_pass: secret(config.text(param::TLS_KEY_FILE_PASS)),
+            alt_cert: path(config.text(param::TLS_ALT_CERT_FILE)),
+            alt_key: path(config.text(param::TLS_ALT_KEY_FILE)),
+            alt_key_pass: secret(config.text(param::TLS_ALT_KEY_FILE_PASS)),
             client_cert: path(config.text(param::TLS_CLIENT_CERT_FILE)),
             client_key: path(config.text(param::TLS_CLIENT_KEY_FILE)),
             client_key_pass: secret(config.text(param::TLS_CLIENT_KEY_FILE_PASS)),
@@ -308,11 +316,13 @@ impl TlsPlan {
     /// A number that differs when a setting or the name of a file does.
     fn settings(&self) -> u64 {
         let TlsPlan { cert, key, key_pass, client_cert, client_key, client_key_pass, .. } = self;
+        let TlsPlan { alt_cert, alt_key, alt_key_pass, .. } = self;
         let TlsPlan { dh_params, ca_file, ca_folder, needs_authority, options, .. } = self;
         let files = format!(
-            "{cert:?} {key:?} {client_cert:?} {client_key:?} {dh_params:?} {ca_file:?} {ca_folder:?}"
+            "{cert:?} {key:?} {client_cert:?} {client_key:?} {dh_params:?} {ca_file:?} {ca_folder:?} {alt_cert:?} {alt_key:?}"
         );
-        let others = format!("{key_pass:?} {client_key_pass:?} {needs_authority} {options:?}");
+        let others =
+            format!("{key_pass:?} {client_key_pass:?} {alt_key_pass:?} {needs_authority} {options:?}");
         let seed = HashSeed { k0: siphash13(HashSeed { k0: 1, k1: 2 }, files.as_bytes()), k1: 3 };
         siphash13(seed, others.as_bytes()).max(1)
     }
@@ -346,6 +356,9 @@ impl TlsPlan {
             cert: self.cert.as_deref().map(certificate).transpose()?,
             key: self.key.as_deref().map(key).transpose()?,
             key_pass: self.key_pass.clone(),
+            alt_cert: self.alt_cert.as_deref().map(certificate).transpose()?,
+            alt_key: self.alt_key.as_deref().map(key).transpose()?,
+            alt_key_pass: self.alt_key_pass.clone(),
             client_cert: self.client_cert.as_deref().map(certificate).transpose()?,
             client_key: self.client_key.as_deref().map(key).transpose()?,
             client_key_pass: self.client_key_pass.clone(),
@@ -412,9 +425,10 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
 
 /// A number that differs when a file does.
 fn fingerprint(sources: &Sources) -> u64 {
-    let Sources { cert, key, client_cert, client_key, ca, .. } = sources;
+    let Sources { cert, key, alt_cert, alt_key, client_cert, client_key, ca, .. } = sources;
     let mut sum = 0_u64;
-    for file in [cert, key, client_cert, client_key].into_iter().flatten().chain(ca) {
+    let own = [cert, key, alt_cert, alt_key, client_cert, client_key];
+    for file in own.into_iter().flatten().chain(ca) {
         let one = siphash13(HashSeed { k0: sum, k1: 0x5f3c_a1b2 }, &file.bytes);
         sum = siphash13(HashSeed { k0: one, k1: sum }, file.name.as_bytes());
     }

@@ -5,7 +5,7 @@ use crate::common::{self, Client, Dir, Server, free_port, until};
 use rustls::SupportedProtocolVersion;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
@@ -446,6 +446,66 @@ fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
     client.expect("$20000001\r\n");
     assert_eq!(client.receive(20_000_003).unwrap().len(), 20_000_003);
     client.expect_end();
+}
+
+/// The common name in the certificate that OpenSSL's client is shown; `None` where the handshake fails.
+fn name_shown(port: u16, words: &[&str]) -> Option<String> {
+    let address = format!("127.0.0.1:{port}");
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-connect", &address]).args(words).stdin(Stdio::null());
+    let text = String::from_utf8_lossy(&client.output().unwrap().stdout).into_owned();
+    let subject = text.lines().find_map(|line| line.strip_prefix("subject="))?;
+    Some(subject.replace(' ', "").rsplit("CN=").next()?.to_owned())
+}
+
+#[test]
+fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
+    let openssl =
+        |words: &[&str]| Command::new("openssl").args(words).output().is_ok_and(|o| o.status.success());
+    let dir = Dir::new();
+    let [cert, key, sealed] = ["rsa.crt", "rsa.key", "sealed.key"].map(|name| dir.join(name));
+    let make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", &key, "-out", &cert];
+    if !openssl(&[&make[..], &["-subj", "/CN=rsa", "-addext", "basicConstraints=critical,CA:FALSE"]].concat())
+    {
+        return println!("skipped: this machine has no openssl");
+    }
+    let seal =
+        ["pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:secret", "-in", &key, "-out", &sealed];
+    assert!(openssl(&seal));
+    let alternative =
+        ["--tls-alt-cert-file", &cert, "--tls-alt-key-file", &sealed, "--tls-alt-key-file-pass", "secret"];
+    let (server, port) = start(&[OPTIONAL, &alternative].concat());
+    let mut plain = server.client();
+    let (only_ecdsa, only_rsa) = ("ECDSA+SHA256", "RSA-PSS+SHA256:RSA+SHA256");
+    for version in ["-tls1_2", "-tls1_3"] {
+        let shown = |sigalgs: &str| name_shown(port, &[version, "-sigalgs", sigalgs]);
+        assert_eq!(shown(only_ecdsa).as_deref(), Some("server"), "{version}");
+        assert_eq!(shown(only_rsa).as_deref(), Some("rsa"), "{version}");
+        // Of both, what the client puts first.
+        assert_eq!(shown(&format!("{only_ecdsa}:{only_rsa}")).as_deref(), Some("server"), "{version}");
+        assert_eq!(shown(&format!("{only_rsa}:{only_ecdsa}")).as_deref(), Some("rsa"), "{version}");
+    }
+    let suites = |name: &str| name_shown(port, &["-tls1_2", "-cipher", name]);
+    assert_eq!(suites("ECDHE-ECDSA-AES128-GCM-SHA256").as_deref(), Some("server"));
+    assert_eq!(suites("ECDHE-RSA-AES128-GCM-SHA256").as_deref(), Some("rsa"));
+    assert!(plain.info_number("tls_server_alt_cert_expires_in_seconds") > 1_000_000);
+    // A certificate without its key changes nothing; both together do, and none is one less.
+    let other = Certificate::named("other").files(&server.dir, "other");
+    plain.send(format!("CONFIG SET tls-alt-cert-file {}\r\n", other[0]));
+    assert!(plain.line().starts_with("-ERR CONFIG SET failed"));
+    assert_eq!(name_shown(port, &["-sigalgs", only_rsa]).as_deref(), Some("rsa"));
+    let serial = plain.info("tls_server_alt_cert_serial");
+    plain.check(
+        &format!(
+            "CONFIG SET tls-alt-cert-file {} tls-alt-key-file {} tls-alt-key-file-pass \"\"",
+            other[0], other[1]
+        ),
+        "+OK\r\n",
+    );
+    assert_ne!(plain.info("tls_server_alt_cert_serial"), serial);
+    assert_eq!(name_shown(port, &["-sigalgs", only_rsa]), None);
+    plain.check("CONFIG SET tls-alt-cert-file \"\" tls-alt-key-file \"\"", "+OK\r\n");
+    assert_eq!(plain.info("tls_server_alt_cert_serial"), "none");
 }
 
 #[test]

@@ -81,6 +81,7 @@ pub(super) fn tls(view: &View<'_>, out: &mut dyn Sink) {
     let certificates = &view.facts.certificates;
     let rows = [
         (field::TLS_SERVER_CERT_SERIAL, field::TLS_SERVER_CERT_EXPIRES, &certificates.server),
+        (field::TLS_SERVER_ALT_CERT_SERIAL, field::TLS_SERVER_ALT_CERT_EXPIRES, &certificates.server_alt),
         (field::TLS_CLIENT_CERT_SERIAL, field::TLS_CLIENT_CERT_EXPIRES, &certificates.client),
         (field::TLS_CA_CERT_SERIAL, field::TLS_CA_CERT_EXPIRES, &certificates.authority),
     ];

@@ -101,11 +101,16 @@ impl Host {
 
     /// What INFO shows of the certificates in force.
     pub fn certificate_facts(&self) -> CertificateFacts {
-        let CertificateSummary { server, client, ca } = self.settings.tls.facts();
+        let CertificateSummary { server, server_alt, client, ca } = self.settings.tls.facts();
         let shown = |fact: Option<CertFacts>| {
             fact.map(|fact| CertificateFact { serial: fact.serial, expires_at_s: fact.expires_at_s })
         };
-        CertificateFacts { server: shown(server), client: shown(client), authority: shown(ca) }
+        CertificateFacts {
+            server: shown(server),
+            server_alt: shown(server_alt),
+            client: shown(client),
+            authority: shown(ca),
+        }
     }
 
     /// Looks now and then whether certificates have changed. To be called by the cron.
@@ -269,6 +274,9 @@ const TLS_DIRECTIVES: &[ParamId] = &[
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),
     param::TLS_KEY_FILE_PASS.any(),
+    param::TLS_ALT_CERT_FILE.any(),
+    param::TLS_ALT_KEY_FILE.any(),
+    param::TLS_ALT_KEY_FILE_PASS.any(),
     param::TLS_CLIENT_CERT_FILE.any(),
     param::TLS_CLIENT_KEY_FILE.any(),
     param::TLS_CLIENT_KEY_FILE_PASS.any(),
