@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::choice;
+use crate::endpoints::EndpointRule;
 use crate::error::{BadLine, LoadError, Location, Rename};
 use crate::row::kind::{Bool, Choice, Flags, Int, List, Text};
 use crate::row::{Honoured, Id, ParamId, Traits};
@@ -155,6 +156,14 @@ impl Config {
             unreachable!("invariant 2: the kind of replicaof")
         };
         primary.as_ref().map(|(host, port)| (&**host, *port))
+    }
+
+    /// The rules of `announce-endpoint-for`, in the order given.
+    pub fn endpoint_rules(&self) -> &[EndpointRule] {
+        let ParamValue::EndpointRules(rules) = self.value(param::ANNOUNCE_ENDPOINT_FOR) else {
+            unreachable!("invariant 2: the kind of announce-endpoint-for")
+        };
+        rules
     }
 
     /// The percentiles that INFO latencystats shows, as given.

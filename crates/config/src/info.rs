@@ -81,7 +81,8 @@ fn kind_name(kind: &ParamKind) -> &'static str {
         | ParamKind::List { .. }
         | ParamKind::NotifyEvents
         | ParamKind::ReplicaOf
-        | ParamKind::Percentiles => "special",
+        | ParamKind::Percentiles
+        | ParamKind::EndpointRules => "special",
     }
 }
 

@@ -24,6 +24,7 @@
 mod arguments;
 pub mod choice;
 mod config;
+mod endpoints;
 mod error;
 mod example;
 mod fuzz;
@@ -45,6 +46,7 @@ mod value;
 
 pub use arguments::{CommandLine, command_line};
 pub use config::Config;
+pub use endpoints::{EndpointRule, RuleNode};
 pub use error::{BadLine, COMMAND_LINE, LoadError, Location, Rename};
 pub use example::example_conf;
 pub use fuzz::fuzz_parse;

@@ -94,6 +94,8 @@ pub enum ParamKind {
     ReplicaOf,
     /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
     Percentiles,
+    /// `announce-endpoint-for`: a network, a node and an endpoint, several times.
+    EndpointRules,
 }
 
 /// A condition on a text; the error is the reason that the client sees.

@@ -456,6 +456,8 @@ params! {
             "TLS port that clients are told; 0 is the reported one.";
         CLUSTER_PREFERRED_ENDPOINT_TYPE: Choice<EndpointType> = one_of::<EndpointType>("cluster-preferred-endpoint-type", EndpointType::Ip as u8),
             "What redirections name: ip, hostname or unknown-endpoint.";
+        ANNOUNCE_ENDPOINT_FOR: Special = special("announce-endpoint-for", ParamKind::EndpointRules).multi_arg().not_in_star(),
+            "What clients of a network are told in place of a node's address: network, node (address:port, host name or id), endpoint or endpoint:port. Lines add up; of those for a network and a node the first counts. Each node answers by its own lines.";
         CLUSTER_SLOT_STATS_ENABLED: Bool = boolean("cluster-slot-stats-enabled", false),
             "Count processor time and traffic of each slot.";
         CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN: Int = number("cluster-slot-migration-log-max-len", 1000, 0, LONG),
@@ -468,10 +470,10 @@ params! {
             "Milliseconds after which other clients are told that a script is busy; 0 is never.";
         SCRIPT_MEMORY_LIMIT: Int = in_unit("script-memory-limit", 0, (0, LONG), UnitOfMeasure::Memory).not_in_star(),
             "Bytes that the machine of scripts may use; 0: 1 GiB, or with maxmemory an eighth of it, 64 MiB at least.";
-        SCRIPT_DENY_OOM_CALLS: Bool = boolean("script-deny-oom-calls", false).not_in_star(),
-            "Refuse a script's calls that need memory once maxmemory is reached, though the script began before.";
         MAXMEMORY_SCRIPTS: Int = bytes("maxmemory-scripts", 0, 0, LONG).not_in_star(),
             "Bytes that scripts of EVAL may take before those that were not used for longest are forgotten; 0 is no limit. At most 500 are kept in any case, and what SCRIPT LOAD brings stays.";
+        SCRIPT_DENY_OOM_CALLS: Bool = boolean("script-deny-oom-calls", false).not_in_star(),
+            "Refuse a script's calls that need memory once maxmemory is reached, though the script began before.";
         LUA_ENABLE_INSECURE_API: Bool = boolean("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected(),
             "Give scripts old functions that break out of the sandbox.";
     }
@@ -686,6 +688,7 @@ const fn tag(kind: &ParamKind) -> Tag {
         | ParamKind::OomValues
         | ParamKind::NotifyEvents
         | ParamKind::ReplicaOf
-        | ParamKind::Percentiles => Tag::Special,
+        | ParamKind::Percentiles
+        | ParamKind::EndpointRules => Tag::Special,
     }
 }

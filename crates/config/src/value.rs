@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use sluice_base::num::{parse_f64, parse_i64};
 
 use crate::choice::shutdown;
+use crate::endpoints::EndpointRule;
 use crate::number;
 use crate::row::{Empty, Param, ParamKind, UnitOfMeasure, ZeroBytes};
 
@@ -40,6 +41,8 @@ pub enum ParamValue {
     ReplicaOf(Option<(Box<[u8]>, u16)>),
     /// Numbers from 0 to 100, never NaN.
     Percentiles(Vec<f64>),
+    /// Rules in the order given.
+    EndpointRules(Vec<EndpointRule>),
 }
 
 /// Save when `seconds` have passed and at least `changes` were made.
@@ -168,7 +171,7 @@ pub mod notify {
 pub(crate) enum Onto {
     /// Forgets it.
     Replace,
-    /// Adds to it: later `save` lines of a file.
+    /// Adds to it: later lines of a file, of `save` and `announce-endpoint-for`.
     Extend,
 }
 
@@ -196,6 +199,7 @@ impl ParamKind {
             ParamKind::NotifyEvents => ParamValue::NotifyEvents(0),
             ParamKind::ReplicaOf => ParamValue::ReplicaOf(None),
             ParamKind::Percentiles => ParamValue::Percentiles(vec![50.0, 99.0, 99.9]),
+            ParamKind::EndpointRules => ParamValue::EndpointRules(Vec::new()),
         }
     }
 
@@ -232,6 +236,7 @@ impl ParamKind {
             ParamKind::NotifyEvents => parse_notify(one(words)?),
             ParamKind::ReplicaOf => parse_replica_of(words),
             ParamKind::Percentiles => parse_percentiles(words),
+            ParamKind::EndpointRules => parse_endpoint_rules(words, old, onto),
         }
     }
 
@@ -260,6 +265,7 @@ impl ParamKind {
             ParamValue::Percentiles(values) => {
                 joined(values.iter().map(|value| number::decimal_text(*value)))
             }
+            ParamValue::EndpointRules(rules) => joined(rules.iter().map(EndpointRule::words)),
         }
     }
 
@@ -436,6 +442,32 @@ fn parse_list(words: &[&[u8]]) -> Result<ParamValue, Reason> {
     }
     Ok(ParamValue::List(words.iter().map(|word| Box::from(*word)).collect()))
 }
+
+/// Rules of three words each; a single empty word is none at all, whatever was there before.
+fn parse_endpoint_rules(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
+    if matches!(words, [b""]) {
+        return Ok(ParamValue::EndpointRules(Vec::new()));
+    }
+    let mut rules = match (onto, old) {
+        (Onto::Extend, ParamValue::EndpointRules(rules)) => rules.clone(),
+        _ => Vec::new(),
+    };
+    let (given, rest) = words.as_chunks::<3>();
+    if !rest.is_empty() {
+        return Err("announce-endpoint-for needs a network, a node and an endpoint".into());
+    }
+    for words in given {
+        let rule = EndpointRule::parse(words);
+        rules.push(rule.ok_or("announce-endpoint-for has an invalid network, node or endpoint")?);
+    }
+    if rules.len() > ENDPOINT_RULES_MAX {
+        return Err("announce-endpoint-for has too many rules".into());
+    }
+    Ok(ParamValue::EndpointRules(rules))
+}
+
+/// Each is looked at for each node that a client asks for.
+const ENDPOINT_RULES_MAX: usize = 4096;
 
 fn parse_notify(word: &[u8]) -> Result<ParamValue, Reason> {
     let mut bits = 0;

@@ -256,6 +256,7 @@ fn values(kind: &ParamKind) -> String {
         ParamKind::NotifyEvents => "letters".to_owned(),
         ParamKind::ReplicaOf => "host port".to_owned(),
         ParamKind::Percentiles => "percentile ...".to_owned(),
+        ParamKind::EndpointRules => "network node endpoint ...".to_owned(),
     }
 }
 

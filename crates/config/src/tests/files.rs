@@ -1,7 +1,9 @@
 //! Config files and command lines.
 
 use super::{load, loaded, refusal, shown};
-use crate::{BadLine, CommandLine, LoadError, Location, check_texts, command_line, parse_file};
+use crate::{
+    BadLine, CommandLine, Force, LoadError, Location, ParamId, check_texts, command_line, parse_file, rewrite,
+};
 
 #[test]
 fn values_come_from_lines() {
@@ -411,6 +413,42 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     let config = loaded("port 1\nslave-lazy-flush no\n");
     let (id, _) = config.without_effect().next().expect("it has none");
     assert!(config.cannot_apply(id, "why").to_string().contains(":2"), "{}", config.cannot_apply(id, "why"));
+}
+
+#[test]
+fn names_of_9_2_are_taken_and_those_without_effect_named() {
+    let config = loaded(
+        "priority-subnets 10.0.0.0/8,::1\nmaxclients-reserved 10\ntls-alt-cert-file a.crt\ntls-alt-key-file a.key\n\
+         tls-alt-key-file-pass secret\nmaxmemory-scripts 10mb\nhotkeys-top-k 5\nforkless-infrastructure-enabled yes\n\
+         bgsave-default-method forkless\nrepl-throttling-enabled yes\npriority-preemptive-poll-interval-us 2000\n",
+    );
+    let without: Vec<&str> = config.without_effect().map(|(id, _)| id.param().name).collect();
+    let mut expected = [
+        "bgsave-default-method",
+        "forkless-infrastructure-enabled",
+        "priority-preemptive-poll-interval-us",
+        "repl-throttling-enabled",
+    ];
+    expected.sort_by_key(|name| ParamId::find(name.as_bytes()));
+    assert_eq!(without, expected);
+}
+
+#[test]
+fn endpoints_for_networks_add_up_line_by_line() {
+    let config = loaded(
+        "announce-endpoint-for 10.0.0.0/8 10.0.0.5:6379 a.example:7000\n\
+         announce-endpoint-for ::/0 node-2 b.example 0.0.0.0/0 node-2 192.0.2.2\n",
+    );
+    let all = "10.0.0.0/8 10.0.0.5:6379 a.example:7000 ::/0 node-2 b.example 0.0.0.0/0 node-2 192.0.2.2";
+    assert_eq!(shown(&config, "announce-endpoint-for"), all);
+    // A rewrite has them in one line, which means the same.
+    let written = rewrite(None, &config, &[], Force::Changed);
+    let written = String::from_utf8(written).expect("text");
+    assert!(written.contains(&format!("announce-endpoint-for {all}\n")), "{written}");
+    assert_eq!(loaded(&written).endpoint_rules(), config.endpoint_rules());
+    assert!(
+        loaded("announce-endpoint-for ::/0 a b\nannounce-endpoint-for \"\"\n").endpoint_rules().is_empty()
+    );
 }
 
 #[test]

@@ -127,12 +127,14 @@ pub enum MapReply {
 }
 
 /// The key of a kept reply: a command, and the clients that are told the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeptReply {
     /// The command.
     pub what: MapReply,
     /// The addresses that the client is told.
     pub client: AskingClient,
+    /// The rules of `announce-endpoint-for` for the client's network, by their positions.
+    pub rules: Vec<u16>,
     /// Whether the client speaks RESP3.
     pub is_resp3: bool,
     /// `cluster-preferred-endpoint-type` as its number.

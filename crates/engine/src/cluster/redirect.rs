@@ -13,7 +13,7 @@ use sluice_command::{Flags, KeyFlags, Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, WaitFor};
 use sluice_config::choice::EndpointType;
 use sluice_config::{Config, param};
-use sluice_control::cluster::endpoint::{NodeEndpoint, asking, endpoint_of, ip_of, port_of};
+use sluice_control::cluster::endpoint::{NodeEndpoint, ToldClient};
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_keyspace::{Keyspace, slot_of};
 use sluice_session::transaction::{QueueRoute, Transaction};
@@ -320,18 +320,16 @@ fn redirect(
     caller: &Caller,
     config: &Config,
 ) -> Cow<'static, str> {
-    let client = asking(caller);
+    let client = ToldClient::of(caller, config);
     let kind = config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
-    let (word, host) = match (word, endpoint_of(node, client, kind)) {
+    let (word, host) = match (word, client.endpoint_of(node, kind)) {
         (RedirectWord::Ask, NodeEndpoint::At(host)) => ("ASK", host),
-        (RedirectWord::Ask, NodeEndpoint::Nameless | NodeEndpoint::WhereAsked) => {
-            ("ASK", ip_of(node, client))
-        }
+        (RedirectWord::Ask, NodeEndpoint::Nameless | NodeEndpoint::WhereAsked) => ("ASK", client.ip_of(node)),
         (RedirectWord::Moved, NodeEndpoint::At(host)) => ("MOVED", host),
         (RedirectWord::Moved, NodeEndpoint::Nameless) => ("MOVED", Cow::Borrowed("?")),
         (RedirectWord::Moved, NodeEndpoint::WhereAsked) => ("MOVED", Cow::Borrowed("")),
     };
-    format!("{word} {} {host}:{}", slot.number(), port_of(node, client)).into()
+    format!("{word} {} {host}:{}", slot.number(), client.port_of(node)).into()
 }
 
 /// What a client that waits for keys is told when their slot, or the cluster, is not served here any more,

@@ -4,6 +4,7 @@
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
 use sluice_base::SessionKey;
 use sluice_cluster::{OwnLine, SavedCluster, SavedRole, SlotSet};
+use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, render};
 
 /// Slots of the keys: `bar` 5061 and `hello` 866 are this node's, `foo` 12182 and `{x}` 16287 are not.
@@ -555,6 +556,57 @@ fn cb_s50_to_s53_what_stands_for_a_node() {
     let mut rig = served();
     rig.check("CONFIG SET cluster-preferred-endpoint-type hostname", "+OK");
     rig.check("GET foo", "-MOVED 12182 ?:7001");
+}
+
+/// A client from that address.
+fn client_from(rig: &mut Rig, addr: &str, medium: Medium) -> SessionKey {
+    let (addr, laddr) = (addr.to_owned(), "10.0.0.1:7000".into());
+    rig.engine.connect(ClientAddress { addr, laddr, fd: 9, medium, has_priority: false }, &mut rig.process)
+}
+
+#[test]
+fn cb_s51_a_network_is_told_the_endpoints_that_are_announced_for_it() {
+    let mut saved = two_shards();
+    saved.others[0].labels.host_name = "node.example".into();
+    let rules = format!(
+        "203.0.113.0/24 10.0.0.1:7000 198.51.100.1:9000 203.0.113.0/24 {OTHER} out.example:9001 \
+         0.0.0.0/0 node.example far.example"
+    );
+    let own = [("port", "7000"), ("cluster-announce-ip", "10.0.0.1")];
+    let mut rig = well(&saved, &[&own[..], &[("announce-endpoint-for", &rules)]].concat());
+    let near = client_from(&mut rig, "203.0.113.9:5000", Medium::Tcp);
+    let far = client_from(&mut rig, "192.0.2.9:5000", Medium::Tcp);
+    let other_family = client_from(&mut rig, "[2001:db8::9]:5000", Medium::Tcp);
+    let local = client_from(&mut rig, "/socket:0", Medium::Unix);
+    let slots = |rig: &mut Rig, client, first: &str, second: &str| {
+        let told = rig.run_as(client, "CLUSTER SLOTS");
+        let node = |endpoint: &str, id: &str, more: &str| format!("[{endpoint}, \"{id}\", [{more}]]");
+        let name = "\"hostname\", \"node.example\"";
+        let expected =
+            format!("[[:0, :8191, {}], [:8192, :16383, {}]]", node(first, ME, ""), node(second, OTHER, name));
+        assert_eq!(told, expected);
+    };
+    // Twice: made, and kept.
+    for _ in 0..2 {
+        slots(&mut rig, near, "\"198.51.100.1\", :9000", "\"out.example\", :9001");
+        slots(&mut rig, far, "\"10.0.0.1\", :7000", "\"far.example\", :7001");
+        slots(&mut rig, other_family, "\"10.0.0.1\", :7000", "\"10.0.0.1\", :7001");
+        slots(&mut rig, local, "\"10.0.0.1\", :7000", "\"10.0.0.1\", :7001");
+    }
+    assert_eq!(rig.run_as(near, "GET foo"), "-MOVED 12182 out.example:9001");
+    assert_eq!(rig.run_as(far, "GET foo"), "-MOVED 12182 far.example:7001");
+    assert_eq!(rig.run_as(other_family, "GET foo"), "-MOVED 12182 10.0.0.1:7001");
+    let shards = rig.run_as(near, "CLUSTER SHARDS");
+    let shown = "\"port\", :9001, \"ip\", \"10.0.0.1\", \"endpoint\", \"out.example\", \"hostname\", \"node.example\"";
+    assert!(shards.contains(shown), "{shards}");
+    // Whichever type is preferred; ASK as MOVED.
+    rig.check("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK");
+    rig.check(&format!("CLUSTER SETSLOT 5061 MIGRATING {OTHER}"), "+OK");
+    assert_eq!(rig.run_as(near, "GET foo"), "-MOVED 12182 out.example:9001");
+    assert_eq!(rig.run_as(near, "GET bar"), "-ASK 5061 out.example:9001");
+    rig.check("CONFIG SET cluster-preferred-endpoint-type ip announce-endpoint-for \"\"", "+OK");
+    slots(&mut rig, near, "\"10.0.0.1\", :7000", "\"10.0.0.1\", :7001");
+    assert_eq!(rig.run_as(near, "GET foo"), "-MOVED 12182 10.0.0.1:7001");
 }
 
 #[test]

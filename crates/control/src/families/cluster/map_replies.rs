@@ -5,11 +5,11 @@
 //! change with every message of the bus: it is made anew after each tick of the machine, too. NODES shows
 //! times and links, and is made anew after each input of the machine.
 
-use crate::cluster::endpoint::{NodeEndpoint, endpoint_of, ip_of, port_of};
+use crate::cluster::endpoint::{NodeEndpoint, ToldClient};
 use crate::cluster::mode::{ClusterMode, KeptReply, MapReply};
 use crate::ctx::ClusterCtx;
 use sluice_base::Bytes;
-use sluice_cluster::{AskingClient, MapNode, NodeHealth, SlotMap};
+use sluice_cluster::{MapNode, NodeHealth, SlotMap};
 use sluice_commands::{Args, Outcome, Run};
 use sluice_config::choice::EndpointType;
 use sluice_config::param;
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 const SHARED_BYTES_MIN: usize = 4096;
 
 /// Clients that are told the same.
-struct MapAudience {
-    client: AskingClient,
+struct MapAudience<'a> {
+    client: ToldClient<'a>,
     endpoints: EndpointType,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn shards(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
 
 pub(super) fn nodes(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
     kept(ctx, MapReply::Nodes, |mode, audience, reply| {
-        reply.verbatim(b"txt", mode.machine.nodes_text_for(audience.client).as_bytes());
+        reply.verbatim(b"txt", mode.machine.nodes_text_for(audience.client.client).as_bytes());
     })
 }
 
@@ -52,15 +52,17 @@ type Offsets<'a> = &'a dyn Fn(&MapNode) -> u64;
 fn kept(
     ctx: &mut ClusterCtx<'_>,
     what: MapReply,
-    write: impl FnOnce(&ClusterMode, &MapAudience, &mut Reply<'_>),
+    write: impl FnOnce(&ClusterMode, &MapAudience<'_>, &mut Reply<'_>),
 ) -> Run {
     let audience = MapAudience {
-        client: ctx.asking(),
+        client: ToldClient::of(&ctx.session.caller, ctx.config),
         endpoints: ctx.config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE),
     };
     let key = KeptReply {
         what,
-        client: audience.client,
+        client: audience.client.client,
+        // NODES tells everybody the same.
+        rules: if what == MapReply::Nodes { Vec::new() } else { audience.client.matching.clone() },
         is_resp3: ctx.reply.protocol() == Protocol::Resp3,
         endpoints: audience.endpoints as u8,
     };
@@ -106,7 +108,7 @@ fn is_readable(node: &MapNode) -> bool {
 }
 
 /// CLUSTER SLOTS (K-31).
-fn write_slots(map: &SlotMap, audience: &MapAudience, reply: &mut Reply<'_>) {
+fn write_slots(map: &SlotMap, audience: &MapAudience<'_>, reply: &mut Reply<'_>) {
     let mut replicas: BTreeMap<_, Vec<&MapNode>> = BTreeMap::new();
     for node in map.nodes.iter().filter(|node| is_readable(node)) {
         if let Some(primary) = node.primary {
@@ -125,16 +127,16 @@ fn write_slots(map: &SlotMap, audience: &MapAudience, reply: &mut Reply<'_>) {
     }
 }
 
-fn write_node_of_slots(node: &MapNode, audience: &MapAudience, reply: &mut Reply<'_>) {
+fn write_node_of_slots(node: &MapNode, audience: &MapAudience<'_>, reply: &mut Reply<'_>) {
     reply.array(4);
-    match endpoint_of(node, audience.client, audience.endpoints) {
+    match audience.client.endpoint_of(node, audience.endpoints) {
         NodeEndpoint::At(endpoint) => reply.bulk(endpoint.as_bytes()),
         NodeEndpoint::Nameless => reply.bulk(b"?"),
         NodeEndpoint::WhereAsked => reply.null(),
     }
-    reply.int(i64::from(port_of(node, audience.client)));
+    reply.int(i64::from(audience.client.port_of(node)));
     reply.bulk(node.id.to_string().as_bytes());
-    let ip = ip_of(node, audience.client);
+    let ip = audience.client.ip_of(node);
     let labels = &node.labels;
     let wants_ip = audience.endpoints != EndpointType::Ip;
     let wants_name = audience.endpoints != EndpointType::Hostname && !labels.host_name.is_empty();
@@ -152,7 +154,7 @@ fn write_node_of_slots(node: &MapNode, audience: &MapAudience, reply: &mut Reply
 }
 
 /// CLUSTER SHARDS (K-35).
-fn write_shards(map: &SlotMap, audience: &MapAudience, offset: Offsets<'_>, reply: &mut Reply<'_>) {
+fn write_shards(map: &SlotMap, audience: &MapAudience<'_>, offset: Offsets<'_>, reply: &mut Reply<'_>) {
     let mut shards: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (position, node) in map.nodes.iter().enumerate().filter(|(_, node)| !node.is_hidden) {
         shards.entry(node.shard).or_default().push(position);
@@ -182,19 +184,28 @@ fn write_shards(map: &SlotMap, audience: &MapAudience, offset: Offsets<'_>, repl
 }
 
 /// A node of CLUSTER SHARDS (K-36).
-fn write_node_of_shards(node: &MapNode, audience: &MapAudience, offset: Offsets<'_>, reply: &mut Reply<'_>) {
+fn write_node_of_shards(
+    node: &MapNode,
+    audience: &MapAudience<'_>,
+    offset: Offsets<'_>,
+    reply: &mut Reply<'_>,
+) {
     let labels = &node.labels;
-    let announced = |announced: u16, own: u16| if announced != 0 { announced } else { own };
+    let ruled = audience.client.rule_for(node).map_or(0, |rule| rule.port);
+    // A rule's port is that of the transport by which its clients come.
+    let first_of = |ports: [u16; 3]| ports.into_iter().find(|port| *port != 0).unwrap_or(0);
+    let by_tls = audience.client.client.is_tls;
+    let [ruled_tcp, ruled_tls] = if by_tls { [0, ruled] } else { [ruled, 0] };
     let ports = [
-        ("port", announced(labels.client_port, node.address.tcp_port)),
-        ("tls-port", announced(labels.client_tls_port, node.address.tls_port)),
+        ("port", first_of([ruled_tcp, labels.client_port, node.address.tcp_port])),
+        ("tls-port", first_of([ruled_tls, labels.client_tls_port, node.address.tls_port])),
     ];
-    let endpoint = match endpoint_of(node, audience.client, audience.endpoints) {
+    let endpoint = match audience.client.endpoint_of(node, audience.endpoints) {
         NodeEndpoint::At(endpoint) => endpoint,
         NodeEndpoint::Nameless => "?".into(),
         NodeEndpoint::WhereAsked => "".into(),
     };
-    let (id, ip) = (node.id.to_string(), ip_of(node, audience.client));
+    let (id, ip) = (node.id.to_string(), audience.client.ip_of(node));
     let health = match node.health {
         NodeHealth::Fail { .. } => "fail",
         NodeHealth::Up | NodeHealth::PFail if node.is_loading => "loading",
