@@ -6,6 +6,7 @@
 
 mod bus;
 mod deny;
+mod examples;
 mod hostile;
 mod lua;
 mod metrics;
@@ -311,6 +312,13 @@ const RUNS: &[LongRun] = &[
         run: |_| metrics::run(),
     },
     LongRun {
+        name: "examples",
+        about: "the files of examples/ as promtool, docker compose, Kubernetes' schemas and shellcheck read them",
+        takes: &[],
+        commands: 0,
+        run: |_| examples::run(),
+    },
+    LongRun {
         name: "page",
         about: "the page of the metrics endpoint in Chromium: its numbers are INFO's, in every state of a server",
         takes: &[],
@@ -319,7 +327,7 @@ const RUNS: &[LongRun] = &[
     },
     LongRun {
         name: "packages",
-        about: "the packages, read, installed, upgraded, removed, purged; the service and containers, in clusters too",
+        about: "the packages, read, installed, upgraded, removed, purged; the service, containers, clusters, shards, backups",
         takes: &[],
         commands: 0,
         run: |_| packages::run(),

@@ -90,6 +90,12 @@ fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
         let path = format!("packaging/container/{name}");
         files.push((path.clone(), mode, std::fs::read(root.join(path))?));
     }
+    for folder in FOLDERS {
+        for path in below(folder)? {
+            let bytes = std::fs::read(root.join(&path))?;
+            files.push((path, 0o644, bytes));
+        }
+    }
     let archive = archive_of(&stem, &files, build.date)?;
     std::fs::write(out.join(format!("{stem}.tar.gz")), archive)?;
     let mut debug: Vec<(String, u32, Vec<u8>)> = Vec::new();
@@ -106,6 +112,24 @@ fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
 
 /// What a container is made of, beside the programs.
 const CONTAINER: [&str; 3] = ["Containerfile", "entrypoint", "healthcheck"];
+
+/// Folders of the sources that the archive has, too.
+const FOLDERS: [&str; 2] = ["examples", "packaging/prometheus"];
+
+/// The files below a folder of the sources, in the order of their paths.
+fn below(folder: &str) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(shell::root().join(folder))? {
+        let entry = entry?;
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        match entry.file_type()?.is_dir() {
+            true => files.extend(below(&path)?),
+            false => files.push(path),
+        }
+    }
+    files.sort();
+    Ok(files)
+}
 
 /// A compressed tar archive with one folder at its top.
 fn archive_of(top: &str, files: &[(String, u32, Vec<u8>)], date: u64) -> Result<Vec<u8>> {

@@ -1,5 +1,6 @@
-//! The metrics endpoint beside Prometheus's own tools: `promtool check metrics` reads its text, `promtool test rules`
-//! tries the alerts, and redis_exporter, which asks our server by INFO, has no name that the endpoint lacks.
+//! The metrics endpoint beside Prometheus's own tools: `promtool check metrics` reads its text, `promtool
+//! test rules` tries the alerts, and redis_exporter, which asks our server by INFO, has no name that the
+//! endpoint lacks.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -53,7 +54,8 @@ pub(super) fn run() -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-fn found(variable: &str, names: &[&str]) -> Option<String> {
+/// The first program that is there: the one that the variable names, or else one of these names.
+pub(super) fn found(variable: &str, names: &[&str]) -> Option<String> {
     let named = std::env::var(variable).ok();
     let all = named.into_iter().chain(names.iter().map(|name| (*name).to_owned()));
     let is_there = |name: &String| {

@@ -1,6 +1,6 @@
 //! The packages as an operator meets them: read by the tools of their systems, installed into a fresh root,
-//! upgraded, removed, purged; the service under systemd and containers, as nodes of a cluster too; a machine of
-//! shards, with its backups; what the server asks of the kernel beside what the unit allows.
+//! upgraded, removed, purged; the service under systemd and containers, as nodes of a cluster too; a machine
+//! of shards, with its backups; what the server asks of the kernel beside what the unit allows.
 //!
 //! What needs a tool or a right that is missing here is skipped by its name.
 

@@ -94,7 +94,10 @@ fn fields(package: &Package, build: &Build, needs: &Needs) -> Result<String> {
         .sum();
     let relations = match package.name {
         SERVER => {
-            format!("Depends: libc6 (>= {}), libgcc-s1, passwd\nSuggests: logrotate, {COMPAT}\n", needs.glibc)
+            format!(
+                "Depends: libc6 (>= {}), libgcc-s1, passwd\nSuggests: logrotate, valkey-tools | redis-tools, {COMPAT}\n",
+                needs.glibc
+            )
         }
         COMPAT => format!(
             "Depends: {SERVER} (= {version})\n\
