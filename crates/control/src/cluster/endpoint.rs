@@ -91,6 +91,15 @@ impl<'a> ToldClient<'a> {
             EndpointType::Unknown => NodeEndpoint::WhereAsked,
         }
     }
+
+    /// Host and port of a node, with a colon between, as clients put together what CLUSTER SLOTS tells; none
+    /// where the client is told no host, or one that has colons: clients take the text apart at the first one.
+    pub fn host_and_port(&self, node: &MapNode, kind: EndpointType) -> Option<String> {
+        match self.endpoint_of(node, kind) {
+            NodeEndpoint::At(host) if !host.contains(':') => Some(format!("{host}:{}", self.port_of(node))),
+            NodeEndpoint::At(_) | NodeEndpoint::Nameless | NodeEndpoint::WhereAsked => None,
+        }
+    }
 }
 
 fn is_about(rule: &EndpointRule, node: &MapNode) -> bool {
@@ -100,15 +109,5 @@ fn is_about(rule: &EndpointRule, node: &MapNode) -> bool {
             *node.address.ip == **ip && [node.address.tcp_port, node.address.tls_port].contains(port)
         }
         RuleNode::HostName(name) => *node.labels.host_name == **name,
-    }
-}
-
-/// Host and port of a node for a client, with a colon between, as clients put together what CLUSTER SLOTS
-/// tells; none where the client is told no host, or one that has colons: clients take the text apart at the
-/// first one.
-pub fn host_and_port(node: &MapNode, client: AskingClient, kind: EndpointType) -> Option<String> {
-    match endpoint_of(node, client, kind) {
-        NodeEndpoint::At(host) if !host.contains(':') => Some(format!("{host}:{}", port_of(node, client))),
-        NodeEndpoint::At(_) | NodeEndpoint::Nameless | NodeEndpoint::WhereAsked => None,
     }
 }

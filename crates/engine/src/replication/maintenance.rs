@@ -13,16 +13,17 @@
 use crate::core::Core;
 use crate::pubsub::delivery::Delivery;
 use sluice_base::{Now, SessionKey};
-use sluice_cluster::{AskingClient, JobName, MapNode, SlotSet};
+use sluice_cluster::{JobName, MapNode, SlotSet};
 use sluice_config::choice::EndpointType;
 use sluice_config::param;
-use sluice_control::cluster::endpoint::{asking, host_and_port};
+use sluice_control::cluster::endpoint::ToldClient;
 use sluice_control::cluster::slot_moves::ExportLink;
 use sluice_control::process::Process;
 use sluice_control::replication::failover::Failover;
 use sluice_control::replication::maintenance::{AddressForm, Departure, NextPrimary, Notice, has_asked};
 use sluice_resp::{Outbox, Protocol, Reply};
-use sluice_session::Session;
+use sluice_session::{Caller, Session};
+use std::collections::BTreeMap;
 
 /// What sends notifications. A client that has not read what was pushed before and is over its limit is
 /// closed; the log is told after the next command.
@@ -113,42 +114,40 @@ impl Notices<'_> {
     #[cold]
     pub(crate) fn tell_move_over(&mut self, link: &ExportLink, slots: &SlotSet) {
         let Some(id) = link.told_as.and_then(|_| self.next_id_of_node()) else { return };
-        let sessions = &*self.delivery.sessions;
-        let mut all: Vec<(AskingClient, SessionKey)> = sessions
-            .iter()
-            .filter(|session| has_asked(session))
-            .map(|session| (asking(&session.caller), session.key))
-            .collect();
-        all.sort_by_key(|(audience, _)| *audience);
-        for same in all.chunk_by(|(one, _), (other, _)| one == other) {
-            let to: Vec<SessionKey> = same.iter().map(|(_, key)| *key).collect();
-            match self.ends_of_move(link, slots, same[0].0) {
+        let is_there = self.is_there(link, slots);
+        // Clients that are told the same two addresses get one frame.
+        let mut told: BTreeMap<Option<(String, String)>, Vec<SessionKey>> = BTreeMap::new();
+        for session in self.delivery.sessions.iter().filter(|session| has_asked(session)) {
+            let ends = if is_there { self.ends_of_move(link, &session.caller) } else { None };
+            told.entry(ends).or_default().push(session.key);
+        }
+        for (ends, to) in told {
+            match &ends {
                 Some((source, target)) => {
                     let slots = &link.shown_slots;
-                    self.send(&to, id, Notice::SlotsMigrated { source: &source, target: &target, slots });
+                    self.send(&to, id, Notice::SlotsMigrated { source, target, slots });
                 }
                 None => self.send(&to, id, Notice::MoveEnded),
             }
         }
     }
 
-    /// This node and the target of a move as these clients are told them; none where the target does not own
-    /// the slots, or has no address for the clients.
-    fn ends_of_move(
-        &self,
-        link: &ExportLink,
-        slots: &SlotSet,
-        client: AskingClient,
-    ) -> Option<(String, String)> {
+    /// Whether the target of a move owns its slots.
+    fn is_there(&self, link: &ExportLink, slots: &SlotSet) -> bool {
+        let Some(mode) = self.delivery.control.cluster.as_deref() else { return false };
+        let is_target = |slot| mode.map.owner(slot).is_some_and(|owner| owner.id == link.target);
+        !slots.is_empty() && slots.iter().all(is_target)
+    }
+
+    /// This node and the target of a move as a client is told them; none where one has no address for the
+    /// client.
+    fn ends_of_move(&self, link: &ExportLink, caller: &Caller) -> Option<(String, String)> {
         let control = &*self.delivery.control;
         let map = &control.cluster.as_deref()?.map;
-        let is_there = |slot| map.owner(slot).is_some_and(|owner| owner.id == link.target);
-        if slots.is_empty() || !slots.iter().all(is_there) {
-            return None;
-        }
+        let client = ToldClient::of(caller, &control.config);
         let kind = control.config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
         let address = |is_end: &dyn Fn(&MapNode) -> bool| {
-            host_and_port(map.nodes.iter().find(|node| is_end(node))?, client, kind)
+            client.host_and_port(map.nodes.iter().find(|node| is_end(node))?, kind)
         };
         Some((address(&|node| node.is_myself)?, address(&|node| node.id == link.target)?))
     }
