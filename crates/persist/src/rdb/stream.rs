@@ -25,6 +25,8 @@ use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 pub(super) struct StreamBuilder {
     form: StreamForm,
     stream: Stream,
+    /// Macro nodes were read.
+    has_nodes: bool,
     next: NextPart,
     /// Groups to come, the one under way included.
     groups: u64,
@@ -75,6 +77,7 @@ impl StreamBuilder {
         StreamBuilder {
             form,
             stream: Stream::new(),
+            has_nodes: false,
             next: NextPart::NodeCount,
             groups: 0,
             group: None,
@@ -130,16 +133,17 @@ impl StreamBuilder {
 
     fn node(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let (key, listpack) = (cursor.text()?, cursor.text()?);
+        self.has_nodes = true;
         let Ok(key) = <[u8; 16]>::try_from(&*key) else { return Ok(false) };
         Ok(self.stream.load_listpack(StreamId::from_bytes(key), &listpack).is_ok())
     }
 
     /// Reads what is said of all entries. Redis 5 has written lengths that are wrong; the entries are what is
-    /// believed. A length of entries none of which is there is refused, as the reference does.
+    /// believed. Macro nodes of which no entry is left are none that a server has written beside a length.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
-        if said > 0 && self.stream.log().len() == 0 {
+        if said > 0 && self.has_nodes && self.stream.log().len() == 0 {
             return Ok(false);
         }
         let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
