@@ -118,6 +118,28 @@ pub enum Mistake {
     PauseEndsEarly,
     /// A replica that loads a full copy tells the offset that it had before (K-22).
     OldOffsetTold,
+    /// The end of a failed move is told ahead of the deletions of its keys.
+    FinishAheadOfUnlinks,
+    /// A move that fails takes its keys along though the slots are this node's by now.
+    OwnSlotsCleaned,
+    /// What a walk has captured comes behind the command that changes it.
+    CommandAheadOfImage,
+    /// Writers are not held once PAUSED was said, and what they write is sent to nobody.
+    WrittenAfterPaused,
+    /// Writers go on when the target may claim the slots, and not when it has.
+    HoldEndsAtGrant,
+    /// Slots are claimed by the epoch that the target has.
+    ClaimedWithoutEpoch,
+    /// Slots are claimed by the epoch of their source.
+    ClaimedByEpochOfSource,
+    /// Slots on their way are not hidden (G-13).
+    ShownWhileImported,
+    /// A stream of a move selects a database once.
+    StreamOfOneDatabase,
+    /// A connection that is lost behind the grant ends the move.
+    LostLinkEndsGrant,
+    /// A source that has made an epoch ahead of the news of a claim gets its slots back by that.
+    SourceOutbidsClaim,
 }
 
 impl Mistake {
@@ -147,6 +169,22 @@ impl Mistake {
         Mistake::RoleInsideRun,
         Mistake::RunDropped,
         Mistake::ShortLinkPaused,
+    ];
+
+    /// Mistakes that the simulation of moves of slots finds.
+    pub const OF_MOVES: [Mistake; 12] = [
+        Mistake::ToldBeforeFile,
+        Mistake::FinishAheadOfUnlinks,
+        Mistake::OwnSlotsCleaned,
+        Mistake::CommandAheadOfImage,
+        Mistake::WrittenAfterPaused,
+        Mistake::HoldEndsAtGrant,
+        Mistake::ClaimedWithoutEpoch,
+        Mistake::ClaimedByEpochOfSource,
+        Mistake::ShownWhileImported,
+        Mistake::StreamOfOneDatabase,
+        Mistake::LostLinkEndsGrant,
+        Mistake::SourceOutbidsClaim,
     ];
 
     /// Mistakes that the simulation of clusters finds.

@@ -3,7 +3,7 @@
 use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
 use crate::machine::{ClusterMachine, Sureness, log};
-use crate::migration::export;
+use crate::migration::{contested, export};
 use crate::node::NodeIx;
 use crate::output::{ClusterOutput, LostSlots, Synchronisation};
 use crate::roles::{self, OpenSlots};
@@ -21,6 +21,9 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     let is_new = m.table.node(sender).slots != *slots;
     if is_new || m.table.has_unclaimed() {
         take(m, sender, epoch, slots);
+    }
+    if !m.keys.granted_here.is_empty() {
+        contested::heard(m, sender, epoch, Some(slots));
     }
     if is_new {
         correct(m, sender, epoch, slots);
@@ -113,7 +116,7 @@ fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &S
             let is_granted = owner == my_ix && export::is_granted(m, slot, sender);
             m.table.is_unclaimed(slot) || known < epoch || is_equal || is_granted
         });
-        if !yields {
+        if !yields || owner == Some(my_ix) && contested::is_kept(m, slot, sender) {
             continue;
         }
         taken.lost += u16::from(owner == Some(mine));
@@ -342,6 +345,7 @@ pub(crate) fn updated(
     }
     epochs::claimed(m, subject, epoch);
     take(m, subject, epoch, slots);
+    contested::heard(m, subject, epoch, None);
 }
 
 /// Keys against slots at the start and at promotion (R30): slots without an owner are taken, keys of others'

@@ -223,6 +223,16 @@ impl Durable {
         self.told = view;
     }
 
+    /// Slots are claimed no more, though the file has them: another node may claim them from now on.
+    pub(crate) fn withhold(&mut self, slots: &SlotSet) {
+        let written = self.writing.as_mut().map(|writing| &mut writing.view);
+        for view in written.into_iter().chain([&mut self.told]) {
+            if let OwnClaim::Primary { slots: told, .. } = &mut view.claim {
+                slots.iter().for_each(|slot| _ = told.remove(slot));
+            }
+        }
+    }
+
     /// Whether what is held is bound to a generation that is not durable (S-6), and writes are in order
     /// (S-7).
     pub(crate) fn is_consistent(&self) -> bool {

@@ -162,6 +162,8 @@ pub(crate) struct StrayKeys {
     pub(crate) are_known: bool,
     /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
+    /// Slots claimed by a grant, with their source, until that one is heard to give them up.
+    pub(crate) granted_here: BTreeMap<HashSlot, NodeId>,
 }
 
 /// The state.
@@ -265,6 +267,7 @@ impl ClusterMachine {
                 has_any: true,
                 are_known: false,
                 moves: MoveLog::default(),
+                granted_here: BTreeMap::new(),
             },
             todo: Todo { evaluate: true, map: true, ..Todo::default() },
             cron: CronMemory::default(),
@@ -275,7 +278,8 @@ impl ClusterMachine {
         machine
     }
 
-    /// What the state of this moment says of this node.
+    /// What the state of this moment says of this node. Slots that another node may claim by now are not
+    /// claimed.
     pub(crate) fn view(&self) -> ToldView {
         let me = self.table.me();
         let claim = match me.role {
@@ -283,7 +287,9 @@ impl ClusterMachine {
                 OwnClaim::Replica { of: primary.map(|primary| self.table.node(primary).id) }
             }
             NodeRole::Primary | NodeRole::Unknown => {
-                OwnClaim::Primary { config_epoch: me.config_epoch, slots: Box::new(me.slots.clone()) }
+                let mut slots = Box::new(me.slots.clone());
+                self.keys.moves.granted().for_each(|slot| _ = slots.remove(slot));
+                OwnClaim::Primary { config_epoch: me.config_epoch, slots }
             }
         };
         ToldView { current_epoch: self.epochs.current, claim, shard: me.shown_shard() }

@@ -42,6 +42,8 @@ fn postponed(m: &ClusterMachine) -> SlotSet {
             slots.remove(slot);
         });
     }
+    // They are not told, and served until the target has them.
+    m.keys.moves.granted().for_each(|slot| _ = slots.remove(slot));
     slots
 }
 

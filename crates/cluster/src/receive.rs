@@ -387,7 +387,8 @@ fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) -
     }
     if header.replica_of.is_none() {
         let node: &ClusterNode = m.table.node(ix);
-        if node.slots.bitmap() != header.slots || m.table.has_unclaimed() || !m.keys.strays.is_empty() {
+        let is_awaited = !m.keys.strays.is_empty() || !m.keys.granted_here.is_empty();
+        if node.slots.bitmap() != header.slots || m.table.has_unclaimed() || is_awaited {
             claims::heard(m, ix, header.config_epoch, &SlotSet::from_bitmap(header.slots));
         }
         epochs::collide(m, ix, header.config_epoch);

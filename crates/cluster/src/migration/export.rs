@@ -5,6 +5,7 @@
 //! job then is what the map says of them, the end of the pause or a loss of all keys, and nothing of the
 //! connection.
 
+use super::contested;
 use super::export_job::{ExportJob, ExportState};
 use super::{ExportHandshake, ExportInput, JobName, MigrationOrder, SlotMove, SlotsToMove, SyncWord};
 use crate::id::{ID_LEN, NodeId};
@@ -13,6 +14,7 @@ use crate::node::NodeIx;
 use crate::output::ClusterOutput;
 use crate::settings::Switch;
 use crate::slots::{HashSlot, SlotSet};
+use sluice_base::mistake::{Mistake, is_made};
 use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
@@ -220,6 +222,9 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
         return fail(m, name, "Unpaused before failover completed");
     };
     job.unpauses = Some(unpauses.max(now + GRANT_MS));
+    let slots = job.slots.clone();
+    contested::granted_on(m, &slots);
+    m.durable.withhold(&slots);
     change(m, name, ExportState::FailoverGranted);
     order(m, MigrationOrder::Say { job: name, word: SyncWord::FailoverGranted });
 }
@@ -227,7 +232,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
 /// The connection of a job has ended. Whether the job is this node's export.
 pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
-    if job.state != ExportState::FailoverGranted {
+    if job.state != ExportState::FailoverGranted || is_made(Mistake::LostLinkEndsGrant) {
         let described = job.described.clone();
         log!(m, Notice, "Slot migration {described} connection lost");
         fail(
@@ -321,8 +326,10 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
 
 /// A job ends: its connection closes, and whoever waits to write goes on by the map of then.
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
-    if m.keys.moves.unfinished_export(name).is_none() {
-        return;
+    let Some(job) = m.keys.moves.unfinished_export(name) else { return };
+    if job.state == ExportState::FailoverGranted && state != ExportState::Success {
+        // The slots are claimed again when a file is written.
+        m.save();
     }
     change(m, name, state);
     let Some(job) = m.keys.moves.export(name) else { return };

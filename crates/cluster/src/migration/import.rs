@@ -1,14 +1,16 @@
 //! A move to this node: what the source says, the takeover, failures.
 
+use super::contested;
 use super::export;
 use super::job::{ImportJob, ImportState, Takeover};
 use super::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
 use crate::epochs;
 use crate::machine::{ClusterMachine, log};
-use crate::node::Ms;
+use crate::node::{Ms, NodeIx};
 use crate::output::ClusterOutput;
 use crate::settings::Switch;
 use crate::slots::SlotSet;
+use sluice_base::mistake::{Mistake, is_made};
 use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
@@ -174,13 +176,13 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
         } else if state == ImportState::FailoverGranted(Takeover::Awaited)
             && m.settings.debug.takeover_of_imports == Switch::Runs
         {
-            claim(m, name, &slots);
+            claim(m, name, &slots, source);
         }
     }
 }
 
 /// The slots of a job become this node's, without anybody being asked.
-fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet) {
+fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<NodeIx>) {
     m.grow_sure();
     let my_ix = m.table.my_ix();
     let is_new_voter = !m.table.me().is_voter();
@@ -189,10 +191,18 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet) {
         m.table.bind(slot, my_ix);
         m.keys.strays.remove(slot);
     }
+    if let Some(source) = source {
+        contested::claimed(m, slots, source);
+    }
     m.channels_gone(slots.clone());
     // Ahead of what is told: that waits for the file of this very change.
     m.save();
-    if epochs::bump(m).is_none() {
+    if is_made(Mistake::ClaimedByEpochOfSource)
+        && let Some(source) = source
+    {
+        m.table.me_mut().config_epoch = m.table.node(source).config_epoch;
+        m.announce();
+    } else if is_made(Mistake::ClaimedWithoutEpoch) || epochs::bump(m).is_none() {
         m.announce();
     }
     if is_new_voter {

@@ -1,7 +1,7 @@
 //! The list of jobs, those under way and those that have ended.
 
 use super::JobName;
-use super::export_job::ExportJob;
+use super::export_job::{ExportJob, ExportState};
 use super::job::{ImportJob, ImportState, MigrationRow};
 use crate::id::NodeId;
 use crate::slots::HashSlot;
@@ -96,6 +96,12 @@ impl MoveLog {
     /// Whether an export that is not finished has this slot.
     pub(crate) fn is_exported(&self, slot: HashSlot) -> bool {
         self.exports().any(|job| !job.state.is_finished() && job.slots.contains(slot))
+    }
+
+    /// Slots whose targets may claim them.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = HashSlot> + '_ {
+        let granted = self.exports().filter(|job| job.state == ExportState::FailoverGranted);
+        granted.flat_map(|job| job.slots.iter())
     }
 
     /// Names of the imports that this node carries out by connections of its own and that may still fail.

@@ -360,3 +360,24 @@ fn cb_a23_a_name_belongs_to_one_job() {
     let taken = "ERR Slot is already being imported on the target by a different migration";
     assert_eq!(network.peers[0].cluster.may_import(&import), Err(taken.to_owned()));
 }
+
+/// A target that starts again has its claim in its file, and has forgotten whom it has it from.
+#[test]
+fn cb_a47_slots_that_were_granted_are_not_claimed_until_the_move_fails() {
+    let claims = |network: &Network| {
+        let table = &network.peers[2].cluster.machine.table;
+        let ix = table.find(&network.id(0)).unwrap();
+        SLOTS.iter().all(|(first, _)| table.claimed_slots(ix).contains(slot(*first)))
+    };
+    let (mut network, job) = in_state("failover-paused");
+    assert!(claims(&network));
+    take_place(&mut network, job, Event::Says(SyncWord::RequestFailover));
+    network.run(300);
+    assert!(!claims(&network), "whatever epoch this node makes, the target's claim stands");
+    assert_eq!(owner(&network, 2, 100), Some(network.id(0)), "nobody else has claimed them");
+    let map = newest_map(network.peers[0].seen.iter());
+    assert!(map.is_none_or(|map| map.postponed.is_empty()), "reads are served");
+    network.run(2 * PAUSE_MS + 300);
+    assert_eq!(shown(&network).0, "failed");
+    assert!(claims(&network));
+}

@@ -1,6 +1,6 @@
 //! Atomic moves of slots to a node (specification of the slots, section 6; ids A-…).
 
-use super::network::{Disk, Network};
+use super::network::{Disk, Network, header_of};
 use crate::*;
 
 /// The job of most tests: two slots of node 1 come to node 0.
@@ -353,4 +353,38 @@ fn cb_a23_what_stands_in_the_way_of_a_job() {
     network.command(0, ClusterCommand::SetSlot(command));
     let by_hand = Err("ERR Slots are being manually imported".to_owned());
     assert_eq!(network.peers[0].cluster.may_import_at_all(), by_hand);
+}
+
+/// A source that is the target of another move makes an epoch of its own between the grant and the news of
+/// the claim: what it said then is no reason to give the slots back, which it is about to give up.
+#[test]
+fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_news() {
+    let mut network = begun();
+    let mut old = SlotSet::EMPTY;
+    (SLOT_COUNT / 2..SLOT_COUNT).for_each(|number| _ = old.insert(slot(number)));
+    say(&mut network, &WORDS[..3]);
+    network.cut(0, 1);
+    say(&mut network, &WORDS[3..]);
+    assert_eq!(state(&network), "success");
+    let epoch = |network: &Network| network.peers[0].cluster.info().my_epoch;
+    let tells = |network: &mut Network, epoch: u64, slots: &SlotSet| {
+        let epoch = ClusterEpoch(epoch);
+        let header =
+            wire::BusHeader { current_epoch: epoch, config_epoch: epoch, ..header_of(network.id(1), slots) };
+        let body = wire::MessageBody::Ping(wire::Gossip::default());
+        network.inject(1, 0, &wire::BusMessage::Full(header, body));
+    };
+    tells(&mut network, 9, &old);
+    assert_eq!(owner(&network, 0, FIRST), Some(network.id(0)), "the grant binds the source");
+    assert!(epoch(&network) > ClusterEpoch(9), "others are to believe this node");
+    // The news has come, and the source has made another epoch meanwhile.
+    let mut given_up = old.clone();
+    [FIRST, 8_300].into_iter().for_each(|number| _ = given_up.remove(slot(number)));
+    tells(&mut network, 20, &given_up);
+    assert!(epoch(&network) > ClusterEpoch(20), "an older header may come later");
+    tells(&mut network, 20, &old);
+    assert_eq!(owner(&network, 0, FIRST), Some(network.id(0)));
+    // From then on the source is a node as any other.
+    tells(&mut network, 40, &old);
+    assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)), "the higher epoch counts");
 }
