@@ -182,6 +182,13 @@ const RUNS: &[LongRun] = &[
         run: sim_clusters,
     },
     LongRun {
+        name: "sim-moves",
+        about: "the simulation of moves of slots, 2,000 seeds from --seed on, some 20,000 moves",
+        takes: &[SEED],
+        commands: 0,
+        run: sim_moves,
+    },
+    LongRun {
         name: "sim-many",
         about: "a cluster of 1,000 nodes in the simulation: bytes of the bus, how long news takes",
         takes: &[],
@@ -364,6 +371,8 @@ const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 const SIM_SEEDS: u64 = 10_000;
 /// Seeds of the simulation of clusters; `ci` runs the first 500, the tests 60.
 const CLUSTER_SEEDS: u64 = 100_000;
+/// Seeds of the simulation of moves of slots, of each of which about ten moves begin; the tests have 30.
+const MOVE_SEEDS: u64 = 2_000;
 
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
@@ -567,6 +576,11 @@ fn sim(chosen: &Chosen) -> Result<Ran> {
 /// The simulation of clusters, likewise.
 fn sim_clusters(chosen: &Chosen) -> Result<Ran> {
     simulate(chosen, CLUSTER_SEEDS, &["--cluster"])
+}
+
+/// The simulation of moves of slots, likewise.
+fn sim_moves(chosen: &Chosen) -> Result<Ran> {
+    simulate(chosen, MOVE_SEEDS, &["--moves"])
 }
 
 fn simulate(chosen: &Chosen, seeds: u64, flags: &[&str]) -> Result<Ran> {

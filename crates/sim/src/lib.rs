@@ -15,8 +15,10 @@ mod digest;
 mod disk;
 mod history;
 mod many;
+mod moves;
 mod net;
 mod node;
+mod node_file;
 mod plan;
 mod process;
 mod promises;
@@ -26,4 +28,5 @@ mod world;
 
 pub use cluster::{ClusterMet, run_cluster};
 pub use many::{ManyFigures, run_many};
+pub use moves::{MovesMet, run_moves};
 pub use world::{Met, SimOptions, run};

@@ -1,11 +1,11 @@
-//! `sluice-sim [--cluster] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure] [--mistake NAME]`:
-//! runs the simulation of replication, or with `--cluster` that of clusters. `sluice-sim --many NODES`
+//! `sluice-sim [--cluster | --moves] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure] [--mistake NAME]`:
+//! runs the simulation of replication, or with `--cluster` that of clusters, with `--moves` that of moves of slots. `sluice-sim --many NODES`
 //! measures a cluster of so many nodes. `sluice-sim --mistakes` prints the names of the mistakes.
 //!
 //! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on, or those
 //! up to the first that fails; the exit status says whether everything held.
 
-use sluice_sim::{ClusterMet, Met, SimOptions, run, run_cluster, run_many};
+use sluice_sim::{ClusterMet, Met, MovesMet, SimOptions, run, run_cluster, run_many, run_moves};
 use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -33,6 +33,9 @@ fn main() -> ExitCode {
     let seeds = Seeds { one: number("--seed"), first, count: number("--seeds").unwrap_or(1000), end };
     if has("--cluster") {
         return play(&seeds, "--cluster ", run_cluster, ClusterMet::add);
+    }
+    if has("--moves") {
+        return play(&seeds, "--moves ", run_moves, MovesMet::add);
     }
     play(&seeds, "", run, Met::add)
 }
@@ -114,10 +117,11 @@ fn play<T: Default + Debug>(
 #[cfg(sluice_mistakes)]
 fn make_mistake(name: &str) -> Result<(), String> {
     use sluice_base::mistake::{Mistake, make};
-    let mut all = Mistake::ALL.into_iter().chain(Mistake::OF_CLUSTERS);
+    let mut all = Mistake::ALL.into_iter().chain(Mistake::OF_CLUSTERS).chain(Mistake::OF_MOVES);
     let found = all.find(|mistake| format!("{mistake:?}") == name);
     make(found.ok_or_else(|| {
-        format!("no mistake is called {name}: {:?}, {:?}", Mistake::ALL, Mistake::OF_CLUSTERS)
+        let (clusters, moves) = (Mistake::OF_CLUSTERS, Mistake::OF_MOVES);
+        format!("no mistake is called {name}: {:?}, {clusters:?}, {moves:?}", Mistake::ALL)
     })?);
     Ok(())
 }
@@ -132,4 +136,5 @@ fn print_mistakes() {
     use sluice_base::mistake::Mistake;
     Mistake::ALL.iter().for_each(|mistake| println!("replication {mistake:?}"));
     Mistake::OF_CLUSTERS.iter().for_each(|mistake| println!("clusters {mistake:?}"));
+    Mistake::OF_MOVES.iter().for_each(|mistake| println!("moves {mistake:?}"));
 }

@@ -5,18 +5,26 @@
 //! connection of the link, and when something that another thread does has ended. What the bytes mean is
 //! known to the engine and the machine of the link alone.
 
+mod bus;
 mod download;
+mod exports;
 mod link;
 mod main_channel;
 
+pub use self::bus::ip_of;
+
+use self::bus::Bus;
 use self::download::Download;
+use self::exports::ExportDial;
 use self::main_channel::{MainLink, Replay};
 use crate::digest::digest;
 use crate::disk::Disk;
 use crate::net::{ConnId, Net, NodeId, Side};
+use crate::node_file::NodeFile;
 use crate::process::SimProcess;
 use sluice_base::SessionKey;
 use sluice_base::{HashSeed, Now, Rng};
+use sluice_cluster::{JobName, LinkKey};
 use sluice_commands::Progress;
 use sluice_config::Config;
 use sluice_control::action::Action;
@@ -48,6 +56,17 @@ pub struct NodePlan {
     pub block_bytes: usize,
     /// How much later each look at the clock finds it while a script runs, microseconds.
     pub look_us: u64,
+    /// The file of a node of a cluster; none outside of cluster mode.
+    pub node_file: Option<NodeFile>,
+}
+
+/// A connection that a node wants, beside that of the link to its primary.
+#[derive(Clone, Copy, Debug)]
+pub enum Call {
+    /// A link of the bus.
+    Bus(LinkKey),
+    /// The connection of a move of slots.
+    Export(JobName),
 }
 
 /// The port of a node.
@@ -67,6 +86,8 @@ enum Peer {
     Accepted(ConnId),
     /// The primary.
     Link(ConnId),
+    /// The target of a move of slots.
+    Export(ConnId),
     /// A client of the simulation.
     Client,
 }
@@ -135,6 +156,12 @@ pub struct SimNode {
     rng: Rng,
     /// Where to the link wants to connect.
     pub wants: Option<(u64, NodeId)>,
+    /// Its connections to the buses of others, in cluster mode.
+    bus: Option<Bus>,
+    /// Connections of moves whose targets have not agreed yet.
+    exports: Vec<ExportDial>,
+    /// What else it wants to connect for, and with whom.
+    pub calls: Vec<(Call, NodeId)>,
     /// Snapshots that came on a connection of their own, with the stream behind them on another.
     pub met_dual: u64,
     /// What was digested last: changes, point, and the result.
@@ -157,6 +184,7 @@ impl SimNode {
         }
         let seeds = Seeds { hash: plan.hash_seed, rng: rng.next_u64() };
         let mut engine = Engine::new(config, seeds, &mut process);
+        let bus = plan.node_file.clone().map(|file| Bus::start(id, file, &mut engine, &mut process));
         let begun = match (plan.has_aof, process.disk.aof_files()) {
             (true, Some(files)) => {
                 engine.begin_aof_load_at_start(files, &mut process);
@@ -187,6 +215,9 @@ impl SimNode {
             has_loaded: false,
             rng,
             wants: None,
+            bus: bus.transpose()?,
+            exports: Vec::new(),
+            calls: Vec::new(),
             met_dual: 0,
             digested: None,
         };
@@ -220,7 +251,9 @@ impl SimNode {
             self.process.base.now = now;
         }
         self.process.meet_disk();
+        self.collect_bus(net);
         self.collect(net);
+        self.collect_exports(net);
         if self.engine.next_unit_ns() < u64::MAX {
             self.process.base.us_each_look = self.look_us;
         }
@@ -234,7 +267,11 @@ impl SimNode {
             self.next_cron_ns = now.mono_ns + CRON_NS;
         }
         self.act(net);
+        // Slices of moves end early where the clock leaps.
+        self.process.base.us_each_look = if self.leaps() { self.look_us } else { 1 };
         self.engine.end_iteration(&mut self.process);
+        self.process.base.us_each_look = 1;
+        self.drive_bus(net);
         let SimNode { engine, process, .. } = self;
         process.feed_aof(engine);
         self.write(net);
@@ -257,14 +294,14 @@ impl SimNode {
             .filter(|seat| self.replay.as_ref().is_none_or(|replay| replay.key != seat.key))
             .filter_map(|seat| match seat.peer {
                 Peer::Accepted(conn) => Some((seat.key, conn, Side::Acceptor)),
-                Peer::Link(conn) => Some((seat.key, conn, Side::Opener)),
+                Peer::Link(conn) | Peer::Export(conn) => Some((seat.key, conn, Side::Opener)),
                 Peer::Client => None,
             })
             .collect();
         for (key, conn, side) in conns {
             let arrived = net.receive(conn, side);
             if !arrived.bytes.is_empty() {
-                if side == Side::Opener {
+                if matches!(self.holder, Holder::Session(own) if own == key) {
                     self.heard_ns = self.process.base.now.mono_ns;
                 }
                 if let Some(seat) = self.seat(key) {
@@ -446,7 +483,7 @@ impl SimNode {
         let seat = self.seats.remove(at);
         match seat.peer {
             Peer::Accepted(conn) => net.close(conn, Side::Acceptor, &mut self.rng),
-            Peer::Link(conn) => net.close(conn, Side::Opener, &mut self.rng),
+            Peer::Link(conn) | Peer::Export(conn) => net.close(conn, Side::Opener, &mut self.rng),
             Peer::Client => {}
         }
         self.engine.disconnect(key, &mut self.process);
@@ -470,7 +507,9 @@ impl SimNode {
             let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { continue };
             match self.seats[at].peer {
                 Peer::Accepted(conn) => net.send(conn, Side::Acceptor, bytes, &mut self.rng),
-                Peer::Link(conn) => net.send(conn, Side::Opener, bytes, &mut self.rng),
+                Peer::Link(conn) | Peer::Export(conn) => {
+                    net.send(conn, Side::Opener, bytes, &mut self.rng);
+                }
                 Peer::Client => self.seats[at].out.extend_from_slice(&bytes),
             }
             if closing != Closing::No {
@@ -520,6 +559,7 @@ impl SimNode {
                     self.is_ending = true;
                     self.engine.stop();
                 }
+                Action::ConnectExport(target) => self.dial_export(*target),
                 Action::FreeValue(_)
                 | Action::FreeDb(_)
                 | Action::FreeCaptured(_)
@@ -527,7 +567,7 @@ impl SimNode {
                 | Action::TrimInput { .. }
                 | Action::FillPackets(_)
                 // No client of the simulation asks for one.
-                | Action::ConnectExport(_) | Action::Migrate(_)
+                | Action::Migrate(_)
                 | Action::LoadUsers(_)
                 | Action::FreeUsers(_)
                 | Action::DelayAof(_)
@@ -539,6 +579,14 @@ impl SimNode {
     }
 
     // --- what the simulation asks
+
+    /// Connections with targets of moves of slots.
+    pub fn export_conns(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.seats.iter().filter_map(|seat| match seat.peer {
+            Peer::Export(conn) => Some(conn),
+            Peer::Accepted(_) | Peer::Link(_) | Peer::Client => None,
+        })
+    }
 
     /// Snapshots of a primary that were loaded, and partial resynchronisations.
     pub fn link_counts(&self) -> LinkCounts {
@@ -592,6 +640,9 @@ fn config_of(id: NodeId, plan: &NodePlan, follows: Option<NodeId>) -> Result<Con
     text.push_str(&format!("port {}\nappendonly {}\n", port_of(id), if plan.has_aof { "yes" } else { "no" }));
     for (name, value) in &plan.directives {
         text.push_str(&format!("{name} {value}\n"));
+    }
+    if plan.node_file.is_some() {
+        text.push_str("cluster-enabled yes\n");
     }
     if let Some(primary) = follows {
         text.push_str(&format!("replicaof node{primary} {}\n", port_of(primary)));

@@ -153,5 +153,6 @@ fn node(rng: &mut Rng, has_files: u64) -> NodePlan {
         stream_bound: usize::MAX,
         block_bytes: 16 << 10,
         look_us: 1,
+        node_file: None,
     }
 }

@@ -1,4 +1,4 @@
-//! Deliberate mistakes: the simulation of replication, or that of clusters, must find each of
+//! Deliberate mistakes: the simulation of replication, of clusters or of moves of slots must find each of
 //! `sluice_base::mistake` within the first seeds. A process makes one mistake, so that several are looked for
 //! at once.
 
@@ -14,16 +14,48 @@ use crate::shell::{self, Ran};
 const OF_REPLICATION: u64 = 1_000;
 /// So many seeds of the simulation of clusters have to be enough.
 const OF_CLUSTERS: u64 = 200;
+/// So many seeds of the simulation of moves of slots have to be enough.
+const OF_MOVES: u64 = 1_000;
 
 /// A mistake, and where it is looked for.
 struct Mistake {
     name: String,
-    is_of_clusters: bool,
+    simulation: Simulation,
 }
 
-impl Mistake {
-    fn seeds(&self) -> u64 {
-        if self.is_of_clusters { OF_CLUSTERS } else { OF_REPLICATION }
+/// One of the simulations.
+#[derive(Clone, Copy)]
+enum Simulation {
+    Replication,
+    Clusters,
+    Moves,
+}
+
+impl Simulation {
+    /// The one of this name.
+    fn of(name: &str) -> Simulation {
+        match name {
+            "clusters" => Simulation::Clusters,
+            "moves" => Simulation::Moves,
+            _ => Simulation::Replication,
+        }
+    }
+
+    /// What the program is told beside the mistake.
+    fn flag(self) -> Option<&'static str> {
+        match self {
+            Simulation::Replication => None,
+            Simulation::Clusters => Some("--cluster"),
+            Simulation::Moves => Some("--moves"),
+        }
+    }
+
+    fn seeds(self) -> u64 {
+        match self {
+            Simulation::Replication => OF_REPLICATION,
+            Simulation::Clusters => OF_CLUSTERS,
+            Simulation::Moves => OF_MOVES,
+        }
     }
 }
 
@@ -35,7 +67,7 @@ pub(super) fn run(only: Option<&str>) -> Result<Ran> {
     let names = shell::output(Command::new(&simulation).arg("--mistakes"))?;
     let all = names.lines().filter_map(|line| line.split_once(' ')).filter(|(_, name)| is_chosen(name));
     let all: Vec<Mistake> =
-        all.map(|(of, name)| Mistake { name: name.to_owned(), is_of_clusters: of == "clusters" }).collect();
+        all.map(|(of, name)| Mistake { name: name.to_owned(), simulation: Simulation::of(of) }).collect();
     if all.is_empty() {
         return Err("no mistake has such a name".into());
     }
@@ -78,10 +110,14 @@ fn build() -> Result<PathBuf> {
 fn is_found(simulation: &Path, mistake: &Mistake) -> bool {
     let began = shell::now();
     let mut run = Command::new(simulation);
-    run.args(["--until-failure", "--mistake", &mistake.name, "--seeds", &mistake.seeds().to_string()]);
-    if mistake.is_of_clusters {
-        run.arg("--cluster");
-    }
+    run.args([
+        "--until-failure",
+        "--mistake",
+        &mistake.name,
+        "--seeds",
+        &mistake.simulation.seeds().to_string(),
+    ]);
+    run.args(mistake.simulation.flag());
     let output = run.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let took_s = began.elapsed().as_secs_f64();
     let said = output.unwrap_or_else(|error| error.to_string());
@@ -89,7 +125,11 @@ fn is_found(simulation: &Path, mistake: &Mistake) -> bool {
     let result = match found {
         Some(line) => line.to_owned(),
         None => {
-            format!("NOT FOUND by {} seeds: {}", mistake.seeds(), said.lines().last().unwrap_or("no output"))
+            format!(
+                "NOT FOUND by {} seeds: {}",
+                mistake.simulation.seeds(),
+                said.lines().last().unwrap_or("no output")
+            )
         }
     };
     println!("sim-mistakes: {} ({took_s:.1} s): {result}", mistake.name);

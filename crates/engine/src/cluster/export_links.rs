@@ -5,6 +5,7 @@ use super::exports;
 use crate::core::Core;
 use crate::replication::maintenance::Notices;
 use sluice_base::SessionKey;
+use sluice_base::mistake::{Mistake, is_made};
 use sluice_cluster::{ClusterInput, ExportInput, JobName, MigrationInput, MigrationOrder, SlotSet, SyncWord};
 use sluice_commands::ReplyMode;
 use sluice_config::param;
@@ -153,7 +154,11 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
     let (session, stream) = (link.session, link.stream);
     if let Some(id) = stream {
         exports::say(core, id, word.text().as_bytes());
-        if word == SyncWord::FailoverGranted {
+        if word == SyncWord::FailoverGranted && is_made(Mistake::HoldEndsAtGrant) {
+            // Its bytes would go with it.
+            feed(core);
+            exports::end_export(core, id);
+        } else if word == SyncWord::FailoverGranted {
             exports::grant(core, id);
         }
     } else if let Some(session) = session.and_then(|key| core.sessions.get_mut(key)) {

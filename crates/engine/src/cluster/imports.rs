@@ -9,6 +9,7 @@
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
 use sluice_base::Now;
+use sluice_base::mistake::{Mistake, is_made};
 use sluice_cluster::{ClusterInput, HashSlot, JobName, MigrationInput, SlotMove};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::FailedImport;
@@ -60,8 +61,9 @@ pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process
         return;
     };
     mode.emptying.failed_imports.push(FailedImport { name: import.name, why });
-    let is_foreign = |slot: &HashSlot| !mode.map.owner(*slot).is_some_and(|owner| owner.is_myself);
-    let slots: Vec<HashSlot> = import.slots().filter_map(HashSlot::new).filter(is_foreign).collect();
+    let is_own = |slot: &HashSlot| mode.map.owner(*slot).is_some_and(|owner| owner.is_myself);
+    let goes = |slot: &HashSlot| !is_own(slot) || is_made(Mistake::OwnSlotsCleaned);
+    let slots: Vec<HashSlot> = import.slots().filter_map(HashSlot::new).filter(goes).collect();
     for slot in &slots {
         mode.emptying.slots.insert(*slot);
     }
@@ -78,7 +80,7 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
         let is_empty = |failed: &FailedImport| {
             let import = imports.iter().find(|import| import.name == failed.name);
             let mut own = import.into_iter().flat_map(|import| import.slots()).filter_map(HashSlot::new);
-            !own.any(|slot| slots.contains(slot))
+            is_made(Mistake::FinishAheadOfUnlinks) || !own.any(|slot| slots.contains(slot))
         };
         let Some(at) = mode.emptying.failed_imports.iter().position(is_empty) else { return };
         if !core.control.between_units(BetweenUnits::Cluster) {

@@ -8,6 +8,7 @@ use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
 use crate::cluster::imports::{clean_up, finish, tell};
 use crate::core::Core;
+use sluice_base::mistake::{Mistake, is_made};
 use sluice_base::{Now, SessionKey};
 use sluice_cluster::{
     ClusterAnswer, ClusterInput, HashSlot, JobName, LostSlots, MigrationInput, MigrationOrder, SlotSet,
@@ -87,7 +88,9 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     let heard_bytes = core.sessions.get(client).map_or(0, |session| session.caller.traffic.net_in);
     mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes });
     core.control.epoch.advance();
-    core.keyspace.import_marks().begin(import_of(&job));
+    if !is_made(Mistake::ShownWhileImported) {
+        core.keyspace.import_marks().begin(import_of(&job));
+    }
     let mut words = vec![b"CLUSTER".to_vec(), b"SYNCSLOTS".to_vec(), b"ESTABLISH".to_vec()];
     if let Some(source) = job.source {
         words.extend([b"SOURCE".to_vec(), source.as_bytes().to_vec()]);

@@ -4,4 +4,5 @@
 mod clusters;
 mod first_seeds;
 mod many;
+mod moves;
 mod seeds;

@@ -15,6 +15,7 @@
 //! that the disk has not taken.
 
 use crate::process::{Process, SaveError};
+use sluice_base::mistake::{Mistake, is_made};
 use sluice_base::{Bytes, heap};
 use sluice_keyspace::Captured;
 use sluice_replication::{NextPiece, StreamSpool};
@@ -117,7 +118,8 @@ impl ExportStream {
     }
 
     fn select(&mut self, db: usize) {
-        if self.selected != Some(db) {
+        let is_forgotten = self.selected.is_some() && is_made(Mistake::StreamOfOneDatabase);
+        if self.selected != Some(db) && !is_forgotten {
             self.selected = Some(db);
             push_command(&mut self.open, [&b"SELECT"[..], db.to_string().as_bytes()].into_iter());
         }

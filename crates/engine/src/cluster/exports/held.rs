@@ -2,6 +2,7 @@
 
 use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec};
 use crate::exec::gate::{Asked, Verdict};
+use sluice_base::mistake::{Mistake, is_made};
 use sluice_cluster::HashSlot;
 use sluice_command::Flags;
 use sluice_command::specs::{cluster, transactions};
@@ -19,7 +20,7 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let is_exec = asked.spec.id == transactions::EXEC.id;
     let may_replicate = asked.flags.has(Flags::MAY_REPLICATE);
     let writes = asked.flags.has(Flags::WRITE) || may_replicate && !asked.spec.flags.has(Flags::PUBSUB);
-    if !writes || !exports.hold_any() {
+    if !writes || !exports.hold_any() || is_made(Mistake::WrittenAfterPaused) {
         return None;
     }
     let queue = match &asked.session.transaction {

@@ -9,6 +9,7 @@
 use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
 use sluice_base::Now;
+use sluice_base::mistake::{Mistake, is_made};
 use sluice_cluster::HashSlot;
 use sluice_command::derive::keys::routing_keys;
 use sluice_command::{Spec, table};
@@ -67,7 +68,7 @@ pub(crate) fn tap(
     if command.changes > 0 || is_forced {
         tap.propagation(effects.propagation(), command);
     }
-    let written_to = tap.written_to;
+    let written_to = tap.written_to.filter(|_| !is_made(Mistake::WrittenAfterPaused));
     if let Some(id) = written_to {
         fail_export(keyspace, control, id, WRITTEN_TO.to_owned());
     }
@@ -96,6 +97,9 @@ struct Tap<'a> {
 impl Tap<'_> {
     /// Puts into the stream what the keyspace has captured.
     fn captured(&mut self) {
+        if is_made(Mistake::CommandAheadOfImage) {
+            return;
+        }
         if let Some(job) = self.exports.walking() {
             while let Some(piece) = self.keyspace.take_walked() {
                 job.stream.append_images(piece);

@@ -1,0 +1,95 @@
+//! Writes that clients were answered, and which of them may be lost.
+//!
+//! A write counts when it was answered, under `appendfsync always`, and acknowledged by a replica where the
+//! plan has replicas. Excused is (1) what the primary whose place a replica takes has and the replica has
+//! not; (2) what FLUSHALL deletes; (3) what a node answers while another one claims the slot with an epoch
+//! not below the node's, or may claim it by a grant that the node has forgotten: what a claim without
+//! consensus costs where the two do not hear each other.
+
+use super::view::{KeyName, slot_of};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why a write may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excuse {
+    Failover,
+    Flush,
+    Claims,
+}
+
+/// A write.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    id: u64,
+    is_confirmed: bool,
+    excuse: Option<Excuse>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    keys: BTreeMap<KeyName, Vec<Written>>,
+    /// The last id that was given out ahead of a flush, by slot: what was executed before it may be answered
+    /// after it.
+    flushed: BTreeMap<u16, u64>,
+    last_id: u64,
+}
+
+impl Ledger {
+    /// Ids for so many writes.
+    pub fn new_ids(&mut self, count: u64) -> Vec<u64> {
+        let first = self.last_id + 1;
+        self.last_id += count;
+        (first..=self.last_id).collect()
+    }
+
+    /// Writes were answered; `excuse`: they may be lost.
+    pub fn answered(&mut self, key: &KeyName, ids: &[u64], excuse: Option<Excuse>) {
+        let flushed = self.flushed.get(&slot_of(key)).copied().unwrap_or(0);
+        let excuse = |id| excuse.or((id <= flushed).then_some(Excuse::Flush));
+        let written = ids.iter().map(|id| Written { id: *id, is_confirmed: false, excuse: excuse(*id) });
+        self.keys.entry(key.clone()).or_default().extend(written);
+    }
+
+    /// Writes count from now on.
+    pub fn confirmed(&mut self, key: &KeyName, ids: &[u64]) {
+        let all = self.keys.entry(key.clone()).or_default();
+        for written in all.iter_mut().filter(|written| ids.contains(&written.id)) {
+            written.is_confirmed = true;
+        }
+    }
+
+    /// Excuses writes of a key.
+    pub fn lost_by_failover(&mut self, key: &KeyName, ids: &BTreeSet<u64>) {
+        for written in
+            self.keys.get_mut(key).into_iter().flatten().filter(|written| ids.contains(&written.id))
+        {
+            written.excuse.get_or_insert(Excuse::Failover);
+        }
+    }
+
+    /// Excuses all writes of a slot that were sent so far.
+    pub fn flushed(&mut self, slot: u16) {
+        self.flushed.insert(slot, self.last_id);
+        for written in self.keys.iter_mut().filter(|(key, _)| slot_of(key) == slot).flat_map(|(_, all)| all) {
+            written.excuse.get_or_insert(Excuse::Flush);
+        }
+    }
+
+    /// Keys that somebody has written to.
+    pub fn keys(&self) -> Vec<KeyName> {
+        self.keys.keys().cloned().collect()
+    }
+
+    /// Confirmed writes of a key that are not excused.
+    pub fn owed(&self, key: &KeyName) -> impl Iterator<Item = u64> + '_ {
+        let all = self.keys.get(key).into_iter().flatten();
+        all.filter(|written| written.is_confirmed && written.excuse.is_none()).map(|written| written.id)
+    }
+
+    /// How many confirmed writes there are, and how many are excused for this reason.
+    pub fn counts(&self, excuse: Option<Excuse>) -> u64 {
+        let all = self.keys.values().flatten().filter(|written| written.is_confirmed);
+        all.filter(|written| excuse.is_none() || written.excuse == excuse).count() as u64
+    }
+}

@@ -1,0 +1,343 @@
+//! Hosts, network and time of moves: steps, connections, crashes and starts.
+
+use super::clients::Writer;
+use super::ledger::Ledger;
+use super::met::MovesMet;
+use super::operator::Operators;
+use super::plan::{MovesPlan, MovesSeason};
+use super::view::{KeyName, NodeLine, content_of, lines_of, own_line, slot_of};
+use crate::disk::Disk;
+use crate::net::{Net, NodeId};
+use crate::node::{Call, SimNode, node_of};
+use crate::node_file::NodeFile;
+use sluice_base::{Now, Rng};
+use std::collections::BTreeMap;
+
+pub(super) const MS: u64 = 1_000_000;
+const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
+
+/// A host: a node with what outlives it.
+pub(super) struct MovesHost {
+    pub(super) node: Option<SimNode>,
+    disk: Disk,
+    pub(super) file: NodeFile,
+    /// Processes that have run here.
+    pub(super) boot: u64,
+    starts_ns: u64,
+    /// The process stands still until then.
+    pub(super) stalls_until_ns: u64,
+    pub(super) file_heals_ns: u64,
+    /// Whom it followed when it was last seen.
+    followed: Option<NodeId>,
+    /// The imports that it had at the last step: names and slots.
+    pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,
+    /// What its last process had.
+    last_content: BTreeMap<KeyName, Vec<u64>>,
+}
+
+impl MovesHost {
+    /// What the node says of itself, or of one that does not run its file.
+    pub(super) fn own_line(&self) -> NodeLine {
+        match self.node.as_ref().and_then(|node| node.engine.node()) {
+            Some(machine) => own_line(&machine.nodes_text()),
+            None => own_line(&String::from_utf8_lossy(&self.file.text())),
+        }
+    }
+
+    fn content(&self) -> BTreeMap<KeyName, Vec<u64>> {
+        self.node.as_ref().map_or_else(|| self.last_content.clone(), |node| content_of(&node.engine))
+    }
+}
+
+/// A connection that somebody wants.
+struct Opening {
+    due_ns: u64,
+    from: NodeId,
+    boot: u64,
+    to: NodeId,
+    what: Wanted,
+}
+
+enum Wanted {
+    /// The link to the primary, by its attempt.
+    Primary(u64),
+    Other(Call),
+}
+
+/// See the module.
+pub(super) struct MovesWorld {
+    pub(super) plan: MovesPlan,
+    is_traced: bool,
+    pub(super) rng: Rng,
+    pub(super) now: Now,
+    pub(super) net: Net,
+    pub(super) hosts: Vec<MovesHost>,
+    openings: Vec<Opening>,
+    pub(super) writers: Vec<Writer>,
+    pub(super) operators: Operators,
+    pub(super) ledger: Ledger,
+    /// When the network is whole again.
+    pub(super) heals_ns: u64,
+    /// Since when two nodes own a slot at one epoch.
+    pub(super) two_owners: BTreeMap<(NodeId, NodeId), u64>,
+    pub(super) met: MovesMet,
+    pub(super) steps: u64,
+}
+
+impl MovesWorld {
+    pub(super) fn new(seed: u64, is_traced: bool) -> Result<MovesWorld, String> {
+        let mut rng = Rng::new(seed ^ 0x5107_4075);
+        let plan = MovesPlan::new(seed, &mut rng);
+        let mut net = Net::default();
+        net.latency_ms = plan.latency_ms;
+        net.pass(START.mono_ns);
+        let hosts = plan.nodes.iter().zip(&plan.follows).map(|(node, follows)| MovesHost {
+            node: None,
+            disk: Disk::default(),
+            file: node.node_file.clone().unwrap_or_else(|| NodeFile::new("", 0)),
+            boot: 0,
+            starts_ns: 0,
+            stalls_until_ns: 0,
+            file_heals_ns: 0,
+            followed: *follows,
+            imports: Vec::new(),
+            last_content: BTreeMap::new(),
+        });
+        let mut world = MovesWorld {
+            is_traced,
+            now: START,
+            net,
+            hosts: hosts.collect(),
+            openings: Vec::new(),
+            writers: (0..5).map(|_| Writer::default()).collect(),
+            operators: Operators::default(),
+            ledger: Ledger::default(),
+            heals_ns: 0,
+            two_owners: BTreeMap::new(),
+            met: MovesMet::default(),
+            steps: 0,
+            rng,
+            plan,
+        };
+        world.trace(|| format!("{:?}", world.plan));
+        for id in 0..world.hosts.len() {
+            world.start(id)?;
+        }
+        Ok(world)
+    }
+
+    pub(super) fn trace(&self, text: impl FnOnce() -> String) {
+        if self.is_traced {
+            println!("{:>8.3} {}", (self.now.mono_ns - START.mono_ns) as f64 / 1e9, text());
+        }
+    }
+
+    /// Traces what each node holds.
+    pub(super) fn show(&self) {
+        for (id, host) in self.hosts.iter().enumerate() {
+            self.trace(|| format!("node {id} holds:"));
+            let Some(machine) = host.node.as_ref().and_then(|node| node.engine.node()) else { continue };
+            for line in machine.nodes_text().lines() {
+                self.trace(|| format!("  {line}"));
+            }
+            for row in machine.migrations().take(6) {
+                self.trace(|| format!("  {row:?}"));
+            }
+        }
+    }
+
+    pub(super) fn play(&mut self) -> Result<(), String> {
+        self.run_ms(2_500 + 2 * self.plan.timeout_ms)?;
+        let end_ns = self.now.mono_ns + self.plan.busy_ms * MS;
+        while self.now.mono_ns < end_ns {
+            self.strike()?;
+            self.order_moves();
+            self.step()?;
+        }
+        if self.plan.season == MovesSeason::Calm {
+            self.met.calms += 1;
+        }
+        self.heal()?;
+        self.come_together()?;
+        self.judge()
+    }
+
+    pub(super) fn run_ms(&mut self, ms: u64) -> Result<(), String> {
+        let end_ns = self.now.mono_ns + ms * MS;
+        while self.now.mono_ns < end_ns {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Time passes, clients do something, each node has an iteration, and all is looked at.
+    pub(super) fn step(&mut self) -> Result<(), String> {
+        self.steps += 1;
+        let ms = 1 + self.rng.below(self.plan.step_ms);
+        self.now.mono_ns += ms * MS;
+        self.now.unix_us += (ms * 1_000) as i64;
+        self.net.pass(self.now.mono_ns);
+        for id in 0..self.hosts.len() {
+            if self.hosts[id].node.is_none() && self.hosts[id].starts_ns <= self.now.mono_ns {
+                self.start(id)?;
+            }
+        }
+        self.write();
+        self.open_connections();
+        let first = self.rng.below(self.hosts.len() as u64) as usize;
+        for at in 0..self.hosts.len() {
+            self.iterate((at + first) % self.hosts.len())?;
+        }
+        self.look()
+    }
+
+    fn iterate(&mut self, id: NodeId) -> Result<(), String> {
+        if self.is_stalled(id) {
+            return Ok(());
+        }
+        let host = &mut self.hosts[id];
+        let Some(node) = &mut host.node else { return Ok(()) };
+        node.iterate(self.now, &mut self.net);
+        let link = node.wants.take().map(|(attempt, to)| (Wanted::Primary(attempt), to));
+        let others = std::mem::take(&mut node.calls).into_iter();
+        let wanted: Vec<(Wanted, NodeId)> =
+            link.into_iter().chain(others.map(|(call, to)| (Wanted::Other(call), to))).collect();
+        let (boot, ends, log) = (host.boot, node.is_ending(), node.take_log());
+        for (what, to) in wanted {
+            let due_ns = self.now.mono_ns + self.net.delay_ns(&mut self.rng);
+            self.openings.push(Opening { due_ns, from: id, boot, to, what });
+        }
+        for line in log {
+            self.trace(|| format!("node {id}: {line}"));
+            self.operators.read(id, &line, &mut self.met);
+            if line.contains("operation: import") && line.ends_with("-> failover-granted") {
+                self.claims_by_the_highest_epoch(id)?;
+            }
+        }
+        self.follow_roles(id);
+        if ends {
+            self.trace(|| format!("node {id} ends itself"));
+            self.crash(id);
+        }
+        Ok(())
+    }
+
+    /// A replica that has become a primary has the place of the one that it followed.
+    fn follow_roles(&mut self, id: NodeId) {
+        let host = &self.hosts[id];
+        let Some(node) = &host.node else { return };
+        let follows = node.engine.primary().map(node_of);
+        let Some(old) = host.followed.filter(|_| follows.is_none()) else {
+            self.hosts[id].followed = follows;
+            return;
+        };
+        self.met.promotions += 1;
+        let (here, own) = (content_of(&node.engine), host.own_line());
+        self.trace(|| format!("node {id} takes the place of node {old}"));
+        for (key, ids) in self.hosts[old].content() {
+            if own.has(slot_of(&key)) {
+                let has = here.get(&key).map_or(&[][..], Vec::as_slice);
+                let lost = ids.into_iter().filter(|id| !has.contains(id)).collect();
+                self.ledger.lost_by_failover(&key, &lost);
+            }
+        }
+        self.hosts[id].followed = None;
+    }
+
+    /// whoever has just claimed the slots of a grant has an epoch above all that it knows of.
+    fn claims_by_the_highest_epoch(&self, id: NodeId) -> Result<(), String> {
+        let Some(machine) = self.hosts[id].node.as_ref().and_then(|node| node.engine.node()) else {
+            return Ok(());
+        };
+        let (lines, own) = (lines_of(&machine.nodes_text()), self.hosts[id].own_line());
+        let claimed = machine.migrations().filter(|row| row.operation == "IMPORT");
+        let claimed = claimed.filter(|row| row.state == "failover-granted");
+        let mut firsts = claimed.filter_map(|row| row.slot_ranges.split('-').next()?.parse().ok());
+        let is_above = |line: &NodeLine| line.is_myself || !line.is_primary || line.epoch < own.epoch;
+        if firsts.any(|first| own.has(first)) && !lines.iter().all(is_above) {
+            return Err(format!(
+                "A-46: node {id} claims slots at epoch {}, which is not the highest",
+                own.epoch
+            ));
+        }
+        Ok(())
+    }
+
+    fn open_connections(&mut self) {
+        let now_ns = self.now.mono_ns;
+        for opening in std::mem::take(&mut self.openings) {
+            let Opening { due_ns, from, boot, to, .. } = opening;
+            if self.hosts[from].boot != boot || self.hosts[from].node.is_none() {
+                continue;
+            }
+            if due_ns > now_ns || self.net.is_cut(from, to) || self.is_stalled(from) {
+                self.openings.push(opening);
+                continue;
+            }
+            let made = match &mut self.hosts[to].node {
+                Some(node) => {
+                    let conn = self.net.open(from, to);
+                    match opening.what {
+                        Wanted::Other(Call::Bus(_)) => node.accept_bus(conn, from, &mut self.net),
+                        Wanted::Other(Call::Export(_)) | Wanted::Primary(_) => node.accept(conn),
+                    }
+                    Ok(conn)
+                }
+                None => Err("Connection refused"),
+            };
+            let Some(node) = &mut self.hosts[from].node else { continue };
+            match opening.what {
+                Wanted::Primary(attempt) => node.connected(attempt, made, &mut self.net),
+                Wanted::Other(Call::Bus(link)) => node.bus_connected(link, made, &mut self.net),
+                Wanted::Other(Call::Export(job)) => node.export_connected(job, made, &mut self.net),
+            }
+        }
+    }
+
+    pub(super) fn is_stalled(&self, id: NodeId) -> bool {
+        self.hosts[id].stalls_until_ns > self.now.mono_ns
+    }
+
+    /// Whether a node runs and goes on.
+    pub(super) fn goes_on(&self, id: NodeId) -> bool {
+        self.hosts[id].node.is_some() && !self.is_stalled(id)
+    }
+
+    pub(super) fn crash(&mut self, id: NodeId) {
+        let Some(node) = self.hosts[id].node.take() else { return };
+        self.trace(|| format!("node {id} crashes"));
+        self.met.crashes += 1;
+        self.operators.ended(id, &mut self.met);
+        self.hosts[id].last_content = content_of(&node.engine);
+        drop(node);
+        self.net.leave(id, &mut self.rng);
+        let away_ms = 50 + self.rng.below(2 * self.plan.timeout_ms);
+        let host = &mut self.hosts[id];
+        host.disk.crash(&mut self.rng);
+        host.file.crash(&mut self.rng);
+        host.starts_ns = self.now.mono_ns + away_ms * MS;
+        host.stalls_until_ns = 0;
+        host.imports.clear();
+    }
+
+    pub(super) fn start(&mut self, id: NodeId) -> Result<(), String> {
+        if self.hosts[id].node.is_some() {
+            return Ok(());
+        }
+        self.trace(|| format!("node {id} starts"));
+        let rng = Rng::new(self.rng.next_u64());
+        let host = &mut self.hosts[id];
+        host.boot += 1;
+        let started = SimNode::start(id, &self.plan.nodes[id], None, host.disk.clone(), (self.now, rng));
+        let node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
+        // Role of before: a node may have been replaced while it was away.
+        host.followed = node.engine.primary().map(node_of);
+        host.node = Some(node);
+        Ok(())
+    }
+
+    /// The nodes that own a slot by their own word, with their epochs.
+    pub(super) fn own_lines(&self) -> Vec<NodeLine> {
+        self.hosts.iter().map(MovesHost::own_line).collect()
+    }
+}
