@@ -361,6 +361,13 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
             &["[offset 0] Compressed as a whole", "[info] 1501 keys read", "RDB preamble is OK"],
         );
     }
+    let zstd = std::fs::read(corpus("rdb81-zstd.rdb")).expect("the corpus is there");
+    let (status, lines) = run(check_aof, "@", &folder.write("log", &[&zstd, SET].concat()), "");
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_lines(
+        &lines,
+        &["[offset 0] Compressed as a whole", "[info] 1501 keys read", "RDB preamble is OK"],
+    );
     let mut log = std::fs::read(corpus("valkey-9.1.2.rdb")).expect("the corpus is there");
     let snapshot = log.len();
     log.extend_from_slice(SET);
@@ -465,7 +472,7 @@ fn snapshots_are_checked() {
             1,
             &["[offset 3683] Unexpected EOF reading RDB file", "[info] what begins at byte 3683 has 1"],
         ),
-        (b"VCS\x01\x02\0\x01", 1, &["[offset 0] Can't handle the compression of the RDB file"]),
+        (b"VCS\x01\x03\0\x01", 1, &["[offset 0] Can't handle the compression of the RDB file"]),
         (b"VALKEY081\xff\0\0\0\0\0\0\0\0", 0, &["[offset 18] \\o/ RDB looks OK! \\o/"]),
         (
             b"REDIS0075\x96\x01k",

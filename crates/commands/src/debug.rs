@@ -2,7 +2,7 @@
 
 use sluice_base::Bytes;
 use sluice_keyspace::{Entry, Str, ValueRef};
-use sluice_persist::rdb::{Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{Compression, Usage, Version, WriteOptions, Writer};
 use sluice_value::{HashRef, ListRef, SetRef, ZsetRef};
 
 /// Where the value lies, to be shown and for nothing else.
@@ -64,8 +64,11 @@ fn str_len(value: Str<'_>) -> usize {
 
 /// Bytes of the value of an entry with an empty key, which `write` writes.
 fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> usize {
-    let mut writer =
-        Writer::new(WriteOptions { version: Version::Valkey, compression: false, checksum: false });
+    let mut writer = Writer::new(WriteOptions {
+        version: Version::Valkey,
+        compression: Compression::None,
+        checksum: false,
+    });
     let before = writer.pending();
     let mut given = 0;
     write(&mut writer, &mut |piece| given += piece.len());

@@ -212,7 +212,7 @@ impl Limits {
             },
             stream: stream_limits(config),
             zset: zset_limits(config),
-            rdb_compression: config.bool(param::RDBCOMPRESSION),
+            rdb_compression: config.choice(param::RDBCOMPRESSION).is_of_strings(),
             any_rdb_version: config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK)
                 == RdbVersionCheck::Relaxed,
             skip_checksum: false,

@@ -73,8 +73,19 @@ choices! {
     LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
     /// Which versions of snapshot files are loaded.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
+    /// How snapshots are made smaller: their strings, or the whole file.
+    RdbCompression { No = "no", Yes = "yes", Lzf = "lzf", Lz4 = "lz4", Zstd = "zstd" }
+    /// How what a primary sends to its replicas is made smaller, at most.
+    ReplCompression { No = "no", Yes = "yes", Lz4 = "lz4", Zstd = "zstd" }
     /// Which interface of the kernel the event loop uses.
     EventLoop { Auto = "auto", IoUring = "io_uring", Epoll = "epoll", Poll = "poll" }
+}
+
+impl RdbCompression {
+    /// Whether strings are compressed, one by one.
+    pub fn is_of_strings(self) -> bool {
+        matches!(self, RdbCompression::Yes | RdbCompression::Lzf)
+    }
 }
 
 /// The bits of `shutdown-on-sigint` and `shutdown-on-sigterm`.

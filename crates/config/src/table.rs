@@ -7,7 +7,8 @@
 use crate::choice::{
     AclPubsubDefault, AppendFsync, BgsaveMethod, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop,
     EvictionPolicy, Guard, LogFormat, LogLevel, LogTimestampFormat, OomScoreAdj, PropagationErrorBehavior,
-    RdbVersionCheck, Supervisor, SyslogFacility, TlsAuthClients, TlsUserField, shutdown,
+    RdbCompression, RdbVersionCheck, ReplCompression, Supervisor, SyslogFacility, TlsAuthClients,
+    TlsUserField, shutdown,
 };
 use crate::row::{
     Id, Param, ParamId, ParamKind, Section, UnitOfMeasure, boolean, bytes, flags, in_unit, kind::*, list,
@@ -308,8 +309,8 @@ params! {
             "Let snapshots be taken without a fork.";
         BGSAVE_DEFAULT_METHOD: Choice<BgsaveMethod> = one_of::<BgsaveMethod>("bgsave-default-method", BgsaveMethod::Fork as u8).ignored(NO_FORK).not_in_star(),
             "How BGSAVE takes a snapshot: by fork or forkless.";
-        RDBCOMPRESSION: Bool = boolean("rdbcompression", true),
-            "Compress strings in snapshots.";
+        RDBCOMPRESSION: Choice<RdbCompression> = one_of::<RdbCompression>("rdbcompression", RdbCompression::Yes as u8),
+            "Compress snapshots: each string (yes, lzf), or the whole file (lz4, zstd), which Valkey reads from 9.2 on.";
         RDBCHECKSUM: Bool = boolean("rdbchecksum", true).immutable(),
             "End a snapshot with a checksum, and test it when loading.";
         RDB_VERSION_CHECK: Choice<RdbVersionCheck> = one_of::<RdbVersionCheck>("rdb-version-check", RdbVersionCheck::Strict as u8),
@@ -394,6 +395,8 @@ params! {
             "Seconds to wait for more replicas before a full copy begins.";
         REPL_DISKLESS_SYNC_MAX_REPLICAS: Int = number("repl-diskless-sync-max-replicas", 0, 0, INT),
             "Replicas after which a full copy begins without further waiting; 0 waits the whole delay.";
+        REPL_COMPRESSION: Choice<ReplCompression> = one_of::<ReplCompression>("repl-compression", ReplCompression::No as u8).not_in_star(),
+            "Compress full copies for replicas whose setting allows it, and take what the primary compresses: lz4 (or yes), zstd.";
         REPL_DISKLESS_LOAD: Choice<DisklessLoad> = one_of::<DisklessLoad>("repl-diskless-load", DisklessLoad::Disabled as u8).debug().deny_loading(),
             "How a replica loads a full copy from the socket: disabled, on-empty-db, swapdb, flush-before-load.";
         DUAL_CHANNEL_REPLICATION_ENABLED: Bool = boolean("dual-channel-replication-enabled", false).debug(),

@@ -101,7 +101,7 @@ impl Control {
 
     /// FUNCTION DUMP. Cost: O(bytes of all libraries).
     pub fn function_dump(&mut self, session: &mut Session) -> Run {
-        let compression = self.config.bool(param::RDBCOMPRESSION);
+        let compression = self.config.choice(param::RDBCOMPRESSION).is_of_strings();
         let codes = self.functions.codes().map(|code| &**code);
         let payload = dump_functions(codes, compression);
         Reply::new(&mut session.outbox, session.caller.proto).bulk(&payload);

@@ -14,6 +14,9 @@ mod item;
 mod judge;
 mod kind;
 mod list;
+mod lz4;
+mod pack;
+mod packed_stream;
 mod payload;
 mod reader;
 mod set;
@@ -22,17 +25,21 @@ mod stream;
 mod writer;
 mod ziplist;
 mod zset;
+mod zstd;
 
 pub use error::{LoadError, Problem};
 pub use foreign::{ForeignType, ModuleType};
+pub use frame::Codec;
 pub use item::{Item, Loaded, LoadedEntry, Mended, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
+pub use pack::Packer;
+pub use packed_stream::{PackedStream, StreamError, fuzz_packed_stream};
 pub use payload::{
     Dumped, FunctionRecords, FunctionsError, PayloadError, dump, dump_functions, fuzz_functions,
     fuzz_payload, is_same_for_valkey, restore, restore_entry, restore_functions,
 };
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
-pub use writer::{WriteOptions, Writer};
+pub use writer::{Compression, WriteOptions, Writer};
 
 /// What begins a file that is compressed as a whole: the envelope, and that of the drafts before its release.
 pub const ENVELOPES: [&[u8]; 2] = [frame::MAGIC, frame::DRAFT_MAGIC];

@@ -23,6 +23,7 @@ pub fn fuzz_primary(data: &[u8]) {
         resume: (how & 1 > 0).then_some(&point),
         dual_channel: how & 2 > 0,
         skips_checksum: how & 4 > 0,
+        codecs: if how & 8 > 0 { &[b"lz4", b"zstd"] } else { &[] },
         may_connect: true,
     };
     let primary = Primary { host: "primary".to_owned(), port: 1 };

@@ -8,7 +8,9 @@ pub mod handshakes;
 pub mod options;
 mod stream;
 pub mod tls;
+mod unpacking;
 
 pub use codec::{Codec, PeerSide, TlsCodec};
 pub use endpoint::{BusPlace, Endpoint, LinkChannel};
 pub use stream::{BlockingStream, ConnectPlan, Ends, Stream, StreamRemote, send_now};
+pub use unpacking::UnpackingCodec;

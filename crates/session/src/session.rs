@@ -468,6 +468,10 @@ pub struct Announced {
     pub psync2: bool,
     /// It needs no checksum at the end of a snapshot that a connection with checks of its own brings.
     pub skips_checksum: bool,
+    /// It reads a snapshot that is compressed as a whole by LZ4.
+    pub lz4: bool,
+    /// The same by Zstd.
+    pub zstd: bool,
     /// It can take the snapshot on a connection beside that of the stream.
     pub dual_channel: bool,
     /// This is that connection.

@@ -28,4 +28,6 @@ pub use history::{LeftOut, LoadedHistory};
 pub use outcome::{LoadCounts, LoadResult, NotLoaded};
 pub use progress::{LoadNews, LoadOutcome, LoadProgress, LoadThread, Reporter};
 pub use source::SnapshotSource;
-pub use write::{Give, Libraries, RdbAux, SnapshotFile, options, pieces_without_keys, write};
+pub use write::{
+    Give, Libraries, RdbAux, SnapshotFile, options, options_for_replicas, pieces_without_keys, write,
+};

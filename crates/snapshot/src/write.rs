@@ -2,11 +2,11 @@
 
 use crate::commands::{ValuePosition, write_commands};
 use sluice_base::{Bytes, Now, StreamPosition};
-use sluice_config::choice::EvictionPolicy;
+use sluice_config::choice::{EvictionPolicy, RdbCompression};
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, IMPORT_NAME_LEN, Keyspace, SlotImport, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
-use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{Codec, Compression, Packer, Text, Usage, Version, WriteOptions, Writer};
 use sluice_resp::command::push_command;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,13 +27,27 @@ pub struct RdbAux<'a> {
     pub imports: &'a [SlotImport],
 }
 
-/// The file's options as the configuration has them, for a reader of that version.
+/// The options of a file that is kept, as the configuration has them, for a reader of that version.
 pub fn options(config: &Config, version: Version) -> WriteOptions {
-    WriteOptions {
-        version,
-        compression: config.bool(param::RDBCOMPRESSION),
-        checksum: config.bool(param::RDBCHECKSUM),
-    }
+    let compression = match config.choice(param::RDBCOMPRESSION) {
+        RdbCompression::No => Compression::None,
+        RdbCompression::Yes | RdbCompression::Lzf => Compression::Strings,
+        RdbCompression::Lz4 => Compression::Whole(Codec::Lz4),
+        RdbCompression::Zstd => Compression::Whole(Codec::Zstd),
+    };
+    WriteOptions { version, compression, checksum: config.bool(param::RDBCHECKSUM) }
+}
+
+/// The options of a file that is sent to replicas which take `codec`, or none that compresses a whole file:
+/// then strings may be compressed, where the configuration wants that.
+pub fn options_for_replicas(config: &Config, version: Version, codec: Option<Codec>) -> WriteOptions {
+    let of_file = options(config, version);
+    let compression = match (codec, of_file.compression) {
+        (Some(codec), _) => Compression::Whole(codec),
+        (None, Compression::Whole(_)) => Compression::None,
+        (None, kept) => kept,
+    };
+    WriteOptions { compression, ..of_file }
 }
 
 /// The code of libraries of functions, which the server's registry shares.
@@ -88,6 +102,8 @@ pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
 /// A snapshot file that is written from what a cut has captured: pieces in any order, on any thread.
 pub struct SnapshotFile {
     writer: Writer,
+    /// What compresses the file as a whole, where that is wanted.
+    packer: Option<Packer>,
     saving: KeyWriter,
     /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an
     /// expiry.
@@ -114,14 +130,14 @@ impl SnapshotFile {
         libraries: Libraries,
         sizes: Vec<(usize, usize, usize)>,
     ) -> SnapshotFile {
-        let mut writer = Writer::new(options);
+        let (mut writer, packer) = begin(options);
         write_fields(&mut writer, about, &libraries);
         let saving = KeyWriter {
             usage: UsageField::by(config),
             now: about.now,
             max_listpack_size: config.int(param::LIST_MAX_LISTPACK_SIZE) as i32,
         };
-        SnapshotFile { writer, saving, sizes, selected: None, commands: None, libraries }
+        SnapshotFile { writer, packer, saving, sizes, selected: None, commands: None, libraries }
     }
 
     /// The snapshot's contents as commands, ahead of which `imports` begin. `stamp`: with the time in front.
@@ -136,7 +152,7 @@ impl SnapshotFile {
         for code in &self.libraries {
             push_command(&mut commands.out, [&b"FUNCTION"[..], b"LOAD", code].into_iter());
         }
-        SnapshotFile { commands: Some(commands), ..self }
+        SnapshotFile { commands: Some(commands), packer: None, ..self }
     }
 
     /// A file that says nothing about itself; for tests.
@@ -152,11 +168,13 @@ impl SnapshotFile {
     }
 
     fn bare(compression: bool) -> SnapshotFile {
+        let compression = Compression::of_strings(compression);
         let options = WriteOptions { version: Version::Valkey, compression, checksum: true };
         let now = Now { mono_ns: 0, unix_us: 0 };
         let saving = KeyWriter { usage: UsageField::None, now, max_listpack_size: -2 };
         SnapshotFile {
             writer: Writer::new(options),
+            packer: None,
             saving,
             sizes: Vec::new(),
             selected: None,
@@ -165,7 +183,8 @@ impl SnapshotFile {
         }
     }
 
-    /// Whether values are compressed, where the configuration wants it at all: a reader takes both.
+    /// Whether strings are compressed, where the configuration wants it at all: a reader takes both. A file
+    /// that is compressed as a whole is so to its end, which takes less time than compressed strings do.
     pub fn compress(&mut self, wanted: bool) {
         self.writer.compress(wanted);
     }
@@ -200,13 +219,18 @@ impl SnapshotFile {
 
     /// Writes the end of the file.
     pub fn finish(self, give: &mut Give<'_>) -> ControlFlow<()> {
-        match self.commands {
-            Some(mut commands) => {
+        let end = match (self.commands, self.packer) {
+            (Some(mut commands), _) => {
                 commands.out.append(&mut commands.notes);
-                give(Bytes::from_vec(commands.out))
+                commands.out
             }
-            None => give(Bytes::from_vec(self.writer.finish())),
-        }
+            (None, Some(mut packer)) => {
+                packer.feed(&self.writer.finish());
+                packer.finish()
+            }
+            (None, None) => self.writer.finish(),
+        };
+        give(Bytes::from_vec(end))
     }
 
     fn entry(
@@ -217,10 +241,21 @@ impl SnapshotFile {
         clock: u32,
         give: &mut Give<'_>,
     ) -> ControlFlow<()> {
-        let SnapshotFile { writer, saving, commands, .. } = self;
+        let SnapshotFile { writer, packer, saving, commands, .. } = self;
         if let Some(commands) = commands {
             return commands.entry(key, value, expiry, give);
         }
+        let mut pack = |piece: Bytes| match packer.as_mut() {
+            Some(packer) => {
+                packer.feed(&piece);
+                match packer.take() {
+                    packed if packed.is_empty() => ControlFlow::Continue(()),
+                    packed => give(Bytes::from_vec(packed)),
+                }
+            }
+            None => give(piece),
+        };
+        let give = &mut pack;
         if writer.pending() >= PIECE_BYTES {
             give(Bytes::from_vec(writer.take()))?;
         }
@@ -246,6 +281,18 @@ impl SnapshotFile {
             ValueRef::Zset(zset) => writer.zset(key, zset, expiry, usage, &mut give),
         }
         going
+    }
+}
+
+/// Begins a file: its records, and what compresses them as a whole. A file inside of a frame has no checksum,
+/// as the frame has one.
+fn begin(options: WriteOptions) -> (Writer, Option<Packer>) {
+    match options.compression {
+        Compression::None | Compression::Strings => (Writer::new(options), None),
+        Compression::Whole(codec) => {
+            let inside = WriteOptions { checksum: false, ..options };
+            (Writer::new(inside), Some(Packer::of_file(codec, options.checksum)))
+        }
     }
 }
 

@@ -90,7 +90,6 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "notify-keyspace-events",
     "rdb-save-incremental-fsync",
     "rdb-version-check",
-    "rdbcompression",
     "repl-backlog-ttl",
     "repl-disable-tcp-nodelay",
     "repl-diskless-load",

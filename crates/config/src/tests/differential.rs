@@ -13,7 +13,7 @@ use super::is_mutable;
 use crate::{Config, Force, ParamId, ParamKind, Traits, UnitOfMeasure, command_line, parse_file, rewrite};
 
 /// Parameters that are not asked, and why.
-const NOT_ASKED: [(&str, &str); 15] = [
+const NOT_ASKED: [(&str, &str); 16] = [
     ("port", "the reference listens, which depends on the machine"),
     ("bind", "the reference listens, which depends on the machine"),
     ("tls-port", "the reference listens, which depends on how it was built"),
@@ -29,6 +29,7 @@ const NOT_ASKED: [(&str, &str); 15] = [
     ("activedefrag", "the reference accepts it only with its own allocator"),
     ("maxmemory-clients", "small values end the test's own connection"),
     ("client-output-buffer-limit", "small values end the test's own connection"),
+    ("rdbcompression", "ours takes what 9.2 takes, and says so; yes and no stand among the pairs below"),
 ];
 
 /// Values for which the answers must differ: parameter, value, and why ours is better.
@@ -284,7 +285,7 @@ fn config_set_refuses_pairs_as_the_reference_does() {
     let Some(binary) = reference() else { return };
     let mut peer = Peer::start(&binary, "pairs", "");
     let mut config = super::loaded("port 0\nsave ''\n");
-    let cases: [&[&str]; 32] = [
+    let cases: [&[&str]; 35] = [
         &["foo", "1"],
         &["", "1"],
         &["hz", "20", "foo", "1"],
@@ -317,8 +318,12 @@ fn config_set_refuses_pairs_as_the_reference_does() {
         &["oom-score-adj-values", "1 2"],
         &["oom-score-adj-values", "1 2 2001"],
         &["oom-score-adj-values", "-2000 0 2000"],
+        &["rdbcompression", "NO"],
+        &["rdbcompression", "yes"],
+        &["rdbcompression", "no"],
     ];
-    let shown = ["slowlog*", "hz", "maxmemory-clients", "client-output*", "oom-score-adj-values"];
+    let shown =
+        ["rdbcompression", "slowlog*", "hz", "maxmemory-clients", "client-output*", "oom-score-adj-values"];
     for pairs in cases {
         assert_eq!(our_set(&mut config, pairs), peer.set(pairs), "{pairs:?}");
         assert_eq!(our_get(&config, &shown), peer.get(&shown), "{pairs:?}");
@@ -364,7 +369,9 @@ fn config_get_finds_what_the_reference_does() {
 
 /// Whether a directive, or a line of it, is one that version 9.1 of the reference does not have.
 fn is_ours(line: &str) -> bool {
-    ["event-loop", "hotkeys-", "metrics-", "script-", "slow-read"].iter().any(|ours| line.starts_with(ours))
+    ["event-loop", "hotkeys-", "metrics-", "repl-compression", "script-", "slow-read"]
+        .iter()
+        .any(|ours| line.starts_with(ours))
 }
 
 /// What the reference prints to standard error when it does not start.

@@ -370,6 +370,8 @@ fn announce(
         announced.psync2 |= args.is(i + 1, "PSYNC2");
         announced.dual_channel |= args.is(i + 1, "DUAL-CHANNEL");
         announced.skips_checksum |= args.is(i + 1, "SKIP-RDB-CHECKSUM");
+        announced.lz4 |= args.is(i + 1, "LZ4");
+        announced.zstd |= args.is(i + 1, "ZSTD");
     } else if args.is(i, "VERSION") {
         let unknown = || CmdError::owned([b"ERR Unrecognized version format: ", text].concat());
         announced.version = parse_version(text).ok_or_else(unknown)?;

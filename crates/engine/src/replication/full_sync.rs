@@ -24,11 +24,12 @@ use sluice_base::SessionKey;
 use sluice_base::StreamPosition;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, Now, hex};
+use sluice_config::choice::ReplCompression;
 use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::{ClientRelations, Control, ReplicationState};
-use sluice_persist::rdb::{Version, WriteOptions};
+use sluice_persist::rdb::{Codec, Version, WriteOptions};
 use sluice_replication::ReplicationStream;
 use sluice_replication::SnapshotPieces;
 use sluice_replication::{Feed, FeedSource, SyncGreeting, SyncRequest};
@@ -42,6 +43,21 @@ fn version_for(announced: &Announced) -> Version {
     // its own.
     let is_older = announced.eof && announced.version < VERSION_9;
     if is_older { Version::Common } else { Version::Valkey }
+}
+
+/// By what a snapshot is compressed that all these replicas read, where `repl-compression` allows it. One that
+/// wants to know the length is sent what any server reads.
+fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<Codec> {
+    let reads = |announced: &Announced, codec| match codec {
+        Codec::Lz4 => announced.eof && announced.lz4,
+        Codec::Zstd => announced.eof && announced.zstd,
+    };
+    let codecs: &[Codec] = match allowed {
+        ReplCompression::No => &[],
+        ReplCompression::Yes | ReplCompression::Lz4 => &[Codec::Lz4],
+        ReplCompression::Zstd => &[Codec::Zstd, Codec::Lz4],
+    };
+    codecs.iter().copied().find(|codec| all.iter().all(|announced| reads(announced, *codec)))
 }
 
 /// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said
@@ -189,7 +205,9 @@ impl FullCopies<'_> {
         // What the oldest can read, all can.
         let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
         let version = if is_old { Version::Common } else { Version::Valkey };
-        let mut options = sluice_snapshot::options(&self.core.control.config, version);
+        let config = &self.core.control.config;
+        let codec = codec_for(config.choice(param::REPL_COMPRESSION), &all);
+        let mut options = sluice_snapshot::options_for_replicas(config, version, codec);
         let is_by_tls = |one: &SyncRequest| {
             self.core
                 .sessions
@@ -207,9 +225,15 @@ impl FullCopies<'_> {
         self.core.control.replication.full_syncs.share(pieces, wanted.len(), process.recent().unix_s());
         let keys = self.core.job_state().map_or(0, |state| state.total);
         let without = if skips_checksum { " while skipping RDB checksum for this transfer" } else { "" };
+        let by = match codec {
+            None => "",
+            Some(Codec::Lz4) => ", compressed by LZ4",
+            Some(Codec::Zstd) => ", compressed by Zstd",
+        };
         let replicas = wanted.len();
-        let text =
-            format!("Background full synchronization started: {keys} keys for {replicas} replicas{without}");
+        let text = format!(
+            "Background full synchronization started: {keys} keys for {replicas} replicas{by}{without}"
+        );
         process.log(LogLevel::Notice, &text);
         for (number, (one, announced)) in wanted.into_iter().zip(&all).enumerate() {
             self.begin_sending(one, announced, FeedSource::Shared(number), process);
@@ -275,7 +299,8 @@ impl FullCopies<'_> {
         for one in wanted {
             let Some(session) = self.core.sessions.get(one.client) else { continue };
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
-            let options = sluice_snapshot::options(&self.core.control.config, version_for(&announced));
+            let version = version_for(&announced);
+            let options = sluice_snapshot::options_for_replicas(&self.core.control.config, version, None);
             // Imports are about keys.
             let about = RdbAux { imports: &[], ..self.about_stream(process) };
             let pieces = sluice_snapshot::pieces_without_keys(

@@ -15,8 +15,8 @@ use crate::replication::failover::FailoverSteps;
 use crate::replication::replicas::ReplicaFeeds;
 use crate::replication::role::RoleChanges;
 use sluice_base::version::COMPATIBLE;
-use sluice_config::choice::DisklessLoad;
-use sluice_config::param;
+use sluice_config::choice::{DisklessLoad, ReplCompression};
+use sluice_config::{Config, param};
 use sluice_control::Control;
 use sluice_control::process::Process;
 use sluice_control::replication::role::SyncSource;
@@ -64,6 +64,7 @@ impl LinkSteps<'_> {
             version: COMPATIBLE,
             dual_channel: config.bool(param::DUAL_CHANNEL_REPLICATION_ENABLED),
             skips_checksum,
+            codecs: codecs_of(config),
             may_connect,
             resume: resume.as_ref(),
         };
@@ -189,6 +190,15 @@ impl LinkSteps<'_> {
     /// kept.
     pub(crate) fn skips_checksum(&self) -> bool {
         self.core.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
+    }
+}
+
+/// By what a primary may compress what it sends, as capabilities: who takes one takes those before it.
+fn codecs_of(config: &Config) -> &'static [&'static [u8]] {
+    match config.choice(param::REPL_COMPRESSION) {
+        ReplCompression::No => &[],
+        ReplCompression::Yes | ReplCompression::Lz4 => &[b"lz4"],
+        ReplCompression::Zstd => &[b"lz4", b"zstd"],
     }
 }
 

@@ -300,7 +300,7 @@ impl Scripts<'_> {
         // The payload may be of a version that other servers refuse.
         let told = self.core.effects.propagating.then(|| {
             let codes = restored.codes().map(|code| &**code);
-            dump_functions(codes, self.core.control.config.bool(param::RDBCOMPRESSION))
+            dump_functions(codes, self.core.control.config.choice(param::RDBCOMPRESSION).is_of_strings())
         });
         let old = match policy {
             RestorePolicy::Flush => std::mem::replace(&mut self.core.control.functions, restored),

@@ -2,7 +2,7 @@
 
 use sluice_control::persistence::loading::LoadEnded;
 use sluice_control::process::AppendOnlyFile;
-use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{Compression, Text, Usage, Version, WriteOptions, Writer};
 use sluice_snapshot::NotLoaded;
 use sluice_testkit::Rig;
 
@@ -301,7 +301,11 @@ fn a_directive_that_is_set_during_the_load_begins_no_rewrite() {
 
 /// An RDB file of a string, and of a value of a module, which is a type that is not there.
 fn partly_known() -> Vec<u8> {
-    let mut file = Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true });
+    let mut file = Writer::new(WriteOptions {
+        version: Version::Valkey,
+        compression: Compression::Strings,
+        checksum: true,
+    });
     file.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
     let mut bytes = file.take();
     bytes.extend_from_slice(b"\x07\x01s\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0");

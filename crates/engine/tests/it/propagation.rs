@@ -1125,6 +1125,37 @@ fn replicas_of_old_get_an_old_file() {
 }
 
 #[test]
+fn replicas_get_what_they_read_compressed_as_repl_compression_allows() {
+    let both = "capa eof capa lz4 capa zstd version 9.1.2";
+    for (setting, said, codec) in [
+        ("no", both, None),
+        ("yes", both, Some(1)),
+        ("lz4", both, Some(1)),
+        ("zstd", both, Some(2)),
+        ("zstd", "capa eof capa lz4 version 9.2.0", Some(1)),
+        ("zstd", "capa eof version 9.1.2", None),
+        // This one wants to know the length.
+        ("zstd", "capa lz4 capa zstd version 9.1.2", None),
+    ] {
+        // What files are like does not matter.
+        for kept in ["yes", "zstd"] {
+            let mut rig = Rig::with(&[("repl-compression", setting), ("rdbcompression", kept)]);
+            rig.run(&format!("SET key {}", "a".repeat(1000)));
+            let replica = rig.connect();
+            assert_eq!(rig.run_as(replica, &format!("REPLCONF {said}")), "+OK");
+            let (_, file) = attach(&mut rig, replica, "SYNC");
+            let wanted = codec.map(|codec| vec![b'V', b'C', b'S', 1, codec, 0, 1]);
+            assert!(file.starts_with(&wanted.unwrap_or(b"VALKEY080".to_vec())), "{setting}: {said}");
+            let last = items(&file).pop().unwrap();
+            assert!(last.contains(&"a".repeat(1000)), "{last}");
+            rig.run("SET later 1");
+            rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
+            assert!(rig.fed(replica).ends_with("SET later 1"), "the stream is plain");
+        }
+    }
+}
+
+#[test]
 fn replconf_rdb_only_ends_after_the_snapshot() {
     let mut rig = Rig::new();
     let replica = rig.connect();

@@ -3,7 +3,9 @@
 use sluice_control::action::Action;
 use sluice_control::persistence::ending::EndOrder;
 use sluice_control::persistence::saving::Ending;
-use sluice_persist::rdb::{Item, ReadOptions, Reader, Text, Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{
+    Compression, Item, ReadOptions, Reader, Text, Usage, Version, WriteOptions, Writer,
+};
 use sluice_testkit::Rig;
 
 /// What the log says, each line behind the other.
@@ -28,7 +30,7 @@ fn info(rig: &mut Rig, field: &str) -> String {
 
 /// An empty file to write into, and its end.
 fn writer() -> Writer {
-    Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true })
+    Writer::new(WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true })
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub enum Problem {
     Version(u32),
     /// The file is compressed, in a way that is not known.
     Envelope,
-    /// The LZ4 frame of a compressed file is malformed, or does not hold exactly a file: what is wrong.
+    /// The frame of a compressed file is malformed, or does not hold exactly a file: what is wrong.
     Frame(&'static str),
     /// The file ends too early.
     CutOff,

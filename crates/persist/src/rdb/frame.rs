@@ -1,17 +1,15 @@
-//! The envelope of a compressed file: the bytes of a plain file, in blocks of LZ4.
+//! The envelope of what is compressed as a whole: a file, or the stream of commands of a primary.
 //!
 //! `docs/formats/rdb.md` describes the bytes. A file is one envelope and one frame; what follows the frame is
-//! not looked at.
+//! not looked at. A stream is one envelope and frames without end.
 //!
-//! Invariants: (1) a part is decoded when all its bytes are there, and asks for more otherwise; (2) a block
-//! yields at most what its header allows, 4 MiB, and at most 255 times its bytes: memory is reserved for no
-//! more; (3) where checksums are compared, bytes of a block are handed out when the block's own checksum was
-//! right.
+//! Invariants: (1) a part is decoded when all its bytes are there, and asks for more otherwise; (2) a part
+//! yields at most what the frame's format allows for a block, 4 MiB: memory is reserved for no more, and for
+//! no length that was announced.
 
 use super::error::{LoadError, Problem};
-use lz4_flex::block;
-use std::hash::Hasher;
-use twox_hash::XxHash32;
+use super::lz4::{self, Lz4Frame};
+use super::zstd::{self, ZstdFrame};
 
 /// What the first bytes of a file say about an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +34,53 @@ pub(super) fn envelope_of(head: &[u8]) -> Envelope {
     }
 }
 
+/// A method of compressing a whole file, or a whole stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Codec {
+    /// LZ4.
+    Lz4,
+    /// Zstd.
+    Zstd,
+}
+
+impl Codec {
+    /// The method's number in an envelope.
+    fn number(self) -> u8 {
+        match self {
+            Codec::Lz4 => 1,
+            Codec::Zstd => 2,
+        }
+    }
+
+    fn of_number(number: u8) -> Option<Codec> {
+        [Codec::Lz4, Codec::Zstd].into_iter().find(|codec| codec.number() == number)
+    }
+}
+
+/// What an envelope says is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// An RDB file.
+    File,
+    /// Commands of a primary.
+    Stream,
+}
+
+impl Contents {
+    fn number(self) -> u8 {
+        match self {
+            Contents::File => 1,
+            Contents::Stream => 2,
+        }
+    }
+}
+
+/// The bytes that begin what is compressed so.
+pub(super) fn envelope(codec: Codec, contents: Contents) -> [u8; 7] {
+    let [a, b, c] = *MAGIC;
+    [a, b, c, VERSION, codec.number(), 0, contents.number()]
+}
+
 /// What one step brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unpacked {
@@ -47,12 +92,13 @@ pub(super) enum Unpacked {
     End,
 }
 
-/// A compressed file on its way to plain bytes.
+/// What is compressed, on its way to plain bytes.
 #[derive(Debug)]
 pub(super) struct Unpacker {
+    contents: Contents,
     /// Whether checksums of blocks and contents are compared.
     checksum: bool,
-    stage: FrameStage,
+    stage: UnpackStage,
     /// Bytes that were fed and are not dropped yet.
     input: Vec<u8>,
     /// Bytes of `input` that are decoded.
@@ -61,54 +107,32 @@ pub(super) struct Unpacker {
     base: u64,
     /// Bytes of the next part, as far as is known.
     wanted: usize,
-    /// The last bytes that were brought, where blocks refer to those of blocks before.
-    window: Vec<u8>,
-    header: FrameHeader,
-    /// Bytes brought.
-    brought: u64,
-    /// Of all bytes brought, where the frame ends with their checksum.
-    contents: XxHash32,
 }
 
 /// What comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FrameStage {
+#[derive(Debug)]
+enum UnpackStage {
     Envelope,
-    Header,
-    Block,
-    Ended,
+    Lz4(Box<Lz4Frame>),
+    Zstd(Box<ZstdFrame>),
+    /// The frame of a file has ended.
+    Ended(Codec),
 }
 
-/// What a frame says about itself.
-#[derive(Clone, Copy, Debug, Default)]
-struct FrameHeader {
-    /// Blocks refer to bytes of blocks before.
-    linked: bool,
-    /// A checksum follows each block.
-    block_sums: bool,
-    /// A checksum of all contents ends the frame.
-    content_sum: bool,
-    /// Bytes that a block yields at most.
-    block_bytes_max: usize,
-    /// Bytes of all contents, if the frame says so.
-    content_bytes: Option<u64>,
+/// A part of a frame that was decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FramePart {
+    /// The part has so many bytes.
+    Read(usize),
+    /// The part has so many bytes, and is the last of its frame.
+    Last(usize),
 }
 
 impl Unpacker {
-    /// A file of which `start` has arrived. `checksum` is the setting `rdbchecksum`.
-    pub(super) fn new(start: Vec<u8>, checksum: bool) -> Unpacker {
-        Unpacker {
-            checksum,
-            stage: FrameStage::Envelope,
-            input: start,
-            at: 0,
-            base: 0,
-            wanted: 0,
-            window: Vec::new(),
-            header: FrameHeader::default(),
-            brought: 0,
-            contents: XxHash32::with_seed(0),
-        }
+    /// A file or stream of which `start` has arrived. `checksum` is the setting `rdbchecksum`.
+    pub(super) fn new(contents: Contents, start: Vec<u8>, checksum: bool) -> Unpacker {
+        let stage = UnpackStage::Envelope;
+        Unpacker { contents, checksum, stage, input: start, at: 0, base: 0, wanted: 0 }
     }
 
     /// Takes bytes that have arrived.
@@ -131,24 +155,27 @@ impl Unpacker {
     /// # Errors
     /// What is wrong, and where in the compressed file.
     pub(super) fn step(&mut self, plain: &mut Vec<u8>) -> Result<Unpacked, LoadError> {
-        let taken = match self.stage {
-            FrameStage::Envelope => self.envelope(),
-            FrameStage::Header => self.frame_header(),
-            FrameStage::Block => self.block(plain),
-            FrameStage::Ended => return Ok(Unpacked::End),
+        let input = &self.input[self.at..];
+        let part = match &mut self.stage {
+            UnpackStage::Envelope => self.open(),
+            UnpackStage::Lz4(frame) => frame.part(input, plain),
+            UnpackStage::Zstd(frame) => frame.part(input, plain),
+            UnpackStage::Ended(_) => return Ok(Unpacked::End),
         };
-        match taken {
-            Ok(taken) => {
-                self.at += taken;
-                self.wanted = 0;
-                Ok(Unpacked::Part)
+        match part {
+            Ok(FramePart::Read(len)) => self.at += len,
+            Ok(FramePart::Last(len)) => {
+                self.at += len;
+                self.end_frame();
             }
             Err(PartStop::Need(len)) => {
                 self.wanted = len;
-                Ok(Unpacked::Need(self.offset()))
+                return Ok(Unpacked::Need(self.offset()));
             }
-            Err(PartStop::Bad(problem)) => Err(LoadError { offset: self.offset(), problem }),
+            Err(PartStop::Bad(problem)) => return Err(LoadError { offset: self.offset(), problem }),
         }
+        self.wanted = 0;
+        Ok(Unpacked::Part)
     }
 
     /// How many bytes the next part lacks, at least, where [`Unpacked::Need`] was the answer.
@@ -161,163 +188,90 @@ impl Unpacker {
         self.base + self.at as u64
     }
 
-    /// The first `len` bytes of what is not decoded.
-    fn head(&self, len: usize) -> Result<&[u8], PartStop> {
-        self.rest().get(..len).ok_or(PartStop::Need(len))
-    }
-
-    /// An integer of four bytes, little endian, that stands so many bytes behind.
-    fn u32_at(&self, behind: usize) -> Result<u32, PartStop> {
-        let (_, bytes) = self.head(behind + 4)?.split_at(behind);
-        Ok(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
-    }
-
-    fn envelope(&mut self) -> Result<usize, PartStop> {
-        let is_draft = self.rest().starts_with(DRAFT_MAGIC);
-        let magic = if is_draft { DRAFT_MAGIC } else { MAGIC };
-        let len = magic.len() + 4;
-        let is_known = match (is_draft, &self.head(len)?[magic.len()..]) {
-            (false, fields) => fields == [VERSION, CODEC_LZ4, 0, KIND_RDB],
-            // The third says whether the frame has checksums, which the frame does too.
-            (true, fields) => matches!(fields, [VERSION, CODEC_LZ4, 0 | 1, KIND_RDB_DRAFT]),
-        };
-        if !is_known {
-            return Err(PartStop::Bad(Problem::Envelope));
-        }
-        self.stage = FrameStage::Header;
-        Ok(len)
-    }
-
-    fn frame_header(&mut self) -> Result<usize, PartStop> {
-        let &[a, b, c, d, flags, sizes] = self.head(6)? else { return Err(PartStop::Need(6)) };
-        if [a, b, c, d] != FRAME_MAGIC {
-            return bad("the magic of an LZ4 frame is missing");
-        }
-        if flags >> 6 != 1 || flags & 0b10 != 0 || sizes & 0b1000_1111 != 0 {
-            return bad("the header of the LZ4 frame is not of a known version");
-        }
-        if flags & 1 != 0 {
-            return bad("the LZ4 frame needs a dictionary");
-        }
-        let block_bytes_max = match sizes >> 4 {
-            4 => 64 << 10,
-            5 => 256 << 10,
-            6 => 1 << 20,
-            7 => 4 << 20,
-            _ => return bad("the LZ4 frame has blocks of an unknown size"),
-        };
-        let has_len = flags & 0b1000 != 0;
-        let len = if has_len { 15 } else { 7 };
-        let header = self.head(len)?;
-        let content_bytes =
-            has_len.then(|| header[6..14].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));
-        if (XxHash32::oneshot(0, &header[4..len - 1]) >> 8) as u8 != header[len - 1] {
-            return bad("the header of the LZ4 frame is damaged");
-        }
-        self.header = FrameHeader {
-            linked: flags & 0b10_0000 == 0,
-            block_sums: flags & 0b1_0000 != 0,
-            content_sum: flags & 0b100 != 0,
-            block_bytes_max,
-            content_bytes,
-        };
-        self.stage = FrameStage::Block;
-        Ok(len)
-    }
-
-    fn block(&mut self, plain: &mut Vec<u8>) -> Result<usize, PartStop> {
-        let head = self.u32_at(0)?;
-        if head == 0 {
-            return self.end();
-        }
-        let (is_plain, len) = (head & NOT_COMPRESSED != 0, (head & !NOT_COMPRESSED) as usize);
-        let FrameHeader { linked, block_sums, content_sum, block_bytes_max, .. } = self.header;
-        if len > block_bytes_max {
-            return bad("an LZ4 block is longer than the frame allows");
-        }
-        let whole = 4 + len + if block_sums { 4 } else { 0 };
-        let bytes = &self.head(whole)?[4..4 + len];
-        if block_sums && self.checksum && XxHash32::oneshot(0, bytes) != self.u32_at(4 + len)? {
-            return bad("the checksum of an LZ4 block is wrong");
-        }
-        let start = plain.len();
-        if is_plain {
-            plain.extend_from_slice(bytes);
-        } else {
-            plain.resize(start + block_bytes_max.min(len.saturating_mul(GAIN_MAX)), 0);
-            match block::decompress_into_with_dict(bytes, &mut plain[start..], &self.window) {
-                Ok(made) => plain.truncate(start + made),
-                Err(_) => return bad("an LZ4 block is malformed"),
+    /// What is wrong where a frame holds more than its file, and where the frame ends before it.
+    pub(super) fn mismatches(&self) -> (Problem, Problem) {
+        let (more, less) = match self.stage {
+            UnpackStage::Zstd(_) | UnpackStage::Ended(Codec::Zstd) => {
+                ("the Zstd frame holds more than a file", "the Zstd frame ends before its file")
             }
-        }
-        let made = &plain[start..];
-        self.brought += made.len() as u64;
-        if content_sum && self.checksum {
-            self.contents.write(made);
-        }
-        if linked {
-            let kept = WINDOW_BYTES.saturating_sub(made.len()).min(self.window.len());
-            self.window.drain(..self.window.len() - kept);
-            self.window.extend_from_slice(&made[made.len().saturating_sub(WINDOW_BYTES)..]);
-        }
-        Ok(whole)
+            UnpackStage::Envelope | UnpackStage::Lz4(_) | UnpackStage::Ended(Codec::Lz4) => {
+                ("the LZ4 frame holds more than a file", "the LZ4 frame ends before its file")
+            }
+        };
+        (Problem::Frame(more), Problem::Frame(less))
     }
 
-    /// The mark behind the last block, and the checksum of the contents.
-    fn end(&mut self) -> Result<usize, PartStop> {
-        let FrameHeader { content_sum, content_bytes, .. } = self.header;
-        if content_sum && self.u32_at(4)? != self.contents.finish_32() && self.checksum {
-            return bad("the checksum of the LZ4 frame is wrong");
+    fn open(&mut self) -> Result<FramePart, PartStop> {
+        let input = self.rest();
+        let is_draft = input.starts_with(DRAFT_MAGIC);
+        let magic = if is_draft { DRAFT_MAGIC } else { &MAGIC[..] };
+        let len = magic.len() + 4;
+        let codec = match (is_draft, &head(input, len)?[magic.len()..]) {
+            (false, [VERSION, codec, 0, kind]) if *kind == self.contents.number() => Codec::of_number(*codec),
+            // The third says whether the frame has checksums, which the frame does too.
+            (true, [VERSION, codec, 0 | 1, KIND_RDB_DRAFT]) if self.contents == Contents::File => {
+                Codec::of_number(*codec).filter(|codec| *codec == Codec::Lz4)
+            }
+            _ => None,
+        };
+        let Some(codec) = codec else { return Err(PartStop::Bad(Problem::Envelope)) };
+        self.begin_frame(codec)?;
+        Ok(FramePart::Read(len))
+    }
+
+    fn begin_frame(&mut self, codec: Codec) -> Result<(), PartStop> {
+        self.stage = match codec {
+            Codec::Lz4 => UnpackStage::Lz4(Box::new(Lz4Frame::new(self.checksum))),
+            Codec::Zstd => UnpackStage::Zstd(Box::new(ZstdFrame::new(self.checksum)?)),
+        };
+        Ok(())
+    }
+
+    /// A file ends with its frame; a stream goes on with another.
+    fn end_frame(&mut self) {
+        match (&mut self.stage, self.contents) {
+            (UnpackStage::Lz4(_), Contents::File) => self.stage = UnpackStage::Ended(Codec::Lz4),
+            (UnpackStage::Zstd(_), Contents::File) => self.stage = UnpackStage::Ended(Codec::Zstd),
+            (UnpackStage::Lz4(frame), Contents::Stream) => **frame = Lz4Frame::new(self.checksum),
+            (UnpackStage::Zstd(frame), Contents::Stream) => frame.begin_again(),
+            (UnpackStage::Envelope | UnpackStage::Ended(_), _) => {}
         }
-        if content_bytes.is_some_and(|announced| announced != self.brought) {
-            return bad("the LZ4 frame has not the announced length");
-        }
-        self.stage = FrameStage::Ended;
-        Ok(if content_sum { 8 } else { 4 })
     }
 }
 
-/// A file in an envelope: blocks that are not compressed, without checksums. For fuzzing.
-pub(super) fn packed(file: &[u8]) -> Vec<u8> {
-    let fields = [0x40, 0x40];
-    let mut packed = [MAGIC, &[VERSION, CODEC_LZ4, 0, KIND_RDB], &FRAME_MAGIC, &fields].concat();
-    packed.push((XxHash32::oneshot(0, &fields) >> 8) as u8);
-    for block in file.chunks(64 << 10) {
-        packed.extend_from_slice(&(block.len() as u32 | NOT_COMPRESSED).to_le_bytes());
-        packed.extend_from_slice(block);
+/// A file in an envelope and blocks that are not compressed, without checksums. For fuzzing.
+pub(super) fn packed(file: &[u8], codec: Codec) -> Vec<u8> {
+    let mut packed = envelope(codec, Contents::File).to_vec();
+    match codec {
+        Codec::Lz4 => lz4::stored(file, &mut packed),
+        Codec::Zstd => zstd::stored(file, &mut packed),
     }
-    packed.extend_from_slice(&[0; 4]);
     packed
 }
 
 /// Why a part is not decoded.
-enum PartStop {
+#[derive(Debug)]
+pub(super) enum PartStop {
     /// The part has at least so many bytes.
     Need(usize),
     Bad(Problem),
 }
 
-fn bad<T>(reason: &'static str) -> Result<T, PartStop> {
+/// What is wrong with a frame.
+pub(super) fn bad<T>(reason: &'static str) -> Result<T, PartStop> {
     Err(PartStop::Bad(Problem::Frame(reason)))
 }
 
+/// The first `len` bytes of what is not decoded.
+pub(super) fn head(input: &[u8], len: usize) -> Result<&[u8], PartStop> {
+    input.get(..len).ok_or(PartStop::Need(len))
+}
+
 /// What begins the envelope.
-pub(super) const MAGIC: &[u8] = b"VCS";
+pub(super) const MAGIC: &[u8; 3] = b"VCS";
 /// What began the envelope before the release that brought it.
 pub(super) const DRAFT_MAGIC: &[u8] = b"VKCS";
 /// The version of both envelopes.
 const VERSION: u8 = 1;
-/// The one method of compression that is known.
-const CODEC_LZ4: u8 = 1;
-/// What is compressed is an RDB file.
-const KIND_RDB: u8 = 1;
 /// What the draft envelope says for an RDB file.
 const KIND_RDB_DRAFT: u8 = 0;
-/// What begins an LZ4 frame: 0x184D2204, little endian.
-const FRAME_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
-/// The bit that says that a block is not compressed.
-const NOT_COMPRESSED: u32 = 1 << 31;
-/// Bytes that one byte of a block yields at most.
-const GAIN_MAX: usize = 255;
-/// How far back a block may refer.
-const WINDOW_BYTES: usize = 64 << 10;

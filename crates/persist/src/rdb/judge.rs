@@ -7,11 +7,95 @@
 use super::crc::Sum;
 use super::decoder::{HEADER_LEN, SUMMED_FROM, header_of};
 use super::error::{LoadError, Problem};
+use super::frame::{Contents, Envelope, Unpacked, Unpacker, envelope_of};
 use super::item::ReadOptions;
 
-/// A file that is judged while it comes.
+/// A file that is judged while it comes. Memory: of a compressed file one block, plain, and its window.
 #[derive(Debug)]
 pub struct Judge {
+    options: ReadOptions,
+    outside: JudgedForm,
+    file: PlainJudge,
+}
+
+/// What the bytes that come are.
+#[derive(Debug)]
+enum JudgedForm {
+    /// Too few have come to tell.
+    Undecided(Vec<u8>),
+    Plain,
+    Compressed(Box<Unpacker>),
+}
+
+impl Judge {
+    /// Of a file that has to be readable with these options.
+    pub fn new(options: ReadOptions) -> Judge {
+        Judge { options, outside: JudgedForm::Undecided(Vec::new()), file: PlainJudge::new(options) }
+    }
+
+    /// Whether the header was found good.
+    pub fn is_accepted(&self) -> bool {
+        self.file.version != 0
+    }
+
+    /// Takes the next bytes. Errors: this is no file that can be read.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+        match &mut self.outside {
+            JudgedForm::Plain => self.file.feed(bytes),
+            JudgedForm::Compressed(unpacker) => {
+                unpacker.feed(bytes);
+                self.unpack()
+            }
+            JudgedForm::Undecided(start) => {
+                start.extend_from_slice(bytes);
+                let start = std::mem::take(start);
+                match envelope_of(&start) {
+                    Envelope::Undecided => {
+                        self.outside = JudgedForm::Undecided(start);
+                        Ok(())
+                    }
+                    Envelope::Absent => {
+                        self.outside = JudgedForm::Plain;
+                        self.file.feed(&start)
+                    }
+                    Envelope::There => {
+                        let unpacker = Unpacker::new(Contents::File, start, self.options.checksum);
+                        self.outside = JudgedForm::Compressed(Box::new(unpacker));
+                        self.unpack()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decompresses what has come, and judges that.
+    fn unpack(&mut self) -> Result<(), LoadError> {
+        let JudgedForm::Compressed(unpacker) = &mut self.outside else { return Ok(()) };
+        let mut plain = Vec::new();
+        while unpacker.step(&mut plain)? == Unpacked::Part {
+            self.file.feed(&plain)?;
+            plain.clear();
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes. Errors: what is there is no whole file.
+    pub fn finish(mut self) -> Result<(), LoadError> {
+        let cut_off = |offset| Err(LoadError { offset, problem: Problem::CutOff });
+        match &mut self.outside {
+            JudgedForm::Undecided(start) => cut_off(start.len() as u64),
+            JudgedForm::Compressed(unpacker) => match unpacker.step(&mut Vec::new())? {
+                Unpacked::End => self.file.finish(),
+                Unpacked::Part | Unpacked::Need(_) => cut_off(unpacker.offset()),
+            },
+            JudgedForm::Plain => self.file.finish(),
+        }
+    }
+}
+
+/// A plain file that is judged while it comes.
+#[derive(Debug)]
+struct PlainJudge {
     options: ReadOptions,
     /// The header, as far as it has come.
     head: Vec<u8>,
@@ -24,19 +108,12 @@ pub struct Judge {
     offset: u64,
 }
 
-impl Judge {
-    /// Of a file that has to be readable with these options.
-    pub fn new(options: ReadOptions) -> Judge {
-        Judge { options, head: Vec::new(), version: 0, tail: Vec::new(), sum: Sum::new(), offset: 0 }
+impl PlainJudge {
+    fn new(options: ReadOptions) -> PlainJudge {
+        PlainJudge { options, head: Vec::new(), version: 0, tail: Vec::new(), sum: Sum::new(), offset: 0 }
     }
 
-    /// Whether the header was found good.
-    pub fn is_accepted(&self) -> bool {
-        self.version != 0
-    }
-
-    /// Takes the next bytes. Errors: this is no file that can be read.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
         if self.version == 0 {
             let room = HEADER_LEN - self.head.len();
             self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
@@ -60,8 +137,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Nothing more comes. Errors: what is there is no whole file.
-    pub fn finish(self) -> Result<(), LoadError> {
+    fn finish(self) -> Result<(), LoadError> {
         let error = |problem| LoadError { offset: self.offset, problem };
         let wanted = <[u8; SUM_LEN]>::try_from(self.tail.as_slice()).map_err(|_| error(Problem::CutOff))?;
         if self.version == 0 {
@@ -83,10 +159,11 @@ const SUM_LEN: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Text, Usage, Version, WriteOptions, Writer};
+    use crate::rdb::{Compression, Text, Usage, Version, WriteOptions, Writer};
 
     fn file() -> Vec<u8> {
-        let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+        let options =
+            WriteOptions { version: Version::Valkey, compression: Compression::None, checksum: true };
         let mut writer = Writer::new(options);
         writer.db(0, 1, 0);
         writer.string(b"key", Text::Bytes(&[b'v'; 300]), None, Usage::Unsaid);

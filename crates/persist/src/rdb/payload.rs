@@ -17,7 +17,7 @@ use super::error::{LoadError, Problem};
 use super::foreign::ForeignType;
 use super::kind::{Dialect, ForeignForm, ValueKind};
 use super::writer::{Writer, set_kind};
-use super::{Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
+use super::{Compression, Item, Loaded, LoadedEntry, ReadOptions, Text, Unknown, Version, WriteOptions, op};
 use sluice_value::{HashRef, ListRef, Pages, SetRef, Stream, ZsetRef};
 use std::borrow::Cow;
 
@@ -53,8 +53,9 @@ pub enum PayloadError {
     Bad(LoadError),
 }
 
-/// The payload of a value. `compression` is the setting `rdbcompression`. Cost: O(size of the value).
+/// The payload of a value; with `compression`, its strings are compressed. Cost: O(size of the value).
 pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
+    let compression = Compression::of_strings(compression);
     let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
     let kind = match value {
         Dumped::Str(_) | Dumped::Pages(_) => op::TYPE_STRING,
@@ -129,8 +130,9 @@ fn push_footer(payload: &mut Vec<u8>) {
 }
 
 /// The payload of FUNCTION DUMP: the code of each library as a record of a snapshot file, and the footer.
-/// `compression` is the setting `rdbcompression`. Cost: O(length of all code).
+/// With `compression` it is compressed. Cost: O(length of all code).
 pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression: bool) -> Vec<u8> {
+    let compression = Compression::of_strings(compression);
     let mut writer = Writer::records(WriteOptions { version: Version::Valkey, compression, checksum: false });
     libraries.for_each(|code| writer.function(code));
     let mut payload = writer.take();

@@ -2,7 +2,7 @@
 
 use super::decoder::{DecodeStep, Decoder};
 use super::error::{LoadError, Problem};
-use super::frame::{Envelope, Unpacked, Unpacker, envelope_of};
+use super::frame::{Codec, Contents, Envelope, Unpacked, Unpacker, envelope_of};
 use super::item::{Item, Loaded, LoadedEntry, ReadOptions, Unknown};
 
 /// What [`Reader::next`] returns.
@@ -75,8 +75,11 @@ impl Reader {
                 Envelope::Absent => (self.outside, self.wanted) = (FeedKind::Plain, 0),
                 Envelope::There => {
                     let start = std::mem::take(&mut self.buffer);
-                    self.outside =
-                        FeedKind::Compressed(Box::new(Unpacker::new(start, self.options.checksum)));
+                    self.outside = FeedKind::Compressed(Box::new(Unpacker::new(
+                        Contents::File,
+                        start,
+                        self.options.checksum,
+                    )));
                     self.wanted = 0;
                 }
             }
@@ -162,15 +165,14 @@ impl Reader {
             self.make_room();
             let FeedKind::Compressed(unpacker) = &mut self.outside else { return Ok(ReadProgress::End) };
             let offset = unpacker.offset();
-            let bad = |reason| Err(LoadError { offset, problem: Problem::Frame(reason) });
             if has_ended && self.at < self.buffer.len() {
-                return bad("the LZ4 frame holds more than a file");
+                return Err(LoadError { offset, problem: unpacker.mismatches().0 });
             }
             match unpacker.step(&mut self.buffer)? {
                 Unpacked::Part => {}
                 Unpacked::Need(offset) => return Ok(ReadProgress::More(offset)),
                 Unpacked::End if has_ended => return Ok(ReadProgress::End),
-                Unpacked::End => return bad("the LZ4 frame ends before its file"),
+                Unpacked::End => return Err(LoadError { offset, problem: unpacker.mismatches().1 }),
             }
         }
     }
@@ -217,9 +219,11 @@ pub fn fuzz_rdb(data: &[u8]) {
     if envelope_of(data) == Envelope::Absent {
         // In an envelope the same bytes bring the same items; where a frame is cut off depends on what comes
         // behind.
-        let packed = outline(Reader::new(options), &super::frame::packed(data));
-        let same = packed.iter().zip(&whole).take_while(|(packed, plain)| packed == plain).count();
-        assert!(same + 1 >= whole.len(), "{packed:?} for {whole:?}");
+        for codec in [Codec::Lz4, Codec::Zstd] {
+            let packed = outline(Reader::new(options), &super::frame::packed(data, codec));
+            let same = packed.iter().zip(&whole).take_while(|(packed, plain)| packed == plain).count();
+            assert!(same + 1 >= whole.len(), "{packed:?} for {whole:?}");
+        }
     }
 }
 
@@ -276,11 +280,12 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Text, Usage, Version, WriteOptions, Writer};
+    use crate::rdb::{Compression, Text, Usage, Version, WriteOptions, Writer};
 
     #[test]
     fn the_memory_of_a_large_value_goes_with_it() {
-        let options = WriteOptions { version: Version::Valkey, compression: true, checksum: true };
+        let options =
+            WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true };
         let mut writer = Writer::new(options);
         // The text compresses to some 1.8 MB, which are kept until the last of them is there.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

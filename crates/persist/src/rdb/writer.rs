@@ -2,7 +2,7 @@
 
 use super::crc::Sum;
 use super::list::{self, CutNode, NodeCutter};
-use super::{Text, Usage, Version, form, op, zset};
+use super::{Codec, Text, Usage, Version, form, op, zset};
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_base::{Bytes, lzf};
 use sluice_collections::listpack;
@@ -16,10 +16,28 @@ use sluice_value::{
 pub struct WriteOptions {
     /// Who shall read it.
     pub version: Version,
-    /// Config `rdbcompression`: strings of more than 20 bytes are compressed where that helps.
-    pub compression: bool,
+    /// How the file is made smaller.
+    pub compression: Compression,
     /// Config `rdbchecksum`; without, the checksum is zero.
     pub checksum: bool,
+}
+
+/// How a file is made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// The file is as it is.
+    None,
+    /// Strings of more than 20 bytes are compressed where that helps, by LZF.
+    Strings,
+    /// The whole file is compressed, by a [`super::Packer`] behind the [`Writer`].
+    Whole(Codec),
+}
+
+impl Compression {
+    /// Compressed strings, or nothing.
+    pub fn of_strings(wanted: bool) -> Compression {
+        if wanted { Compression::Strings } else { Compression::None }
+    }
 }
 
 /// A file being written.
@@ -36,22 +54,27 @@ impl Writer {
     /// Begins a file with its magic bytes.
     pub fn new(options: WriteOptions) -> Writer {
         let out = options.version.magic().to_vec();
-        Writer { out, summed: 0, sum: Sum::new(), options, compresses: options.compression }
+        Writer::with(out, options)
+    }
+
+    fn with(out: Vec<u8>, options: WriteOptions) -> Writer {
+        let compresses = options.compression == Compression::Strings;
+        Writer { out, summed: 0, sum: Sum::new(), options, compresses }
     }
 
     /// From now on strings are compressed as the options say, or not at all.
     pub fn compress(&mut self, wanted: bool) {
-        self.compresses = wanted && self.options.compression;
+        self.compresses = wanted && self.options.compression == Compression::Strings;
     }
 
     /// Begins records without a file around them.
     pub(super) fn records(options: WriteOptions) -> Writer {
-        Writer { out: Vec::new(), summed: 0, sum: Sum::new(), options, compresses: options.compression }
+        Writer::with(Vec::new(), options)
     }
 
     /// Begins a lone value of the type `kind`.
     pub(super) fn of_value(kind: u8, options: WriteOptions) -> Writer {
-        Writer { out: vec![kind], summed: 0, sum: Sum::new(), options, compresses: options.compression }
+        Writer::with(vec![kind], options)
     }
 
     /// A field about the file, by a name that stands in this program: none that was read. Fields come before

@@ -4,7 +4,9 @@ use sluice_persist::aof::{
     AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
     LogTail, Manifest, ManifestProblem, ReplicationNote, manifest_name,
 };
-use sluice_persist::rdb::{Item, Loaded, LoadedEntry, Text, Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{
+    Compression, Item, Loaded, LoadedEntry, Text, Usage, Version, WriteOptions, Writer,
+};
 use std::path::{Path, PathBuf};
 
 fn corpus(name: &str) -> Vec<u8> {
@@ -146,7 +148,8 @@ fn logs_of_other_servers_are_read() {
 #[test]
 fn a_snapshot_may_stand_before_the_commands_of_a_file() {
     for version in [Version::Common, Version::Valkey] {
-        let mut writer = Writer::new(WriteOptions { version, compression: true, checksum: true });
+        let mut writer =
+            Writer::new(WriteOptions { version, compression: Compression::Strings, checksum: true });
         writer.string(b"k", Text::Bytes(b"v"), None, Usage::Unsaid);
         let preamble = writer.finish();
         let log = [preamble.clone(), command(&["set", "a", "1"])].concat();

@@ -3,8 +3,8 @@
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
-    Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Usage, Version,
-    WriteOptions, Writer,
+    Compression, Item, LoadError, Loaded, LoadedEntry, Problem, ReadOptions, ReadProgress, Reader, Usage,
+    Version, WriteOptions, Writer,
 };
 use sluice_value::{Hash, HashContext, HashEncoding, HashExpiry, HashLimits};
 
@@ -191,7 +191,8 @@ fn what_is_written_is_read_again() {
             hash.set(format!("f{number}").as_bytes(), &value, expiry, &mut context);
         }
         for version in [Version::Valkey, Version::Common] {
-            let options = WriteOptions { version, compression: seed % 2 == 0, checksum: true };
+            let options =
+                WriteOptions { version, compression: Compression::of_strings(seed % 2 == 0), checksum: true };
             let mut writer = Writer::new(options);
             let mut file = Vec::new();
             writer.hash(b"k", hash.view(), None, Usage::Unsaid, &mut |piece| file.extend_from_slice(&piece));

@@ -6,3 +6,4 @@ mod corpus;
 mod hash;
 mod rdb;
 mod zset;
+mod zstd;

@@ -3,12 +3,13 @@
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
 use sluice_persist::rdb::{
-    ForeignType, Item, LoadError, Loaded, LoadedEntry, ModuleType, Problem, ReadOptions, ReadProgress,
-    Reader, SlotSizes, Text, Unknown, Usage, Version, WriteOptions, Writer, fuzz_rdb,
+    Compression, ForeignType, Item, LoadError, Loaded, LoadedEntry, ModuleType, Problem, ReadOptions,
+    ReadProgress, Reader, SlotSizes, Text, Unknown, Usage, Version, WriteOptions, Writer, fuzz_rdb,
 };
 use sluice_value::{List, ListContext, ListEncoding, ListLimits, ListRef, PAGE_BYTES, Pages};
 
-const OPTIONS: WriteOptions = WriteOptions { version: Version::Valkey, compression: true, checksum: true };
+const OPTIONS: WriteOptions =
+    WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true };
 
 type Row = (Vec<u8>, Vec<u8>, Option<i64>, Usage);
 
@@ -65,7 +66,7 @@ fn write(rows: &[Row], options: WriteOptions) -> Vec<u8> {
 #[test]
 fn what_is_written_is_read_back() {
     let mut rng = Rng::new(11);
-    for compression in [true, false] {
+    for compression in [Compression::Strings, Compression::None] {
         for checksum in [true, false] {
             let wanted: Vec<Row> = (0..100).map(|_| random_row(&mut rng)).collect();
             let file = write(&wanted, WriteOptions { compression, checksum, ..OPTIONS });
@@ -84,7 +85,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     half.write_at(6 * PAGE_BYTES, &random[..100]);
     // What each takes at most where strings are compressed.
     let strings = [(Pages::copy_from(&random), random.len()), (sparse, 60_000), (half, 4 * PAGE_BYTES)];
-    for compression in [true, false] {
+    for compression in [Compression::Strings, Compression::None] {
         for (pages, compressed_max) in &strings {
             let mut writer = Writer::new(WriteOptions { compression, ..OPTIONS });
             let mut file = Vec::new();
@@ -97,7 +98,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
             longest = longest.max(writer.pending());
             file.extend(writer.finish());
             assert_eq!(rows(&file), [(b"k".to_vec(), pages.to_vec(), Some(77), Usage::Idle(3))]);
-            let len_max = if compression { *compressed_max } else { pages.len() };
+            let len_max = if compression == Compression::Strings { *compressed_max } else { pages.len() };
             assert!(file.len() <= len_max + 60, "{} of {len_max}", file.len());
             assert!(longest <= (256 << 10) + PAGE_BYTES + 60, "{longest}");
         }
@@ -123,7 +124,7 @@ fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
     let random: Vec<u8> = (0..20 * PAGE_BYTES).map(|_| rng.next_u64() as u8).collect();
     let mut pages = Pages::copy_from(&random);
     pages.write_at(60 * PAGE_BYTES, b"end");
-    let options = WriteOptions { compression: false, ..OPTIONS };
+    let options = WriteOptions { compression: Compression::None, ..OPTIONS };
     let pieces =
         given(|writer, mut give| writer.pages(b"k", &pages, None, Usage::Unsaid, &mut give), options);
     assert!(own_bytes(&pieces) < 1000, "{}", own_bytes(&pieces));
@@ -156,7 +157,7 @@ fn a_long_list_is_given_away_in_pieces() {
     let long: Vec<u8> = (0..1_000_000).map(|_| rng.next_u64() as u8).collect();
     values.insert(50_000, long);
     let list = list_of(&values, &mut context);
-    for compression in [true, false] {
+    for compression in [Compression::Strings, Compression::None] {
         let pieces = given(
             |writer, mut give| writer.list(b"k", list.view(), -2, None, Usage::Unsaid, &mut give),
             WriteOptions { compression, ..OPTIONS },
@@ -264,7 +265,8 @@ fn lists_have_the_reference_s_bytes() {
         let mut context = ListContext { limits, garbage: Vec::new() };
         let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
         let list = list_of(&values, &mut context);
-        let mut writer = Writer::new(WriteOptions { compression: false, checksum: false, ..OPTIONS });
+        let mut writer =
+            Writer::new(WriteOptions { compression: Compression::None, checksum: false, ..OPTIONS });
         writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unsaid, &mut |_| {
             panic!("the list is short")
         });
@@ -552,7 +554,7 @@ fn announced_lengths_are_not_believed() {
 #[test]
 fn hints_imports_and_functions_are_items() {
     let code = b"#!lua name=lib\nserver.register_function('f', function() return 1 end)";
-    let mut writer = Writer::new(WriteOptions { compression: false, ..OPTIONS });
+    let mut writer = Writer::new(WriteOptions { compression: Compression::None, ..OPTIONS });
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.function(code);
     writer.db(0, 1, 0);

@@ -4,8 +4,8 @@
 use sluice_base::Bytes;
 use sluice_collections::listpack;
 use sluice_persist::rdb::{
-    Dumped, Item, Loaded, LoadedEntry, PayloadError, Problem, ReadOptions, Reader, Usage, Version,
-    WriteOptions, Writer, dump, restore,
+    Compression, Dumped, Item, Loaded, LoadedEntry, PayloadError, Problem, ReadOptions, Reader, Usage,
+    Version, WriteOptions, Writer, dump, restore,
 };
 use sluice_value::{Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 use std::collections::BTreeMap;
@@ -66,8 +66,11 @@ fn what_the_reference_wrote_is_read_and_written_again() {
     assert_eq!(found, wanted());
     let mut file = Vec::new();
     let mut give = |piece: Bytes| file.extend_from_slice(&piece);
-    let mut writer =
-        Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true });
+    let mut writer = Writer::new(WriteOptions {
+        version: Version::Valkey,
+        compression: Compression::Strings,
+        checksum: true,
+    });
     writer.db(0, found.len(), 0);
     for (key, (encoding, elements)) in &found {
         let mut context = ZsetContext::new(ZsetLimits::default(), Default::default());

@@ -182,6 +182,7 @@ impl Handshake {
         if around.skips_checksum {
             capabilities.extend([&b"capa"[..], SKIPS_CHECKSUM]);
         }
+        capabilities.extend(around.codecs.iter().flat_map(|codec| [&b"capa"[..], codec]));
         command(&mut bytes, &capabilities);
         asked.push(Awaited::Capabilities);
         command(&mut bytes, &[b"REPLCONF", b"version", around.version.as_bytes()]);

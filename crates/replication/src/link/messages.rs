@@ -72,6 +72,8 @@ pub struct Surroundings<'a> {
     pub dual_channel: bool,
     /// Whether a snapshot without a checksum will do, because the connection checks what it carries.
     pub skips_checksum: bool,
+    /// By what the primary may compress what it sends, as capabilities.
+    pub codecs: &'a [&'a [u8]],
     /// Whether an attempt may begin: not while data are loaded, which may be those of an attempt before.
     pub may_connect: bool,
     /// Where the data stand, if they can be brought up to date from there.

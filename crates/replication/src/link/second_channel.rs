@@ -67,6 +67,7 @@ impl SnapshotGreeting {
         if around.skips_checksum {
             words.extend([&b"capa"[..], SKIPS_CHECKSUM]);
         }
+        words.extend(around.codecs.iter().flat_map(|codec| [&b"capa"[..], codec]));
         command(out, &words);
         SnapshotGreeting { input: Vec::new(), awaits_auth, has_introduced: false }
     }

@@ -15,6 +15,7 @@ struct Bed {
     password: Option<&'static [u8]>,
     address: &'static [u8],
     skips_checksum: bool,
+    codecs: &'static [&'static [u8]],
     dual_channel: bool,
     may_connect: bool,
 }
@@ -31,6 +32,7 @@ impl Bed {
             address: b"",
             dual_channel: false,
             skips_checksum: false,
+            codecs: &[],
             may_connect: true,
         }
     }
@@ -45,6 +47,7 @@ impl Bed {
             address: self.address,
             dual_channel: self.dual_channel,
             skips_checksum: self.skips_checksum,
+            codecs: self.codecs,
             node_id: None,
             version: "9.1.2",
             may_connect: self.may_connect,
@@ -182,13 +185,14 @@ fn password_and_address_are_told_where_there_are_any() {
 }
 
 #[test]
-fn a_link_that_checks_its_bytes_says_that_the_snapshot_needs_no_checksum() {
+fn a_link_says_that_it_checks_its_bytes_and_by_what_they_may_be_compressed() {
     let mut bed = Bed::open();
     bed.skips_checksum = true;
+    bed.codecs = &[b"lz4", b"zstd"];
     assert_eq!(
         sent(&bed.receive(b"+PONG\r\n")),
-        "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 capa skip-rdb-checksum \
-         REPLCONF version 9.1.2"
+        "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 capa skip-rdb-checksum capa lz4 \
+         capa zstd REPLCONF version 9.1.2"
     );
 }
 

@@ -7,9 +7,10 @@
 use super::input::Receive;
 use super::output::OutputPiece;
 use super::plain_output::PlainOutput;
-use crate::net::{Codec, Endpoint, PeerSide, Stream, options, send_now};
+use crate::net::{Codec, Endpoint, PeerSide, Stream, UnpackingCodec, options, send_now};
 use sluice_base::{SessionKey, heap};
 use sluice_evloop::{AnyLoop, Interest, SendBuf, Sending, Sent, Shared, Shutdown, Source};
+use sluice_persist::rdb::PackedStream;
 use sluice_resp::Outbox;
 use sluice_tls::Buffers;
 
@@ -95,6 +96,25 @@ impl Transport {
     #[cfg(test)]
     pub fn set_codec(&mut self, codec: Box<dyn Codec>) {
         self.coded = Some(Coded::new(codec));
+    }
+
+    /// From now on what comes is the stream of a primary, which may be compressed. `first` has come of it:
+    /// returns what that brings.
+    ///
+    /// # Errors
+    /// The stream is malformed.
+    pub fn unpack(&mut self, first: &[u8]) -> Result<Vec<u8>, String> {
+        let (mut stream, mut plain) = (PackedStream::default(), Vec::new());
+        stream.feed(first, &mut plain).map_err(|error| error.to_string())?;
+        self.coded = Some(match self.coded.take() {
+            None => Coded::new(UnpackingCodec::boxed(stream, None)),
+            Some(coded) => {
+                let Coded { codec, plain_in_flight, is_sending, has_ended, peer_has_ended } = *coded;
+                let codec = UnpackingCodec::boxed(stream, Some(codec));
+                Box::new(Coded { codec, plain_in_flight, is_sending, has_ended, peer_has_ended })
+            }
+        });
+        Ok(plain)
     }
 
     /// Bytes that the allocator has given.

@@ -17,7 +17,7 @@ use crate::replica::main_channel::{MainLink, StreamBuffer};
 use crate::replica::memory::{MemorySync, SourceReport};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
-use sluice_config::choice::RdbVersionCheck;
+use sluice_config::choice::{RdbVersionCheck, ReplCompression};
 use sluice_config::param;
 use sluice_control::process::Process;
 use sluice_control::process::ProcessClock;
@@ -285,6 +285,11 @@ impl Server {
         };
     }
 
+    /// Whether the primary was told that this server takes a compressed stream.
+    fn may_be_packed(&self) -> bool {
+        self.engine.config().choice::<ReplCompression>(param::REPL_COMPRESSION) != ReplCompression::No
+    }
+
     fn session_of_link(&mut self, ends: Ends, number: i32) -> SessionKey {
         let (addr, laddr) = ends.shown();
         add_session_of_link(self, addr, &laddr, number)
@@ -405,7 +410,15 @@ impl LinkTransport for Server {
         if let Some(main) = &mut self.follower.main {
             main.buffer = Some(StreamBuffer::default());
             self.host.incoming.stream_buffer.peak = 0;
-            self.keep_of_stream(&first);
+        }
+        let is_packed = self.may_be_packed();
+        let first = match self.follower.main.as_mut().filter(|_| is_packed) {
+            Some(main) => unpack_first(&mut main.transport, &mut self.sockets.event_loop, &first),
+            None => Ok(first),
+        };
+        match first {
+            Ok(first) => self.keep_of_stream(&first),
+            Err(why) => self.note_link_end(&why),
         }
     }
 
@@ -487,7 +500,7 @@ impl LinkTransport for Server {
             self.stream_from_main_channel(main);
             return true;
         }
-        let ((key, transport), rest) = match holder {
+        let ((key, mut transport), rest) = match holder {
             LinkConnection::Attached(mut transport) => {
                 let key = self.session_of_transport(&transport);
                 transport.become_client(&mut self.sockets.event_loop, key);
@@ -503,9 +516,16 @@ impl LinkTransport for Server {
         self.note_heard();
         self.follower.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
+        let rest = match self.may_be_packed() {
+            true => unpack_first(&mut transport, &mut self.sockets.event_loop, &rest),
+            false => Ok(rest),
+        };
         let mut connection = Connection::new(key, transport);
         connection.authentication = AuthState::Primary;
-        connection.input.keep(&rest);
+        match rest {
+            Ok(rest) => connection.input.keep(&rest),
+            Err(why) => self.note_link_end(&why),
+        }
         connection::resume(self, connection);
         true
     }
@@ -532,6 +552,20 @@ impl LinkTransport for Server {
             LinkConnection::Session(key) => self.end_client(key),
         }
     }
+}
+
+/// Has the connection decompress the primary's stream, of which `first` has come. Errors: the stream is
+/// malformed, and the connection will end.
+fn unpack_first(
+    transport: &mut Transport,
+    event_loop: &mut AnyLoop,
+    first: &[u8],
+) -> Result<Vec<u8>, String> {
+    let unpacked = transport.unpack(first);
+    if unpacked.is_err() {
+        transport.end(event_loop);
+    }
+    unpacked
 }
 
 /// A client for the link.

@@ -3,6 +3,7 @@
 use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use crate::common::reference::Reference;
 use crate::common::{self, Client, Dir, Server, request, until};
+use sluice_persist::rdb::{Codec, Packer};
 use std::time::{Duration, Instant};
 
 /// A server that follows a primary which the test plays, and the connection on which the data were asked for.
@@ -746,4 +747,138 @@ fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
     // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, which are as many.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+}
+
+/// What a primary of 9.2 with `repl-compression zstd` sends to a replica that takes Zstd: a snapshot and a
+/// stream that are compressed, the latter from its first byte on, each time it begins.
+#[test]
+fn a_primary_may_compress_the_snapshot_and_the_stream() {
+    for (load, number) in [("disabled", 1), ("swapdb", 2), ("disabled", 2)] {
+        let setting = if number == 2 { "zstd" } else { "lz4" };
+        let arguments = ["--repl-compression", setting, "--repl-diskless-load", load];
+        let (server, primary, mut link) = following(&arguments);
+        let mut client = server.client();
+        let mut said = Vec::new();
+        while !said.last().is_some_and(|request: &String| request.starts_with("PSYNC")) {
+            said.push(link.request());
+            match said.last().unwrap().as_str() {
+                "PING" => link.send("+PONG\r\n"),
+                other if other.starts_with("PSYNC") => {}
+                _ => link.send("+OK\r\n"),
+            }
+        }
+        let takes = if number == 2 {
+            "capa eof capa psync2 capa lz4 capa zstd"
+        } else {
+            "capa eof capa psync2 capa lz4"
+        };
+        assert!(said.contains(&format!("REPLCONF {takes}")), "{said:?}");
+        // By the version a primary of 9.2 knows that no command may stand within the snapshot.
+        assert!(said.contains(&"REPLCONF version 9.1.2".to_owned()), "{said:?}");
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n$EOF:{}\r\n", "m".repeat(40)));
+        let codec = if number == 2 { Codec::Zstd } else { Codec::Lz4 };
+        let mut packer = Packer::of_file(codec, true);
+        packer.feed(&snapshot(&[("old", &"1".repeat(10_000))]));
+        link.send([packer.finish(), "m".repeat(40).into_bytes()].concat());
+        up(&mut client);
+        client.check("STRLEN old", ":10000\r\n");
+        let commands = [request(&[b"SELECT", b"0"]), request(&[b"SET", b"k", &vec![b'v'; 100_000]])].concat();
+        let stream = packed_stream(number, &commands);
+        for piece in stream.chunks(1000) {
+            link.send(piece);
+        }
+        let end = commands.len() as u64;
+        link.acknowledged(end);
+        client.check("STRLEN k", ":100000\r\n");
+        // The link is cut, and goes on where it was: the stream begins with its envelope again.
+        drop(link);
+        let mut link = primary.accept();
+        assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} {}", end + 1));
+        let more = request(&[b"APPEND", b"k", b"w"]);
+        link.send([b"+CONTINUE\r\n", &packed_stream(number, &more)[..]].concat());
+        link.acknowledged(end + more.len() as u64);
+        client.check("STRLEN k", ":100001\r\n");
+        // What is malformed ends the link, and what was applied stays.
+        link.send(b"garbage that no block begins with");
+        link.expect_end();
+        client.check("STRLEN k", ":100001\r\n");
+    }
+}
+
+/// A compressed stream whose frame does not end, in blocks that are as they are.
+fn packed_stream(number: u8, commands: &[u8]) -> Vec<u8> {
+    let mut packed = vec![b'V', b'C', b'S', 1, number, 0, 2];
+    packed.extend_from_slice(match number {
+        1 => b"\x04\x22\x4d\x18\x40\x40\xc0",
+        _ => b"\x28\xb5\x2f\xfd\0\x38",
+    });
+    for block in commands.chunks(60_000) {
+        match number {
+            1 => packed.extend_from_slice(&(block.len() as u32 | 1 << 31).to_le_bytes()),
+            _ => packed.extend_from_slice(&((block.len() as u32) << 3).to_le_bytes()[..3]),
+        }
+        packed.extend_from_slice(block);
+    }
+    packed
+}
+
+/// A primary of 9.2 puts commands into the snapshot of a synchronisation without a fork, for replicas of 9.2.
+/// Should one do so all the same, the snapshot is refused, and the data that were there stay.
+#[test]
+fn a_snapshot_with_commands_in_it_is_refused() {
+    for load in ["disabled", "swapdb"] {
+        let (server, primary, mut link) = following(&["--repl-diskless-load", load]);
+        let mut client = server.client();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 0\r\n"));
+        link.send_snapshot(&snapshot(&[("old", "1")]));
+        up(&mut client);
+        drop(link);
+        let mut link = primary.accept();
+        link.shake_hands();
+        link.send(format!("+FULLRESYNC {REPLID} 50\r\n$EOF:{}\r\n", "m".repeat(40)));
+        let update = request(&[b"SET", b"new", b"1"]);
+        let end = [b"\xff\0\0\0\0\0\0\0\0", "m".repeat(40).as_bytes()].concat();
+        link.send([b"VALKEY081\xfe\0\xf2", &update[..], &end].concat());
+        assert!(server.log.wait("unknown type or opcode 242").is_some(), "{load}");
+        if load == "swapdb" {
+            client.check("GET old", "$1\r\n1\r\n");
+        }
+    }
+}
+
+#[test]
+fn full_copies_between_servers_of_ours_are_compressed() {
+    for (setting, by) in [("zstd", "compressed by Zstd"), ("lz4", "compressed by LZ4")] {
+        for load in ["disabled", "swapdb"] {
+            let arguments = [
+                "--repl-compression",
+                setting,
+                "--repl-diskless-sync-delay",
+                "0",
+                "--repl-diskless-load",
+                load,
+            ];
+            let (primary, replica) = (Server::start(&arguments), Server::start(&arguments));
+            let mut client = primary.client();
+            for number in 0..2000 {
+                let value =
+                    format!("{{\"id\": {number}, \"name\": \"somebody\", \"active\": true}}").repeat(10);
+                client.send(request(&[b"SET", format!("key:{number}").as_bytes(), value.as_bytes()]));
+                client.expect("+OK\r\n");
+            }
+            let mut to_replica = replica.client();
+            to_replica.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
+            up(&mut to_replica);
+            assert!(primary.log.wait(by).is_some());
+            let sent = client.info_number("total_net_repl_output_bytes");
+            assert!(sent < 300_000, "{setting}: {sent} bytes for 1.1 MB");
+            client.check("SET behind 1", "+OK\r\n");
+            let end = client.info_number("master_repl_offset");
+            until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
+            to_replica.check("GET behind", "$1\r\n1\r\n").check("DBSIZE", ":2001\r\n");
+            let digest = |client: &mut Client| client.send("DEBUG DIGEST\r\n").line();
+            assert_eq!(digest(&mut client), digest(&mut to_replica));
+        }
+    }
 }

@@ -48,7 +48,12 @@ fn names(dir: &Dir) -> Vec<String> {
 #[test]
 fn what_was_saved_is_there_after_a_restart() {
     let dir = Dir::new();
-    for compression in ["yes", "no"] {
+    for (compression, magic) in [
+        ("yes", &b"VALKEY080"[..]),
+        ("no", b"VALKEY080"),
+        ("lz4", b"VCS\x01\x01\0\x01"),
+        ("zstd", b"VCS\x01\x02\0\x01"),
+    ] {
         let server = server_in(&dir, &["--rdbcompression", compression]);
         let mut client = server.client();
         client.check("FLUSHALL", "+OK\r\n");
@@ -58,6 +63,7 @@ fn what_was_saved_is_there_after_a_restart() {
         client.check("SAVE", "+OK\r\n");
         assert_eq!(client.info("rdb_changes_since_last_save"), "0");
         client.check("SET lost 1", "+OK\r\n");
+        assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(magic), "{compression}");
         drop(server);
         let server = server_in(&dir, &[]);
         let mut client = server.client();
@@ -67,6 +73,32 @@ fn what_was_saved_is_there_after_a_restart() {
         assert_eq!(client.info("loading"), "0");
         assert!(server.log.wait("DB loaded from disk: ").is_some());
         assert_eq!(names(&dir), ["dump.rdb"]);
+    }
+}
+
+/// A compressed snapshot as the base of an append-only file: written, read, and checked at its end.
+#[test]
+fn a_base_of_the_append_only_file_may_be_compressed() {
+    for (compression, number) in [("lz4", 1), ("zstd", 2)] {
+        let dir = Dir::new();
+        let server = server_in(
+            &dir,
+            &["--appendonly", "yes", "--appendfsync", "always", "--rdbcompression", compression],
+        );
+        let mut client = server.client();
+        fill(&mut client, "hello");
+        client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
+        until("the rewrite", || (client.info("aof_rewrite_in_progress") == "0").then_some(()));
+        client.check("SET behind 1", "+OK\r\n");
+        let before = digest(&mut client);
+        drop(server);
+        let folder = std::fs::read_dir(dir.join("appendonlydir")).unwrap();
+        let bases = folder.map(|entry| entry.unwrap().path());
+        let base = bases.into_iter().find(|path| path.to_string_lossy().ends_with(".base.rdb")).unwrap();
+        let bytes = std::fs::read(&base).unwrap();
+        assert_eq!(bytes[..7], [b'V', b'C', b'S', 1, number, 0, 1], "{compression}");
+        let server = server_in(&dir, &["--appendonly", "yes"]);
+        assert_eq!(digest(&mut server.client()), before, "{compression}");
     }
 }
 
@@ -352,7 +384,7 @@ fn a_file_that_is_no_good_ends_the_start() {
         (&b"garbagegarbage"[..], "Wrong signature trying to load DB from file: garbagega"),
         (b"REDIS0099", "Can't handle RDB format version 99"),
         (b"", "unexpected end of file at byte 0"),
-        (b"VCS\x01\x02\0\x01", "Can't handle the compression of the RDB file"),
+        (b"VCS\x01\x03\0\x01", "Can't handle the compression of the RDB file"),
         (b"VCS\x01\x01\0\x01\x04\x22\x4d\x18\x40\x40\0", "the header of the LZ4 frame is damaged at byte 7"),
         (PATH_HASH, "key 'tree' at byte 11 holds a value of type path hash, which this version cannot load"),
         (b"VALKEY080\xfe\x00\x00\x01a\x01b\xff\x01\x00\x00\x00\x00\x00\x00\x00", "RDB CRC error"),
@@ -394,14 +426,22 @@ const PATH_HASH: &[u8] =
 
 #[test]
 fn files_of_version_81_are_read_and_80_is_written() {
-    let dir = Dir::new();
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../persist/tests/corpus/rdb81-lz4.rdb");
-    std::fs::copy(file, dir.join("dump.rdb")).unwrap();
-    let server = server_in(&dir, &[]);
-    let mut client = server.client();
-    client.check("DBSIZE", ":1501\r\n").check("HGET hash b", "$1\r\n2\r\n").check("SAVE", "+OK\r\n");
-    assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(b"VALKEY080"));
-    drop(server);
+    let mut digests = Vec::new();
+    for name in ["rdb81-lz4.rdb", "rdb81-zstd.rdb"] {
+        let dir = Dir::new();
+        let file = format!("{}/../persist/tests/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::copy(file, dir.join("dump.rdb")).unwrap();
+        let server = server_in(&dir, &[]);
+        let mut client = server.client();
+        client.check("DBSIZE", ":1501\r\n").check("HGET hash b", "$1\r\n2\r\n").check("SAVE", "+OK\r\n");
+        digests.push(digest(&mut client));
+        assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(b"VALKEY080"));
+        drop(server);
+        // The same data in the form that every version 9 reads.
+        digests.push(digest(&mut server_in(&dir, &[]).client()));
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "{digests:?}");
     // A key that is left out stays in the file: it is not saved over.
     let dir = Dir::new();
     std::fs::write(dir.join("dump.rdb"), PATH_HASH).unwrap();

@@ -3,7 +3,7 @@
 use sluice_base::{HashSeed, Now};
 use sluice_config::Config;
 use sluice_keyspace::{KeyHasher, Keyspace, Layout};
-use sluice_persist::rdb::{ReadOptions, Unknown, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{Compression, ReadOptions, Unknown, Version, WriteOptions, Writer};
 use sluice_snapshot::{
     Duplicates, FileLoad, LoadOptions, LoadProgress, LoadResult, LoadThread, NotLoaded, RdbAux, Reporter,
     SnapshotSource, options, write,
@@ -84,7 +84,7 @@ pub(crate) fn save(keyspace: &Keyspace) -> Vec<u8> {
 
 /// A file to write into.
 pub(crate) fn writer() -> Writer {
-    Writer::new(WriteOptions { version: Version::Valkey, compression: true, checksum: true })
+    Writer::new(WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true })
 }
 
 /// A file that is read a thousand bytes at a time.

@@ -2,7 +2,7 @@
 
 use super::*;
 use sluice_evloop::{AnyLoop, Backend};
-use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{Compression, Text, Usage, Version, WriteOptions, Writer};
 use sluice_storage::Real;
 use sluice_storage::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use std::io::Write;
@@ -100,7 +100,7 @@ impl Drop for Bed {
 
 /// A snapshot of about so many bytes.
 fn snapshot(bytes: usize) -> Vec<u8> {
-    let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+    let options = WriteOptions { version: Version::Valkey, compression: Compression::None, checksum: true };
     let mut writer = Writer::new(options);
     writer.db(0, 1, 0);
     writer.string(b"key", Text::Bytes(&vec![b'v'; bytes]), None, Usage::Unsaid);

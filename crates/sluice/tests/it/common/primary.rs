@@ -111,8 +111,8 @@ impl Link {
 
 /// A snapshot of these strings in database 0.
 pub fn snapshot(pairs: &[(&str, &str)]) -> Vec<u8> {
-    use sluice_persist::rdb::{Text, Usage, Version, WriteOptions, Writer};
-    let options = WriteOptions { version: Version::Valkey, compression: false, checksum: true };
+    use sluice_persist::rdb::{Compression, Text, Usage, Version, WriteOptions, Writer};
+    let options = WriteOptions { version: Version::Valkey, compression: Compression::None, checksum: true };
     let mut writer = Writer::new(options);
     writer.db(0, pairs.len(), 0);
     for (key, value) in pairs {

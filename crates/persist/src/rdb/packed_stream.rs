@@ -1,0 +1,116 @@
+//! The stream of commands of a primary, which may be compressed.
+//!
+//! `docs/formats/rdb.md` describes the bytes: an envelope, and frames that are flushed at the end of what the
+//! primary has to say. A stream without an envelope is plain.
+
+use super::error::LoadError;
+use super::frame::{Contents, MAGIC, Unpacked, Unpacker};
+use std::fmt;
+
+/// A stream that arrives in pieces.
+#[derive(Debug)]
+pub struct PackedStream {
+    form: StreamForm,
+}
+
+/// What the bytes that come are.
+#[derive(Debug)]
+enum StreamForm {
+    /// Too few have come to tell: these.
+    Undecided(Vec<u8>),
+    Plain,
+    Compressed(Box<Unpacker>),
+}
+
+/// Why a stream cannot be gone on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamError {
+    /// The stream is malformed.
+    Bad(LoadError),
+    /// Bytes that came together decompress to more than [`PackedStream::BURST_BYTES_MAX`].
+    TooMuch,
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamError::Bad(error) => write!(f, "what the primary compresses is malformed: {error}"),
+            StreamError::TooMuch => {
+                write!(f, "what the primary compresses has more than {} bytes", PackedStream::BURST_BYTES_MAX)
+            }
+        }
+    }
+}
+
+impl Default for PackedStream {
+    fn default() -> PackedStream {
+        PackedStream { form: StreamForm::Undecided(Vec::new()) }
+    }
+}
+
+impl PackedStream {
+    /// Bytes that those of one [`PackedStream::feed`] may bring: as many as the query buffer of a client may
+    /// have. A receive brings some ten KiB, so that data stay below.
+    pub const BURST_BYTES_MAX: usize = 1 << 30;
+
+    /// Takes bytes that have come; the commands go to `plain`. What is no whole block yet is held back.
+    ///
+    /// # Errors
+    /// Why nothing more can be taken. What came before is in `plain`.
+    pub fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), StreamError> {
+        match &mut self.form {
+            StreamForm::Plain => plain.extend_from_slice(bytes),
+            StreamForm::Compressed(unpacker) => {
+                unpacker.feed(bytes);
+                return self.unpack(plain);
+            }
+            StreamForm::Undecided(start) => {
+                start.extend_from_slice(bytes);
+                // By empty lines a primary says that it lives.
+                let lines = start.iter().take_while(|byte| **byte == b'\n').count();
+                plain.extend(start.drain(..lines));
+                if start.starts_with(MAGIC) {
+                    // Valkey gives frames of streams no checksum of all contents, only of blocks.
+                    let unpacker = Unpacker::new(Contents::Stream, std::mem::take(start), true);
+                    self.form = StreamForm::Compressed(Box::new(unpacker));
+                    return self.unpack(plain);
+                }
+                if !MAGIC.starts_with(start.as_slice()) {
+                    plain.append(start);
+                    self.form = StreamForm::Plain;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unpack(&mut self, plain: &mut Vec<u8>) -> Result<(), StreamError> {
+        let StreamForm::Compressed(unpacker) = &mut self.form else { return Ok(()) };
+        let bound = plain.len().saturating_add(Self::BURST_BYTES_MAX);
+        while unpacker.step(plain).map_err(StreamError::Bad)? == Unpacked::Part {
+            if plain.len() > bound {
+                return Err(StreamError::TooMuch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that are held back.
+    pub fn held_bytes(&self) -> usize {
+        match &self.form {
+            StreamForm::Undecided(start) => start.capacity(),
+            StreamForm::Plain => 0,
+            StreamForm::Compressed(unpacker) => unpacker.rest().len(),
+        }
+    }
+}
+
+/// Takes any bytes as a stream, as a whole and in pieces: both ways must bring the same. For fuzzing.
+pub fn fuzz_packed_stream(data: &[u8]) {
+    let run = |piece: usize| {
+        let (mut stream, mut plain) = (PackedStream::default(), Vec::new());
+        let outcome = data.chunks(piece).try_for_each(|piece| stream.feed(piece, &mut plain));
+        (plain, outcome)
+    };
+    assert_eq!(run(data.len().max(1)), run(3));
+}

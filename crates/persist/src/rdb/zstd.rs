@@ -1,0 +1,247 @@
+//! A frame of Zstd (RFC 8878): a header, blocks, and a checksum of the contents if the header says so.
+//!
+//! The library decodes; where a part of the frame ends is found here, so that every part is whole when the
+//! library sees it, and what a header asks for is judged before memory is reserved for it.
+//!
+//! Invariants: (1) a window has 8 MiB at most, which RFC 8878 wants every decoder to take; (2) a block yields
+//! 128 KiB at most; (3) a block that was decoded is handed out, whether the window is full or not.
+
+use super::error::Problem;
+use super::frame::{FramePart, PartStop, bad, head};
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+
+/// A frame on its way to plain bytes.
+pub(super) struct ZstdFrame {
+    decoder: DCtx<'static>,
+    stage: ZstdStage,
+    /// Bytes that a block yields at most.
+    block_bytes_max: usize,
+    /// A checksum of all contents ends the frame.
+    content_sum: bool,
+    /// Bytes of all contents, if the frame says so.
+    content_bytes: Option<u64>,
+    /// Bytes brought.
+    brought: u64,
+}
+
+impl std::fmt::Debug for ZstdFrame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ZstdFrame").field("brought", &self.brought).finish_non_exhaustive()
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ZstdStage {
+    Header,
+    Block,
+    /// The checksum behind the last block.
+    Sum,
+}
+
+impl ZstdFrame {
+    /// A frame of which nothing was read.
+    pub(super) fn new(checksum: bool) -> Result<ZstdFrame, PartStop> {
+        let decoder = DCtx::try_create().and_then(|mut decoder| {
+            decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).ok()?;
+            decoder.set_parameter(DParameter::ForceIgnoreChecksum(!checksum)).ok()?;
+            Some(decoder)
+        });
+        let Some(decoder) = decoder else { return bad("there is no memory for a decoder of Zstd") };
+        Ok(ZstdFrame {
+            decoder,
+            stage: ZstdStage::Header,
+            block_bytes_max: 0,
+            content_sum: false,
+            content_bytes: None,
+            brought: 0,
+        })
+    }
+
+    /// Goes on with another frame.
+    pub(super) fn begin_again(&mut self) {
+        // A reset of the session alone cannot fail.
+        let _ = self.decoder.reset(ResetDirective::SessionOnly);
+        (self.stage, self.brought) = (ZstdStage::Header, 0);
+    }
+
+    /// Decodes the part that `input` begins with, and appends what that brings to `plain`.
+    pub(super) fn part(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
+        match self.stage {
+            ZstdStage::Header => self.read_header(input, plain),
+            ZstdStage::Block => self.block(input, plain),
+            ZstdStage::Sum => {
+                let sum = head(input, SUM_BYTES)?;
+                self.decode(sum, plain, "the checksum of the Zstd frame is wrong")?;
+                Ok(FramePart::Last(SUM_BYTES))
+            }
+        }
+    }
+
+    fn read_header(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
+        let &[a, b, c, d, flags, window_field] = head(input, 6)? else { return Err(PartStop::Need(6)) };
+        if [a, b, c, d] != FRAME_MAGIC {
+            return bad("the magic of a Zstd frame is missing");
+        }
+        if flags & 0b1000 != 0 {
+            return bad("the header of the Zstd frame is not of a known version");
+        }
+        if flags & 0b11 != 0 {
+            return bad("the Zstd frame needs a dictionary");
+        }
+        let is_single = flags & 0b10_0000 != 0;
+        let (size_at, size_bytes) = match (flags >> 6, is_single) {
+            (0, false) => (6, 0),
+            (0, true) => (5, 1),
+            (log, single) => (if single { 5 } else { 6 }, 1 << log),
+        };
+        let len = size_at + size_bytes;
+        let size = &head(input, len)?[size_at..];
+        let size = size.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        self.content_bytes = match size_bytes {
+            0 => None,
+            // What one byte can say is left out.
+            2 => Some(size + 256),
+            _ => Some(size),
+        };
+        let window = match self.content_bytes {
+            Some(size) if is_single => size,
+            _ => {
+                let base = 1u64 << (10 + (window_field >> 3));
+                base + base / 8 * u64::from(window_field & 7)
+            }
+        };
+        if window > 1 << WINDOW_LOG_MAX {
+            return bad("the Zstd frame needs a window of more than 8 MiB");
+        }
+        self.block_bytes_max = BLOCK_BYTES_MAX.min(window as usize);
+        self.content_sum = flags & 0b100 != 0;
+        self.decode(&input[..len], plain, "the header of the Zstd frame is malformed")?;
+        self.stage = ZstdStage::Block;
+        Ok(FramePart::Read(len))
+    }
+
+    fn block(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
+        let &[a, b, c] = head(input, 3)? else { return Err(PartStop::Need(3)) };
+        let word = u32::from_le_bytes([a, b, c, 0]);
+        let (is_last, len) = (word & 1 != 0, (word >> 3) as usize);
+        if len > self.block_bytes_max {
+            return bad("a Zstd block is longer than the frame allows");
+        }
+        let len = match word >> 1 & 3 {
+            REPEATED => 1,
+            RESERVED => return bad("a Zstd block is of an unknown kind"),
+            _ => len,
+        };
+        let whole = head(input, 3 + len)?;
+        let start = plain.len();
+        self.decode(whole, plain, "a Zstd block is malformed")?;
+        self.brought += (plain.len() - start) as u64;
+        // The library holds the length against the contents at the end of the frame.
+        if self.content_bytes.is_some_and(|announced| self.brought > announced) {
+            return bad("the Zstd frame has more than the announced length");
+        }
+        Ok(match is_last {
+            true if self.content_sum => {
+                self.stage = ZstdStage::Sum;
+                FramePart::Read(whole.len())
+            }
+            true => FramePart::Last(whole.len()),
+            false => FramePart::Read(whole.len()),
+        })
+    }
+
+    /// Has the library take a part, and appends what that brings.
+    fn decode(&mut self, part: &[u8], plain: &mut Vec<u8>, wrong: &'static str) -> Result<(), PartStop> {
+        let mut input = InBuffer::around(part);
+        loop {
+            // One byte at least, so that a full buffer means that more may come.
+            plain.reserve(self.block_bytes_max.max(1));
+            let start = plain.len();
+            let mut output = OutBuffer::around_pos(plain, start);
+            if self.decoder.decompress_stream(&mut output, &mut input).is_err() {
+                return Err(PartStop::Bad(Problem::Frame(wrong)));
+            }
+            let is_full = output.pos() == output.capacity();
+            if input.pos() == part.len() && !is_full {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A frame being written.
+pub(super) struct ZstdPacker {
+    encoder: CCtx<'static>,
+}
+
+impl ZstdPacker {
+    /// Begins a frame, with a checksum of the contents or without.
+    pub(super) fn begin(checksum: bool) -> ZstdPacker {
+        let mut encoder = CCtx::create();
+        for parameter in [CParameter::CompressionLevel(LEVEL), CParameter::ChecksumFlag(checksum)] {
+            encoder.set_parameter(parameter).expect("the parameter and its value are known to the library");
+        }
+        ZstdPacker { encoder }
+    }
+
+    /// Takes bytes; what that makes goes to `out`.
+    pub(super) fn feed(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        self.encode(plain, ZSTD_EndDirective::ZSTD_e_continue, out);
+    }
+
+    /// Ends the frame.
+    pub(super) fn finish(mut self, out: &mut Vec<u8>) {
+        self.encode(&[], ZSTD_EndDirective::ZSTD_e_end, out);
+    }
+
+    fn encode(&mut self, plain: &[u8], end: ZSTD_EndDirective, out: &mut Vec<u8>) {
+        let mut input = InBuffer::around(plain);
+        loop {
+            out.reserve(OUT_BYTES);
+            let start = out.len();
+            let mut output = OutBuffer::around_pos(out, start);
+            let left = self.encoder.compress_stream2(&mut output, &mut input, end);
+            // Any bytes can be compressed; memory for the tables is asked for once, as for any allocation.
+            let left = left.expect("memory for the tables of Zstd");
+            let is_over = match end {
+                ZSTD_EndDirective::ZSTD_e_continue => input.pos() == plain.len(),
+                ZSTD_EndDirective::ZSTD_e_flush | ZSTD_EndDirective::ZSTD_e_end => left == 0,
+            };
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+/// `file` in blocks that are not compressed, without a checksum. For fuzzing.
+pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&FRAME_MAGIC);
+    // A window of 128 KiB, and no length.
+    out.extend_from_slice(&[0, 7 << 3]);
+    for block in file.chunks(BLOCK_BYTES_MAX) {
+        out.extend_from_slice(&((block.len() as u32) << 3).to_le_bytes()[..3]);
+        out.extend_from_slice(block);
+    }
+    out.extend_from_slice(&[1, 0, 0]);
+}
+
+/// How well files are compressed: the fastest of the library's levels. Valkey 9.2 takes 3, which takes nearly
+/// twice as long for the same size of keys and short values.
+const LEVEL: i32 = 1;
+/// What begins a frame: 0xFD2FB528, little endian.
+const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The largest window, as a power of two.
+const WINDOW_LOG_MAX: u32 = 23;
+/// Bytes that a block yields at most, and has at most.
+const BLOCK_BYTES_MAX: usize = 128 << 10;
+/// The kind of block that is one byte many times.
+const REPEATED: u32 = 1;
+/// The kind of block that there is not.
+const RESERVED: u32 = 3;
+/// Bytes of the checksum.
+const SUM_BYTES: usize = 4;
+/// Room for what is made at a time.
+const OUT_BYTES: usize = 64 << 10;
