@@ -47,7 +47,7 @@ impl SimNode {
     pub(super) fn leaps(&mut self) -> bool {
         let Some(machine) = self.engine.node() else { return false };
         let cleans = machine.migrations().any(|row| row.state == "cleaning-up");
-        let walks = slot_exports(&mut self.engine).is_some_and(|exports| exports.have_work());
+        let walks = slot_exports(&mut self.engine).is_some_and(|exports| exports.work_ns().is_some());
         (cleans || walks) && self.rng.below(3) == 0
     }
 
