@@ -535,6 +535,9 @@ impl Server {
     /// Ends a server that cannot have its data, or not keep them.
     fn end_without_data(&mut self) {
         self.host.remove_files_silently();
+        if let Some(file) = &mut self.bus.file {
+            file.close();
+        }
         self.ends_at_once = true;
         self.ending = Some(1);
     }

@@ -283,6 +283,7 @@ fn serve(loaded: LoadedConfig, mut host: Host) -> Result<u8, Failure> {
     host.claim_data(engine.config()).map_err(|text| fail(&mut host, text))?;
     let Ok(begun) = begin_load(&mut engine, &mut host) else {
         host.note(LogLevel::Warning, loader::NOT_LOADED);
+        node.into_iter().for_each(|mut file| drop(file.close()));
         return Ok(1);
     };
     let waits = engine.node().is_some_and(Cluster::is_primary) && matches!(begun, Begun::UnderWay(_));

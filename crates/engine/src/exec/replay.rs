@@ -473,7 +473,8 @@ fn refused(name: &str, error: &CmdError) -> CannotReplay {
 /// What to do where a file has more databases.
 fn remedy(databases: usize) -> String {
     format!(
-        "This server has {databases} databases: set the directive databases to that of the server which wrote the file"
+        "This server has {databases} databases: set the directive databases, cluster-databases for a node of a \
+         cluster, to that of the server which wrote the file"
     )
 }
 

@@ -599,8 +599,8 @@ fn sorted_sets_come_back_from_a_base_of_commands() {
 /// What a file has in a database that is not here goes nowhere else, and is not lost: the load ends.
 #[test]
 fn a_file_with_more_databases_than_there_are_is_not_loaded() {
-    let remedy =
-        "This server has 4 databases: set the directive databases to that of the server which wrote the file";
+    let remedy = "This server has 4 databases: set the directive databases, cluster-databases for a node of a \
+                  cluster, to that of the server which wrote the file";
     for (lines, found) in [
         (&["SELECT 4", "SET a 1"][..], "selects database 4"),
         (&["SELECT 0", "MULTI", "SET a 1", "SELECT 9", "SET a 2", "EXEC"], "selects database 9"),

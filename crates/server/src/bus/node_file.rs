@@ -82,6 +82,12 @@ impl FileWriter {
     pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
         // Nobody waits for this generation: the node is not told any more.
         self.write(Generation(u64::MAX), last);
+        self.close()
+    }
+
+    /// Waits for the end of what is being written, which would leave its temporary file behind, and lets go
+    /// of the file. What failed meanwhile, for the log.
+    pub fn close(&mut self) -> Vec<String> {
         self.texts = None;
         if let Some(thread) = self.thread.take() {
             // A panic has ended the process.
