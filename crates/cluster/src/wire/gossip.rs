@@ -98,7 +98,7 @@ fn read_entry(entry: &[u8]) -> Option<GossipEntry<'_>> {
     })
 }
 
-/// What the extension says: `None` for an empty text.
+/// What the extension says: `None` for an empty text, and for one that says nothing to this server.
 fn read_extension(kind: u16, payload: &[u8]) -> Result<Option<Extension<'_>>, PassedOver> {
     let text = until_nul(payload).unwrap_or_default();
     let refused = PassedOver::Refused(kind);
@@ -107,6 +107,7 @@ fn read_extension(kind: u16, payload: &[u8]) -> Result<Option<Extension<'_>>, Pa
         Err(_) => Err(refused),
     };
     Ok(match kind {
+        _ if layout::is_secret_of_redis(kind, payload) => None,
         extension::HOST_NAME => {
             let name = text::host_name(text).ok_or(refused)?;
             (!name.is_empty()).then_some(Extension::HostName(name))

@@ -70,6 +70,12 @@ pub(super) mod extension {
     pub(crate) const ZONE: u16 = 8;
 }
 
+/// Whether an extension is what Redis 8 has under this number: a secret of 40 digits without NUL, which is
+/// longer than any address.
+pub(super) fn is_secret_of_redis(kind: u16, payload: &[u8]) -> bool {
+    kind == extension::CLIENT_IPV4 && payload.len() == 40 && payload.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// The `N` bytes of `bytes` from `at` on; zeros where `bytes` ends sooner, which callers have ruled out.
 pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])

