@@ -6,6 +6,7 @@
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, ManualFailover};
+use crate::migration::export;
 use crate::node::{NodeHealth, NodeIx, NodeRole};
 use crate::output::ClusterOutput;
 
@@ -19,8 +20,12 @@ pub(crate) fn is_leaving_replica(m: &ClusterMachine) -> bool {
     m.failover.is_leaving && m.table.me().is_replica()
 }
 
-/// Holds the writes of this primary back for one of `candidates` to take over; which one.
+/// Holds the writes of this primary back for one of `candidates` to take over; which one. None does while slots
+/// are granted to the target of a move, which they would claim too.
 pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> Option<NodeId> {
+    if export::has_granted(m) {
+        return None;
+    }
     let replica = best(m, candidates)?;
     let timeout = m.settings.manual_failover_timeout_ms;
     let end = m.time.now.saturating_add(timeout);

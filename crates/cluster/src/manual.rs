@@ -2,6 +2,7 @@
 
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, ManualFailover, log};
+use crate::migration::export;
 use crate::node::NodeIx;
 use crate::output::ClusterOutput;
 use crate::send;
@@ -10,6 +11,16 @@ use crate::wire::MessageType;
 /// MFSTART of one of my replicas (M3).
 pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     if m.table.node(sender).primary() != Some(m.table.my_ix()) || !m.table.me().is_primary() {
+        return;
+    }
+    // The replica does not know of the grant, and would take the slots from the target with what was written there.
+    if export::has_granted(m) {
+        let name = m.name(sender);
+        log!(
+            m,
+            Warning,
+            "Manual failover requested by replica {name} while slots go to another node: not begun."
+        );
         return;
     }
     let timeout = m.settings.manual_failover_timeout_ms;

@@ -2,14 +2,14 @@
 //!
 //!
 //! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots already. What ends the
-//! job then is what the map says of them, the end of the pause or a loss of all keys, and nothing of the
-//! connection.
+//! job then is what the map says of them or the end of the pause, and nothing of the connection or the data
+//! here. No replica takes over by hand meanwhile: it would claim the same slots.
 
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
 use super::{ExportHandshake, ExportInput, JobName, MigrationOrder, SlotMove, SlotsToMove, SyncWord};
 use crate::id::{ID_LEN, NodeId};
-use crate::machine::{ClusterMachine, log};
+use crate::machine::{ClusterMachine, ManualFailover, log};
 use crate::node::NodeIx;
 use crate::output::ClusterOutput;
 use crate::settings::Switch;
@@ -221,6 +221,10 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     let Some(unpauses) = job.unpauses.filter(|at| *at >= now) else {
         return fail(m, name, "Unpaused before failover completed");
     };
+    // The replica that is about to take over claims these slots too, by what it knows of them.
+    if m.failover.paused != ManualFailover::Off {
+        return fail(m, name, "A manual failover is in progress");
+    }
     job.unpauses = Some(unpauses.max(now + GRANT_MS));
     let slots = job.slots.clone();
     contested::granted_on(m, &slots);
@@ -247,6 +251,17 @@ pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
 /// All exports fail for one reason.
 pub(crate) fn fail_all(m: &mut ClusterMachine, why: &'static str) {
     m.keys.moves.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
+}
+
+/// A database was emptied: exports fail, but for those whose slots the target may own. Writers that went on
+/// here would be lost.
+pub(crate) fn flushed(m: &mut ClusterMachine) {
+    for name in m.keys.moves.unfinished_exports() {
+        let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
+        if !m.keys.moves.unfinished_export(name).is_some_and(is_granted) {
+            fail(m, name, "Data was flushed");
+        }
+    }
 }
 
 /// The cron: ACKs, targets that are silent, pauses that are over.
@@ -308,6 +323,11 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
             fail(m, name, "Slots are no longer owned by myself");
         }
     }
+}
+
+/// Whether a target may own slots that were mine.
+pub(crate) fn has_granted(m: &ClusterMachine) -> bool {
+    m.keys.moves.exports().any(|job| job.state == ExportState::FailoverGranted)
 }
 
 /// Whether a claim of this node for a slot of mine counts whatever the epochs say: the slot was granted to

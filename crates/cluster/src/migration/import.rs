@@ -41,7 +41,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
             }
         }
         MigrationInput::Flushed => {
-            export::fail_all(m, "Data was flushed");
+            export::flushed(m);
             for name in m.keys.moves.open() {
                 fail(m, name, "Data was flushed");
             }

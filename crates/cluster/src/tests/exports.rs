@@ -24,7 +24,10 @@ fn step(network: &mut Network, input: MigrationInput<'_>) {
 
 /// Three primaries; a move from node 0 to node 1 has begun.
 fn begun() -> (Network, JobName) {
-    let mut network = Network::cluster(3, 3);
+    begun_in(Network::cluster(3, 3))
+}
+
+fn begun_in(mut network: Network) -> (Network, JobName) {
     network.configure(0, |settings| {
         settings.migration.repl_timeout_ms = 10_000;
         settings.manual_failover_timeout_ms = PAUSE_MS;
@@ -71,16 +74,20 @@ fn take_place(network: &mut Network, job: JobName, event: Event) {
 /// The job in the state of this name.
 fn in_state(state: &str) -> (Network, JobName) {
     let (mut network, job) = begun();
+    bring_to(&mut network, job, state);
+    (network, job)
+}
+
+fn bring_to(network: &mut Network, job: JobName, state: &str) {
     for (event, after) in COURSE {
-        if shown(&network).0 == state {
+        if shown(network).0 == state {
             break;
         }
-        take_place(&mut network, job, event);
-        assert_eq!(shown(&network).0, after);
+        take_place(network, job, event);
+        assert_eq!(shown(network).0, after);
     }
-    assert_eq!(shown(&network).0, state);
-    orders(&mut network);
-    (network, job)
+    assert_eq!(shown(network).0, state);
+    orders(network);
 }
 
 /// State and message of the newest job.
@@ -315,6 +322,51 @@ fn cb_a60_silence_and_a_flush_end_the_move() {
     let (mut network, _) = in_state("failover-paused");
     step(&mut network, MigrationInput::Flushed);
     assert_eq!(shown(&network).1, "Data was flushed");
+}
+
+#[test]
+fn cb_a47_a_flush_does_not_end_a_move_whose_slots_may_be_the_targets() {
+    let (mut network, _) = in_state("failover-granted");
+    step(&mut network, MigrationInput::Flushed);
+    assert_eq!((shown(&network).0.as_str(), orders(&mut network)), ("failover-granted", vec![]));
+    claim(&mut network, 1, &SLOTS);
+    assert_eq!(shown(&network).0, "success");
+}
+
+/// Node 3 follows node 0, from which slots move, and is told to take over.
+fn with_a_replica_that_takes_over(state: &str) -> (Network, JobName) {
+    let mut network = Network::with_replicas();
+    // The replica waits for data that it does not have.
+    network.step(0, &ClusterInput::Offset(120));
+    network.step(3, &ClusterInput::Offset(50));
+    network.run(1_000);
+    let (mut network, job) = begun_in(network);
+    bring_to(&mut network, job, state);
+    let command = ClusterCommand::Failover { kind: FailoverKind::Agreed };
+    assert_eq!(network.command(3, command), ClusterAnswer::Ok);
+    network.deliver();
+    (network, job)
+}
+
+#[test]
+fn cb_a64_a_replica_takes_over_by_hand_or_slots_are_granted_but_not_both() {
+    let (mut network, job) = with_a_replica_that_takes_over("failover-paused");
+    assert!(network.has_logged(0, "Manual failover requested by replica"));
+    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    assert_eq!(shown(&network), ("failed".to_owned(), "A manual failover is in progress".to_owned()));
+    let is_paused = |output: &ClusterOutput| matches!(output, ClusterOutput::PauseWrites { .. });
+    let (mut network, _) = with_a_replica_that_takes_over("failover-granted");
+    assert!(network.has_logged(0, "while slots go to another node: not begun."));
+    assert!(!network.peers[0].seen.iter().any(is_paused));
+    let replica = network.id(3);
+    let hands_over = |network: &mut Network| {
+        let now = network.now();
+        network.peers[0].cluster.begin_handover(now, &[replica])
+    };
+    assert_eq!(hands_over(&mut network), None);
+    claim(&mut network, 1, &SLOTS);
+    assert_eq!(shown(&network).0, "success");
+    assert_eq!(hands_over(&mut network), Some(replica));
 }
 
 #[test]

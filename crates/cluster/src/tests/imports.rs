@@ -107,6 +107,27 @@ fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
 }
 
 #[test]
+fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots_moved() {
+    let mut network = begun();
+    say(&mut network, &WORDS[..3]);
+    // The source has taken slots of others, and says so just as this node claims these.
+    network.peers[1].cluster.machine.epochs.current = ClusterEpoch(50);
+    let command = ClusterCommand::BumpEpoch;
+    network.step(1, &ClusterInput::Command { ticket: Ticket(99), client: "test", command });
+    let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+    network.step(0, &ClusterInput::Migration(granted));
+    network.deliver();
+    network.run(1_000);
+    for node in [0, 1] {
+        assert_eq!(owner(&network, node, FIRST), Some(network.id(0)), "by the view of node {node}");
+    }
+    let epochs = [0, 1].map(|node| network.peers[node].cluster.info().my_epoch);
+    assert!(epochs[0] > epochs[1] && epochs[1] > ClusterEpoch(50), "{epochs:?}");
+    // The source knows by now: what it claims from here on counts by its epoch, as ever.
+    assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
+}
+
+#[test]
 fn cb_a22_a_word_at_another_moment_fails_the_job() {
     let words = [
         SyncWord::SnapshotEof,

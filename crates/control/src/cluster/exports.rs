@@ -143,9 +143,10 @@ impl SlotExports {
         self.jobs.iter_mut()
     }
 
-    /// An export that began when databases had been exchanged another number of times.
+    /// An export that began when databases had been exchanged another number of times. One whose slots the
+    /// other node may own has nothing to lose by that.
     pub fn begun_ahead_of(&self, exchanges: u64) -> Option<ExportId> {
-        self.jobs.iter().find(|job| job.exchanges != exchanges).map(|job| job.id)
+        self.jobs.iter().find(|job| job.exchanges != exchanges && !job.is_granted).map(|job| job.id)
     }
 
     /// The export of this name.
@@ -278,7 +279,7 @@ impl SlotExports {
     /// about to be held. `exchanges`: as of [`SlotExports::begun_ahead_of`].
     pub fn are_idle(&self, exchanges: u64) -> bool {
         let is_idle = |job: &SlotExport| {
-            let is_walked = job.walk == ExportWalk::Done && job.exchanges == exchanges;
+            let is_walked = job.walk == ExportWalk::Done && (job.exchanges == exchanges || job.is_granted);
             is_walked && job.convergence.is_none() && job.stream.is_settled()
         };
         self.jobs.iter().all(is_idle)

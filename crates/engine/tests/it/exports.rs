@@ -461,6 +461,18 @@ fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
         assert_eq!(take_export_output(&mut rig.engine, export.id), None);
         assert!(slot_exports(&mut rig.engine).unwrap().jobs().next().is_none());
     }
+    // Once the other node may own the slots writers wait for what the map says of them, whatever was flushed.
+    let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
+    export.pause(&mut rig);
+    slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
+    let writer = rig.connect();
+    rig.check_as(writer, "SET {a}s 2", "");
+    rig.check("FLUSHALL", "+OK");
+    export.send(&mut rig);
+    assert_eq!((export.failure(), rig.output(writer)), (None, vec![]));
+    end_export(&mut rig.engine, export.id);
+    rig.end_iteration();
+    assert_eq!(rig.output(writer), b"+OK\r\n");
     // During the walk, too: nothing of it is left.
     let mut rig = source(&[]);
     (0..50).for_each(|n| drop(rig.run(&format!("SET {{a}}{n} 1"))));
