@@ -308,7 +308,7 @@ func (n *node) askAll(commands [][]string) ([]reply, error) {
 		return nil, err
 	}
 	defer one.close()
-	return one.ask(5*time.Second, commands...)
+	return one.ask(15*time.Second, commands...)
 }
 
 // unmount takes the nodes' disks away.

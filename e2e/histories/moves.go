@@ -132,11 +132,11 @@ func (h *moveHistory) learnDigests(tell func(key, digest string)) error {
 		keys[owner] = append(keys[owner], key)
 	}
 	for owner, list := range keys {
-		reply, err := h.cluster.nodes[owner].ask(append([]string{"DEBUG", "DIGEST-VALUE"}, list...)...)
+		replies, err := h.cluster.nodes[owner].askAll([][]string{append([]string{"DEBUG", "DIGEST-VALUE"}, list...)})
 		if err != nil {
 			return fmt.Errorf("digests of node %d: %w", owner, err)
 		}
-		for at, item := range reply.items {
+		for at, item := range replies[0].items {
 			tell(list[at], item.text)
 		}
 	}
