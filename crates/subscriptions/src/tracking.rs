@@ -21,9 +21,10 @@ mod tree;
 use crate::tracking::broadcast::BroadcastsUnderWay;
 use crate::tracking::prefixes::Prefixes;
 use crate::tracking::table::{Added, Row, SHARDS, Shard, Tracker, TrackingTable};
+use sluice_base::crc16::SLOT_COUNT;
 use sluice_base::heap;
 use sluice_base::{ClientId, Epoch, SessionKey};
-use sluice_keyspace::KeyFilter;
+use sluice_keyspace::{KeyFilter, slot_of};
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
@@ -63,6 +64,17 @@ pub struct Tracking {
     pub orphaned: Vec<SessionKey>,
     /// Memory for the receivers of an invalidation.
     pub targets: Vec<SessionKey>,
+    /// Slots that have left this server, and whose rows are being taken.
+    lost: Option<LostRows>,
+}
+
+/// Slots whose rows are taken, a shard of the table after the other.
+#[derive(Debug)]
+struct LostRows {
+    /// For each slot, whether it has left.
+    slots: Box<[bool]>,
+    /// The shard that comes next.
+    shard: usize,
 }
 
 /// A client that tracks.
@@ -336,6 +348,41 @@ impl Tracking {
         let (hash, row) = self.table.take_victim()?;
         self.forget_row(&row);
         Some((hash, row))
+    }
+
+    /// Slots have left this server: changes of their keys are not told here any more, so that clients that
+    /// have read one are to drop the copy, of a key that was not there as well. O(slots) where anything is
+    /// remembered.
+    pub fn note_lost(&mut self, slots: impl Iterator<Item = u16>) {
+        if self.table.keys() == 0 {
+            return;
+        }
+        let mut lost = self.lost.take().map_or_else(
+            || vec![false; usize::from(SLOT_COUNT)].into_boxed_slice(),
+            |under_way| under_way.slots,
+        );
+        for slot in slots {
+            lost[usize::from(slot)] = true;
+        }
+        self.lost = Some(LostRows { slots: lost, shard: 0 });
+    }
+
+    /// Whether rows of slots that have left are to be taken.
+    #[inline]
+    pub fn has_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// Takes rows of slots that have left: those of a shard, with the hashes of their keys. O(rows of the
+    /// shard).
+    pub fn take_lost(&mut self) -> Vec<(u64, Row)> {
+        let Some(lost) = &mut self.lost else { return Vec::new() };
+        let hashes = self.table.hashes_of(lost.shard, |hash| lost.slots[slot_of(hash)]);
+        lost.shard += 1;
+        if lost.shard == SHARDS {
+            self.lost = None;
+        }
+        hashes.into_iter().filter_map(|hash| Some((hash, self.take_row(hash)?))).collect()
     }
 
     fn forget_row(&mut self, row: &Row) {

@@ -207,6 +207,7 @@ impl ClusterDriver<'_> {
             ClusterOutput::Role(change) => self.take_cluster_role(change, process),
             ClusterOutput::Slots(map) => {
                 self.keep_returning_slots(&map, process);
+                self.tell_caches_of_lost(&map, process.recent());
                 if let Some(mode) = &mut self.core.control.cluster {
                     let had_postponed = !mode.map.postponed.is_empty() || mode.map.is_coming_back;
                     mode.set_map(map);

@@ -1,10 +1,16 @@
-//! Clients that wait for keys of slots that leave.
+//! Clients that wait for keys of slots that leave, and clients that have copies of such keys.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::redirect::end_of_wait;
+use crate::core::Core;
+use crate::pubsub::delivery::Delivery;
 use crate::waiting::ending::WaitEnds;
+use sluice_base::Now;
+use sluice_cluster::{HashSlot, SLOT_COUNT, SlotMap};
 use sluice_control::process::Process;
+use sluice_resp::Protocol;
 use sluice_session::Session;
+use sluice_subscriptions::tracking::TrackingMode;
 
 impl ClusterDriver<'_> {
     /// Answers the clients that wait for keys of slots which this node does not serve any more, or that the
@@ -25,5 +31,30 @@ impl ClusterDriver<'_> {
             self.core.stats.commands[spec.id.0 as usize].rejected += 1;
             WaitEnds::of(self.core).end_wait(client, process, |reply| reply.error(&text));
         }
+    }
+
+    /// A map is about to be put in force by which slots leave this node's shard: clients that have copies of
+    /// their keys drop them, of keys that were not there, too. Changes of these keys are told by another node
+    /// from now on.
+    pub(super) fn tell_caches_of_lost(&mut self, next: &SlotMap, now: Now) {
+        let Core { control, sessions, units, .. } = &mut *self.core;
+        if !control.clients.tracking.is_active() {
+            return;
+        }
+        let Some(mode) = control.cluster.as_deref() else { return };
+        let is_served = |map: &SlotMap, slot: HashSlot| {
+            map.owner(slot).is_some_and(|owner| owner.is_myself || map.my_primary == Some(owner.id))
+        };
+        let slots = (0..SLOT_COUNT).filter_map(HashSlot::new);
+        let is_lost = |slot: &HashSlot| is_served(&mode.map, *slot) && !is_served(next, *slot);
+        let lost: Vec<u16> = slots.filter(is_lost).map(HashSlot::number).collect();
+        if lost.is_empty() {
+            return;
+        }
+        control.clients.tracking.note_lost(lost.into_iter());
+        let spare = &mut units.spare_outboxes;
+        // Prefixes have no rows: which keys below them were looked for nobody knows.
+        Delivery { sessions, control, spare, now, own: Protocol::Resp2 }
+            .drop_copies(|mode| mode == TrackingMode::Broadcast);
     }
 }

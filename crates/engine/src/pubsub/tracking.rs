@@ -79,18 +79,25 @@ impl Core {
     /// lowered that.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
-            let Core { keyspace, control, sessions, units, .. } = self;
+            let control = &mut self.control;
             let tracking = &mut control.clients.tracking;
             if !tracking.is_over(control.limits.tracked_keys_max) {
                 return;
             }
             let Some((hash, row)) = tracking.take_victim() else { return };
-            let searched = keyspace.databases().min(SEARCHED_DATABASES);
-            let found = || (0..searched).find_map(|db| keyspace.db(db).key_of_hash(hash));
-            let name = row.name().or_else(found);
-            let spare = &mut units.spare_outboxes;
-            Delivery { sessions, control, spare, now, own }.send_row(&row, name, None);
+            self.send_row_of_hash(hash, &row, now, own);
         }
+    }
+
+    /// Tells the clients of a row that was taken to drop their copies, by the key's name where it is kept or
+    /// found.
+    fn send_row_of_hash(&mut self, hash: u64, row: &Row, now: Now, own: Protocol) {
+        let Core { keyspace, control, sessions, units, .. } = self;
+        let searched = keyspace.databases().min(SEARCHED_DATABASES);
+        let found = || (0..searched).find_map(|db| keyspace.db(db).key_of_hash(hash));
+        let name = row.name().or_else(found);
+        let spare = &mut units.spare_outboxes;
+        Delivery { sessions, control, spare, now, own }.send_row(row, name, None);
     }
 }
 
@@ -121,6 +128,7 @@ impl TrackingSteps<'_> {
                     break;
                 }
             }
+            self.tell_of_lost_slots(process);
             self.send_held(now);
             self.tell_orphaned_targets(now);
             self.core.log_disconnected(process);
@@ -147,6 +155,20 @@ impl TrackingSteps<'_> {
             || tracking.is_over(self.core.control.limits.tracked_keys_max)
             || !tracking.releasing.is_empty()
             || tracking.has_orphaned()
+            || tracking.has_lost()
+    }
+
+    /// Tells whoever has read keys of slots that have left this server, for a slice of time.
+    fn tell_of_lost_slots(&mut self, process: &mut dyn Process) {
+        let now = process.recent();
+        while self.core.control.clients.tracking.has_lost() {
+            for (hash, row) in self.core.control.clients.tracking.take_lost() {
+                self.core.send_row_of_hash(hash, &row, now, Protocol::Resp2);
+            }
+            if process.now().mono_ns.saturating_sub(now.mono_ns) >= EVICTION_SLICE_NS {
+                return;
+            }
+        }
     }
 
     /// Milliseconds until [`TrackingSteps::advance_tracking`] wants to go on. The end of a unit wakes by
@@ -155,7 +177,7 @@ impl TrackingSteps<'_> {
         let tracking = &self.core.control.clients.tracking;
         let is_over = tracking.is_over(self.core.control.limits.tracked_keys_max);
         let is_telling = !self.core.control.clients.tracking.broadcasts.is_idle();
-        let is_gathered = is_over || is_telling || tracking.has_orphaned();
+        let is_gathered = is_over || is_telling || tracking.has_orphaned() || tracking.has_lost();
         let is_behind = tracking.has_remains() || is_gathered && !self.core.has_open_unit();
         if is_behind { 1 } else { u64::MAX }
     }
@@ -230,7 +252,7 @@ impl Delivery<'_> {
     }
 
     /// Has the clients that track in such a mode drop all copies. O(clients).
-    pub(super) fn drop_copies(&mut self, concerns: impl Fn(TrackingMode) -> bool) {
+    pub(crate) fn drop_copies(&mut self, concerns: impl Fn(TrackingMode) -> bool) {
         let clients = self.control.clients.tracking.clients.iter().flatten();
         let clients = clients.filter(|client| concerns(client.options.mode)).map(|client| client.key);
         let clients: Vec<SessionKey> = clients.collect();

@@ -288,6 +288,12 @@ impl TrackingTable {
         Some(row)
     }
 
+    /// The keys of a shard whose hashes are such. O(rows of the shard).
+    pub(super) fn hashes_of(&self, shard: usize, is_such: impl Fn(u64) -> bool) -> Vec<u64> {
+        let rows = self.shards.get(shard).into_iter().flat_map(|shard| shard.cells.keys());
+        rows.copied().filter(|hash| is_such(*hash)).collect()
+    }
+
     /// Takes any row. The shards take turns, so that the beginning of one is not looked through in vain.
     pub(super) fn take_victim(&mut self) -> Option<(u64, Row)> {
         for _ in 0..self.shards.len() {
