@@ -8,5 +8,6 @@ pub mod mode;
 pub mod move_ends;
 pub mod order;
 pub mod settings;
+pub mod shown_moves;
 pub mod slot_moves;
 pub mod slot_stats;

@@ -34,6 +34,10 @@ pub struct SlotExports {
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
     pace: WalkPace,
+    /// The time of the last look at the streams, ns.
+    looked_ns: u64,
+    /// How writers have waited.
+    pub holds: HoldStatistics,
 }
 
 /// How `rdb-key-save-delay` slows the walks down, which stand for snapshots: for tests.
@@ -43,6 +47,17 @@ struct WalkPace {
     keys: u64,
     /// Until when no key is walked, monotonic ns.
     until_ns: u64,
+}
+
+/// How writers of slots that leave have waited, since the start or CONFIG RESETSTAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HoldStatistics {
+    /// The length of the last hold, ns.
+    pub last_ns: u64,
+    /// That of the longest, ns.
+    pub max_ns: u64,
+    /// Writes that had to wait.
+    pub writes: u64,
 }
 
 /// Names an export, as long as the process lives.
@@ -79,6 +94,8 @@ pub struct SlotExport {
     pub walk: ExportWalk,
     /// What is given to the other node.
     pub stream: ExportStream,
+    /// Keys whose images were given to the stream.
+    pub keys: u64,
     /// [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) when it began.
     exchanges: u64,
     /// When writers are held; none before the other node has asked for the pause.
@@ -123,6 +140,7 @@ impl SlotExports {
             to_walk: slots.clone(),
             walk: ExportWalk::Between,
             stream: ExportStream::default(),
+            keys: 0,
             exchanges,
             convergence: None,
             in_link: 0,
@@ -154,9 +172,31 @@ impl SlotExports {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
 
+    /// The export of this name, to look at.
+    pub fn of(&self, id: ExportId) -> Option<&SlotExport> {
+        self.jobs.iter().find(|job| job.id == id)
+    }
+
     /// Bytes of an export that have not left this node.
     pub fn left(&self, id: ExportId) -> Option<u64> {
-        self.jobs.iter().find(|job| job.id == id).map(SlotExport::unsent_bytes)
+        self.of(id).map(SlotExport::unsent_bytes)
+    }
+
+    /// The time, ns of the monotonic clock: for what is counted of holds.
+    pub fn note_time(&mut self, now_ns: u64) {
+        self.looked_ns = now_ns;
+    }
+
+    /// Writers that were held since then go on.
+    pub fn note_hold(&mut self, since_ns: u64) {
+        self.holds.last_ns = self.looked_ns.saturating_sub(since_ns);
+        self.holds.max_ns = self.holds.max_ns.max(self.holds.last_ns);
+    }
+
+    /// Slots whose writers are braked.
+    pub(crate) fn braked_slots(&self) -> u64 {
+        let braked = self.jobs.iter().filter(|job| job.is_braked());
+        braked.map(|job| u64::from(job.slots.len())).sum()
     }
 
     /// The export whose stream is to have the changes of a slot.
@@ -252,6 +292,9 @@ impl SlotExports {
             self.tapped.remove(slot);
         }
         self.news.retain(|(of, _)| *of != id);
+        if let Some(since_ns) = job.convergence.as_ref().and_then(Convergence::holds_since_ns) {
+            self.note_hold(since_ns);
+        }
         Some(job)
     }
 
@@ -328,6 +371,21 @@ impl SlotExport {
         self.stream.unsent_bytes() + self.in_link
     }
 
+    /// Slots that the walk has not come to.
+    pub(super) fn slots_left(&self) -> &SlotSet {
+        &self.to_walk
+    }
+
+    /// Bytes that have left this node.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.stream.taken_bytes().saturating_sub(self.in_link)
+    }
+
+    /// Whether writers are let in more slowly than they come.
+    pub(super) fn is_braked(&self) -> bool {
+        self.convergence.as_ref().is_some_and(Convergence::is_braked)
+    }
+
     /// Bytes have come into the stream from writers.
     pub fn note_written(&mut self, now_ns: u64, bytes: usize) {
         if let Some(convergence) = &mut self.convergence {
@@ -335,7 +393,8 @@ impl SlotExport {
         }
     }
 
-    fn holds_writers(&self) -> bool {
+    /// Whether writers wait.
+    pub(super) fn holds_writers(&self) -> bool {
         self.convergence.as_ref().is_some_and(Convergence::holds)
     }
 }

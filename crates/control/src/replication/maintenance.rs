@@ -37,8 +37,8 @@ impl Maintenance {
     }
 
     /// The id of the next notification of a node of a cluster: the time in milliseconds, or one more than the
-    /// last, and behind that [`NODE_BITS`] of the node's id. node-redis remembers the ids of all nodes in one
-    /// list, and takes the second of two equal ones for a repetition.
+    /// last, with [`NODE_BITS`] of the node's id as its low bits. node-redis remembers the ids of all nodes in
+    /// one list, and takes the second of two equal ones for a repetition.
     pub fn next_id_of_node(&mut self, unix_ms: i64, node: NodeId) -> i64 {
         let ms = unix_ms.max((self.last_id >> NODE_BITS).saturating_add(1));
         let of_node = i64::from(key_slot(node.as_bytes())) & ((1 << NODE_BITS) - 1);
@@ -85,7 +85,7 @@ pub enum Notice<'a> {
     SlotsMigrated {
         /// Host and port of this node, as CLUSTER SLOTS has told the client.
         source: &'a str,
-        /// Those of the node that owns the slots.
+        /// Host and port of the node that owns the slots.
         target: &'a str,
         /// As in [`Notice::SlotsMigrating`].
         slots: &'a str,

@@ -182,6 +182,7 @@ fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
         core.control.clients.to_close.push(session.key);
     }
     let link = mode.moves.exports.swap_remove(at);
+    mode.exports_mut().note_time(process.recent().mono_ns);
     if let Some(id) = link.stream {
         let slots = exports::end_export(core, id);
         Notices::of(core, None, process).tell_move_over(&link, &slots);

@@ -134,6 +134,7 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn 
             let mut keys = 0;
             while let Some(piece) = keyspace.take_walked() {
                 keys += piece.len();
+                job.keys += piece.len() as u64;
                 job.stream.append_images(piece);
             }
             exports.slow_down(delay, keys, began_ns);
@@ -174,7 +175,8 @@ fn settle_streams(keyspace: &mut Keyspace, control: &mut Control, process: &mut 
 fn converge(control: &mut Control, process: &mut dyn Process) {
     let now_ns = process.recent().mono_ns;
     let Some(exports) = exports_of(control) else { return };
-    let (mut paused, mut lets_go) = (Vec::new(), false);
+    exports.note_time(now_ns);
+    let (mut paused, mut ended, mut lets_go) = (Vec::new(), Vec::new(), false);
     for job in exports.jobs() {
         let (unsent, left) = (job.unsent_bytes(), job.stream.taken_bytes().saturating_sub(job.in_link));
         // Images have to stand ahead of PAUSED, whenever the other node asks.
@@ -182,13 +184,17 @@ fn converge(control: &mut Control, process: &mut dyn Process) {
             continue;
         }
         let Some(convergence) = &mut job.convergence else { continue };
-        match convergence.step(now_ns, unsent, left) {
+        let held_since_ns = convergence.holds_since_ns();
+        let step = convergence.step(now_ns, unsent, left);
+        ended.extend(held_since_ns.filter(|_| convergence.holds_since_ns().is_none()));
+        match step {
             ConvergenceStep::Stay => {}
             ConvergenceStep::LetGo => lets_go = true,
             ConvergenceStep::Pause => paused.push(job.id),
         }
     }
     paused.into_iter().for_each(|id| exports.pause(id));
+    ended.into_iter().for_each(|since_ns| exports.note_hold(since_ns));
     if lets_go {
         control.clients.blocking.release_postponed();
     }

@@ -1,5 +1,6 @@
 //! The way of one request: existence and arity, gate, unit, context, handler, commit.
 
+use crate::cluster::exports::held;
 use crate::cluster::slot_costs::count_refused;
 use crate::core::Core;
 use crate::engine::Engine;
@@ -364,6 +365,10 @@ impl Engine {
         let asked =
             Asked::new(spec, args, session, &self.core.control, &self.core.keyspace, script, *now, room);
         let verdict = self.core.gate.ask(&asked);
+        let is_held = matches!(verdict, Verdict::Postpone) && !asked.session.is_rerun && held::waits(&asked);
+        if is_held && let Some(mode) = self.core.control.cluster.as_deref_mut() {
+            mode.exports_mut().holds.writes += 1;
+        }
         if let Verdict::Run(_) = verdict
             && self.core.control.persistence.aof.is_strict()
         {

@@ -6,14 +6,15 @@ use sluice_base::{Now, SessionKey};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
 use sluice_commands::HotKeyLimits;
+use sluice_control::cluster::shown_moves::{ShownMove, shown_moves};
 use sluice_control::observe::info::LOOKED_AT_MAX;
 use sluice_control::observe::page::{CLIENTS_SHOWN, held_bytes};
 use sluice_control::process::Process;
 use sluice_control::users::refusals::LoggedRefusal;
 use sluice_numbers::commandlog::{LogEntry, LogKind};
 use sluice_numbers::page::details::{
-    BasicCredentials, ClientRow, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, PageAsk, PageDetails,
-    ScriptRow, SlowCommandRow,
+    BasicCredentials, ClientRow, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, MoveRow, MoveRowProgress,
+    PageAsk, PageDetails, ScriptRow, SlowCommandRow,
 };
 use sluice_numbers::page::keys::KEYS_SHOWN;
 use sluice_session::Session;
@@ -21,6 +22,8 @@ use std::collections::BTreeSet;
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;
+/// Moves of slots that are shown.
+const MOVES_SHOWN: usize = 20;
 /// How long looks at keys take of a second at most, nanoseconds: shared by the runs of the cron.
 const LOOK_NS_MAX: u64 = 2_500_000;
 /// What is counted for the hottest keys: one access in twenty, two seconds together.
@@ -29,6 +32,14 @@ const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, windo
 const HOT_LEAST: u64 = 30;
 /// Bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
+
+/// Ranges of slots, as many as stand within [`LABEL_BYTES_MAX`].
+fn cut_text(ranges: &str) -> String {
+    match ranges.get(..LABEL_BYTES_MAX).and_then(|start| start.rfind(' ')) {
+        Some(end) => format!("{} …", &ranges[..end]),
+        None => ranges.to_owned(),
+    }
+}
 
 fn cut(label: &[u8]) -> Box<[u8]> {
     label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
@@ -84,11 +95,41 @@ impl PageRows<'_> {
             slow_reads,
             slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).map(slow_command).collect(),
             script,
+            moves: self.moves(),
             largest,
             hottest,
             texts: self.page_texts(),
             judged,
         }
+    }
+
+    /// The newest moves of slots.
+    fn moves(&self) -> Vec<MoveRow> {
+        let Core { control, keyspace, sessions, .. } = &*self.core;
+        let Some(mode) = control.cluster.as_deref() else { return Vec::new() };
+        let row = |ShownMove { row, progress }: ShownMove<'_>| {
+            let leaves = row.operation == "EXPORT";
+            let other = row.nodes.map(|(target, source)| if leaves { target } else { source });
+            let [_, (_, updated_s), _] = row.numbers;
+            let progress = progress.map(|progress| MoveRowProgress {
+                keys: progress.keys,
+                keys_left: leaves.then_some(progress.keys_left),
+                bytes: progress.bytes,
+                bytes_left: leaves.then_some(progress.bytes_left),
+                holds_writers: progress.holds_writers,
+                is_braked: progress.is_braked,
+            });
+            MoveRow {
+                leaves,
+                slots: cut_text(&row.slot_ranges),
+                node: other.map(|id| id.to_string()).unwrap_or_default(),
+                state: row.state,
+                message: row.message.to_owned(),
+                updated_s,
+                progress,
+            }
+        };
+        shown_moves(mode, keyspace, sessions).take(MOVES_SHOWN).map(row).collect()
     }
 
     fn page_texts(&self) -> Vec<(&'static str, String)> {

@@ -110,8 +110,8 @@ fn resp2_is_refused_and_may_turn_them_off() {
     rig.check("CLIENT MAINT_NOTIFICATIONS OFF", "+OK");
 }
 
-/// A node tells of slots that leave (`moves_out.rs`). Where primaries are clients of a cluster learn by MOVED: a
-/// client that was moved would send what is another node's.
+/// A node tells of slots that leave (`moves_out.rs`). Clients of a cluster learn by MOVED where primaries
+/// are: a client that was moved would send what is another node's.
 #[test]
 fn clients_of_a_node_that_becomes_a_replica_are_not_moved() {
     let mut rig = Rig::node(Some(&two_shards()), &[]);

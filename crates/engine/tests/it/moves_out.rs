@@ -8,9 +8,12 @@ use sluice_cluster::NodeId;
 use sluice_control::action::Action;
 use sluice_control::replication::maintenance::Maintenance;
 use sluice_engine::exports::links;
+use sluice_numbers::info::text::{EndpointNumbers, MetricsFormat};
+use sluice_numbers::page::details::PageAsk;
+use sluice_numbers::page::json::PageJson;
 use sluice_resp::decode;
 use sluice_session::{ClientAddress, Medium};
-use sluice_testkit::Rig;
+use sluice_testkit::{Rig, check_open_metrics};
 
 /// A move from the first node to the second.
 struct Moving {
@@ -112,6 +115,10 @@ impl Moving {
 /// Two nodes that serve; the first one has a key in each slot of the move.
 fn filled() -> Buses {
     let mut buses = joined();
+    for (_, rig) in &mut buses.nodes {
+        // Where one of them is forgotten, the other serves on.
+        rig.check("CONFIG SET cluster-require-full-coverage no", "+OK");
+    }
     for key in MOVED {
         source(&mut buses).check(&format!("SET {key} 1"), "+OK");
     }
@@ -246,4 +253,241 @@ fn two_nodes_do_not_use_the_same_id_at_the_same_moment() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 200);
+}
+
+/// What INFO says of moves.
+fn info(rig: &mut Rig) -> String {
+    rig.run("INFO slot_migration").replace("\\r\\n", " ")
+}
+
+/// Goes on in steps of a millisecond until the source's job is in this state.
+#[track_caller]
+fn until_state(moving: &mut Moving, state: &str) {
+    for _ in 0..2_000 {
+        if row(source(&mut moving.buses)).contains(&format!("\"{state}\"")) {
+            return;
+        }
+        for (_, rig) in &mut moving.buses.nodes {
+            rig.pass_ms(1);
+        }
+        moving.exchange();
+    }
+    panic!("{}", row(source(&mut moving.buses)));
+}
+
+/// The number of a series of the metrics endpoint; none where there is no such series.
+fn metric(rig: &mut Rig, name: &str, labels: &str) -> Option<f64> {
+    let sample = rig.engine.metrics_sample(&mut rig.process);
+    let text = sample.text(MetricsFormat::OpenMetrics)
+        + &EndpointNumbers::default().text(MetricsFormat::OpenMetrics);
+    let samples = check_open_metrics(&text).unwrap_or_else(|reason| panic!("{reason}\n{text}"));
+    let found = samples.get(name)?.iter().find(|(of, _)| of.contains(labels));
+    found.map(|(_, number)| *number)
+}
+
+fn page(rig: &mut Rig) -> String {
+    let details = rig.engine.page_details(&PageAsk::default(), &mut rig.process);
+    let sample = rig.engine.metrics_sample(&mut rig.process);
+    PageJson { sample: &sample, details: &details, judged: None, unix_ms: 1 }.text()
+}
+
+#[test]
+fn cb_v6_v10_a_move_is_shown_with_its_keys_and_bytes_and_with_the_writers_that_wait() {
+    let mut moving = Moving::begin(filled());
+    let export = "operation=\"export\"";
+    assert_eq!(metric(source(&mut moving.buses), "sluice_slot_migrations", export), Some(1.0));
+    until_state(&mut moving, "failover-paused");
+    let rig = source(&mut moving.buses);
+    let writer = rig.connect();
+    rig.argv_unread(writer, &[b"SET", MOVED[0].as_bytes(), b"2"]);
+    let bystander = rig.connect();
+    rig.check_as(bystander, "SET akof 2", "+OK");
+    rig.pass_ms(7);
+    rig.end_iteration();
+    let text = info(rig);
+    assert!(
+        text.contains("slot_migrations_active:1 ") && text.contains("slot_migration_held_writes:1 "),
+        "{text}"
+    );
+    assert!(text.contains("slot_migration_braked_slots:0 "), "{text}");
+    assert_eq!(metric(rig, "sluice_slot_migration_keys", export), Some(3.0));
+    assert_eq!(metric(rig, "sluice_slot_migration_keys_left", export), Some(0.0));
+    assert!(metric(rig, "sluice_slot_migration_bytes", export).unwrap() > 100.0);
+    let shown = page(rig);
+    assert!(
+        shown.contains("\"state\":\"failover-paused\"") && shown.contains("\"holds_writers\":true"),
+        "{shown}"
+    );
+    let import = "operation=\"import\"";
+    assert_eq!(metric(target(&mut moving.buses), "sluice_slot_migration_keys", import), Some(3.0));
+    assert!(metric(target(&mut moving.buses), "sluice_slot_migration_bytes", import).unwrap() > 100.0);
+    until_state(&mut moving, "failover-granted");
+    moving.pass_ms(500);
+    let rig = source(&mut moving.buses);
+    assert_eq!(rig.output(writer), b"-MOVED 100 10.0.0.1:7001\r\n");
+    let text = info(rig);
+    let number = |name: &str| -> u64 {
+        let (_, rest) = text.split_once(name).unwrap_or_else(|| panic!("{text}"));
+        rest[1..].split(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(text.contains("slot_migrations_active:0 ") && text.contains("slots_being_freed:0 "), "{text}");
+    let last = number("slot_migration_last_pause_us");
+    assert!((7_000..1_000_000).contains(&last), "{text}");
+    assert_eq!(number("slot_migration_max_pause_us"), last);
+    assert_eq!(metric(rig, "sluice_slot_migrations", "operation=\"export\",state=\"success\""), Some(1.0));
+    assert_eq!(metric(rig, "sluice_slot_migration_keys", export), None, "it has ended");
+    assert!(page(rig).contains("\"progress\":null,"));
+    rig.check("CONFIG RESETSTAT", "+OK");
+    assert!(info(rig).contains("slot_migration_max_pause_us:0 "));
+}
+
+/// Deletions tell of keys that are there. A name that was missing has none.
+#[test]
+fn cb_g21_caches_are_told_of_what_leaves_with_its_slot_and_of_what_was_not_there() {
+    let mut buses = filled();
+    let missing = format!("{{{}}}missing", MOVED[0]);
+    let long = format!("{{{}}}{}", MOVED[1], "x".repeat(2_000));
+    let rig = source(&mut buses);
+    let [reader, short, prefixes] = [(); 3].map(|()| rig.connect());
+    for client in [reader, short, prefixes] {
+        rig.run_as(client, "HELLO 3");
+    }
+    rig.check_as(prefixes, "CLIENT TRACKING ON BCAST PREFIX other:", "+OK");
+    for client in [reader, short] {
+        rig.check_as(client, "CLIENT TRACKING ON", "+OK");
+    }
+    rig.check_as(reader, &format!("GET {}", MOVED[0]), "\"1\"");
+    rig.check_as(reader, &format!("GET {missing}"), "null");
+    rig.check_as(reader, "GET akof", "null");
+    // A long name is not kept.
+    rig.check_as(short, &format!("GET {long}"), "null");
+    let mut moving = Moving::begin(buses);
+    moving.pass_ms(1_000);
+    let rig = source(&mut moving.buses);
+    assert!(row(rig).contains("\"success\""), "{}", row(rig));
+    let told = |rig: &mut Rig, client| String::from_utf8(rig.output(client)).unwrap().replace("\r\n", " ");
+    let text = told(rig, reader);
+    let one = |name: &str| format!(">2 $10 invalidate *1 ${} {name} ", name.len());
+    assert!(text.contains(&one(MOVED[0])) && text.contains(&one(&missing)), "{text}");
+    assert_eq!(text.matches("invalidate").count(), 2, "the slot of the other key has stayed: {text}");
+    assert_eq!(told(rig, short), ">2 $10 invalidate _ ");
+    assert_eq!(told(rig, prefixes), ">2 $10 invalidate _ ");
+    rig.check("SET akof 3", "+OK");
+    assert_eq!(told(rig, reader), one("akof"), "what has stayed is tracked on");
+}
+
+/// How a side's job has ended, and which node serves the slots by the view of either.
+#[track_caller]
+fn has_failed(rig: &mut Rig, why: &str) {
+    let row = row(rig);
+    assert!(row.contains(&format!("\"failed\", \"message\", \"{why}")), "{row}");
+    assert!(info(rig).contains("slot_migrations_active:0 "), "{}", info(rig));
+}
+
+const LOST_TO_TARGET: &str = "Connection lost to target.";
+const LOST_TO_SOURCE: &str = "Connection lost to source.";
+
+/// A move of which all keys have come and that does not end.
+fn held() -> Moving {
+    let mut buses = filled();
+    source(&mut buses).check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK");
+    let mut moving = Moving::begin(buses);
+    until_state(&mut moving, "waiting-to-pause");
+    moving
+}
+
+/// The source has the slots and their keys, and the target has none.
+#[track_caller]
+fn stays_at_the_source(moving: &mut Moving) {
+    let rig = source(&mut moving.buses);
+    rig.check("CLUSTER COUNTKEYSINSLOT 100", ":1");
+    assert!(rig.run("CLUSTER NODES").contains("0-8191"), "{}", rig.run("CLUSTER NODES"));
+    let rig = target(&mut moving.buses);
+    rig.check("CLUSTER COUNTKEYSINSLOT 100", ":0");
+    assert!(!rig.run(&format!("GET {}", MOVED[0])).starts_with('"'));
+}
+
+#[test]
+fn cb_a60_a_target_that_is_forgotten_in_the_middle_ends_the_move_within_a_second() {
+    let mut moving = held();
+    source(&mut moving.buses).check(&format!("CLUSTER FORGET {OTHER}"), "+OK");
+    moving.pass_ms(1_000);
+    has_failed(source(&mut moving.buses), "Unable to connect to target node: target node not found");
+    has_failed(target(&mut moving.buses), LOST_TO_SOURCE);
+    stays_at_the_source(&mut moving);
+    source(&mut moving.buses).check(&format!("INCR {}", MOVED[0]), ":2");
+}
+
+#[test]
+fn cb_a60_a_source_that_is_forgotten_in_the_middle_ends_the_move_within_a_second() {
+    let mut moving = held();
+    target(&mut moving.buses).check(&format!("CLUSTER FORGET {ME}"), "+OK");
+    moving.pass_ms(1_000);
+    has_failed(target(&mut moving.buses), "Slots are no longer owned by source node");
+    has_failed(source(&mut moving.buses), LOST_TO_TARGET);
+    stays_at_the_source(&mut moving);
+    source(&mut moving.buses).check(&format!("INCR {}", MOVED[0]), ":2");
+}
+
+#[test]
+fn cb_k18_a_target_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
+    for how in ["SOFT", "HARD"] {
+        let mut moving = held();
+        // What has come is nobody's yet, and keeps nobody from it.
+        target(&mut moving.buses).check(&format!("CLUSTER RESET {how}"), "+OK");
+        moving.pass_ms(1_000);
+        has_failed(source(&mut moving.buses), LOST_TO_TARGET);
+        let rig = target(&mut moving.buses);
+        assert!(info(rig).contains("slot_migrations_active:0 slot"), "{}", info(rig));
+        stays_at_the_source(&mut moving);
+    }
+}
+
+/// A source with keys refuses to be reset, and the move goes on; one whose slots are empty does not.
+#[test]
+fn cb_k18_a_source_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
+    let mut moving = held();
+    let refused = "-ERR CLUSTER RESET can't be called with master nodes containing keys";
+    source(&mut moving.buses).check("CLUSTER RESET", refused);
+    assert!(row(source(&mut moving.buses)).contains("\"waiting-to-pause\""));
+    for key in MOVED {
+        source(&mut moving.buses).run(&format!("DEL {key}"));
+    }
+    source(&mut moving.buses).check("CLUSTER RESET HARD", "+OK");
+    moving.pass_ms(1_000);
+    let rig = source(&mut moving.buses);
+    assert!(!rig.run("CLUSTER NODES").contains("0-8191"), "{}", rig.run("CLUSTER NODES"));
+    assert!(info(rig).contains("slot_migrations_active:0 "), "{}", info(rig));
+    let rig = target(&mut moving.buses);
+    assert!(row(rig).contains("\"failed\""), "{}", row(rig));
+    assert!(info(rig).contains("slot_migrations_active:0 "), "{}", info(rig));
+}
+
+/// Reset when it may have given the slots away already, the source holds on to nothing: the target has them.
+#[test]
+fn cb_a47_a_source_that_is_reset_after_the_grant_leaves_one_owner() {
+    let mut moving = Moving::begin(joined());
+    until_state(&mut moving, "failover-granted");
+    source(&mut moving.buses).check("CLUSTER RESET", "+OK");
+    moving.pass_ms(1_000);
+    let nodes = target(&mut moving.buses).run("CLUSTER NODES");
+    let own = nodes.split("\\n").find(|line| line.contains("myself")).unwrap().to_owned();
+    assert!(own.contains(" 100 200-201 "), "{nodes}");
+    let nodes = source(&mut moving.buses).run("CLUSTER NODES");
+    assert!(!nodes.contains(" 0-"), "{nodes}");
+    assert!(info(source(&mut moving.buses)).contains("slot_migrations_active:0 "));
+}
+
+#[test]
+fn cb_a33_a_target_without_memory_refuses_the_move_and_the_slots_stay() {
+    let mut buses = filled();
+    source(&mut buses).check(&format!("SETRANGE {} 400000 x", MOVED[2]), ":400001");
+    let mut moving = Moving::begin(buses);
+    target(&mut moving.buses).check("CONFIG SET maxmemory 1", "+OK");
+    moving.pass_ms(1_000);
+    has_failed(target(&mut moving.buses), "Ran out of memory (OOM) during slot import");
+    has_failed(source(&mut moving.buses), LOST_TO_TARGET);
+    stays_at_the_source(&mut moving);
+    source(&mut moving.buses).check(&format!("INCR {}", MOVED[0]), ":2");
+    target(&mut moving.buses).check("DBSIZE", ":0");
 }

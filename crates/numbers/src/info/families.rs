@@ -150,6 +150,11 @@ families! {
     WORK_RATE: gauge("sluice_work_rate", "what a piece of long work does in a second, in its label `unit`");
     WORK_SECONDS: gauge("sluice_work_seconds", "how long a piece of long work has been under way").in_unit(Seconds);
     WORK_SECONDS_LEFT: gauge("sluice_work_left_seconds", "time until a piece of long work ends, at its rate so far; none where nobody knows").in_unit(Seconds);
+    SLOT_MIGRATIONS: gauge("sluice_slot_migrations", "moves of slots that CLUSTER GETSLOTMIGRATIONS lists, by `operation` and `state`");
+    SLOT_MIGRATION_KEYS: gauge("sluice_slot_migration_keys", "keys that a move of slots under way has sent, or that have come by it");
+    SLOT_MIGRATION_KEYS_LEFT: gauge("sluice_slot_migration_keys_left", "keys in slots that a move under way from this node has not come to");
+    SLOT_MIGRATION_BYTES: gauge("sluice_slot_migration_bytes", "bytes that a move of slots under way has sent, or that have come by it").in_unit(Bytes);
+    SLOT_MIGRATION_LEFT: gauge("sluice_slot_migration_left_bytes", "bytes of a move under way from this node that have not left: its `remaining_repl_size`").in_unit(Bytes);
     SLAVE: info("redis_slave_info", "this server as a replica: its primary, and whether clients may write, in labels");
     SLOWLOG_LENGTH: gauge("redis_slowlog_length", "slow commands that SLOWLOG remembers");
     SLOWLOG_LAST_ID: gauge("redis_slowlog_last_id", "number of the last slow command in SLOWLOG");

@@ -449,6 +449,10 @@ fields! {
     }
     "Slot Migration" {
         SLOT_MIGRATIONS_ACTIVE: gauge("slot_migrations_active", Count, "atomic moves of slots from this node, to it or to its primary, that are not finished").metric("sluice_slot_migrations_active");
+        SLOT_MIGRATION_LAST_PAUSE_US: gauge("slot_migration_last_pause_us", Microseconds, "how long writers of slots that leave were held when they were held last").metric("sluice_slot_migration_last_pause_seconds").over(1_000_000);
+        SLOT_MIGRATION_MAX_PAUSE_US: gauge("slot_migration_max_pause_us", Microseconds, "the longest time for which writers of slots that leave were held").metric("sluice_slot_migration_max_pause_seconds").over(1_000_000);
+        SLOT_MIGRATION_HELD_WRITES: counter("slot_migration_held_writes", Count, "writes that had to wait because their slot was about to leave").metric("sluice_slot_migration_held_writes_total");
+        SLOT_MIGRATION_BRAKED_SLOTS: gauge("slot_migration_braked_slots", Count, "slots whose writers are slowed down, because the node that they go to takes less than comes").metric("sluice_slot_migration_braked_slots");
         SLOTS_BEING_FREED: gauge("slots_being_freed", Count, "slots of other nodes whose keys are being deleted here, and slots that were flushed whose keys are being freed").metric("sluice_slots_being_freed");
     }
     "Cluster Info" {

@@ -61,6 +61,8 @@ pub struct PageDetails {
     pub slow_commands: Vec<SlowCommandRow>,
     /// The script that runs.
     pub script: Option<ScriptRow>,
+    /// Moves of slots, the newest first.
+    pub moves: Vec<MoveRow>,
     /// The largest keys, while somebody looks.
     pub largest: Option<LargestKeys>,
     /// The keys that clients access most, likewise.
@@ -69,6 +71,42 @@ pub struct PageDetails {
     pub texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.
     pub judged: Vec<JudgedCredentials>,
+}
+
+/// A move of slots to or from this node.
+#[derive(Clone, Debug)]
+pub struct MoveRow {
+    /// Whether the slots leave this node.
+    pub leaves: bool,
+    /// The slots, `100-200 300-300`, cut where there are many ranges.
+    pub slots: String,
+    /// The other node's id; empty where it is not known.
+    pub node: String,
+    /// As CLUSTER GETSLOTMIGRATIONS has it.
+    pub state: &'static str,
+    /// The reason of a failure; empty otherwise.
+    pub message: String,
+    /// When its state changed last, seconds since the epoch.
+    pub updated_s: i64,
+    /// Keys and bytes so far; none of a move that has ended.
+    pub progress: Option<MoveRowProgress>,
+}
+
+/// How far a move of slots is.
+#[derive(Clone, Copy, Debug)]
+pub struct MoveRowProgress {
+    /// Keys that were sent, or have come.
+    pub keys: u64,
+    /// Keys in slots that were not begun; none of a move to this node.
+    pub keys_left: Option<u64>,
+    /// Bytes that were sent, or have come.
+    pub bytes: u64,
+    /// Bytes that wait to be sent; none of a move to this node.
+    pub bytes_left: Option<u64>,
+    /// Writers of the slots wait.
+    pub holds_writers: bool,
+    /// Writers of the slots are slowed down.
+    pub is_braked: bool,
 }
 
 /// A logged command.

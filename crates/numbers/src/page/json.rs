@@ -2,7 +2,9 @@
 
 use crate::info::sample::MetricsSample;
 use crate::info::value::Number;
-use crate::page::details::{ClientRow, HotKeyRow, JudgedCredentials, MayShow, PageDetails, SlowCommandRow};
+use crate::page::details::{
+    ClientRow, HotKeyRow, JudgedCredentials, MayShow, MoveRow, PageDetails, SlowCommandRow,
+};
 use crate::page::keys::{LargeSlot, LargestKeys};
 use serde_json::{Map, Value, json};
 
@@ -40,6 +42,7 @@ impl PageJson<'_> {
             "script": details.script.as_ref().map(|script| json!({
                 "name": printable(&script.name), "running_ms": script.running_ms,
             })),
+            "moves": details.moves.iter().map(slot_move).collect::<Vec<_>>(),
             "largest": details.largest.as_ref().map(|largest| keys(largest, may)),
             "hottest": details.hottest.as_ref().map(|rows| hot_keys(rows, may)),
             "texts": details.texts.iter().map(|(name, text)| ((*name).to_owned(), json!(text)))
@@ -108,6 +111,28 @@ fn client(row: &ClientRow) -> Value {
         "output_bytes": row.output_bytes,
         "held_bytes": row.held_bytes,
         "commands": row.commands,
+    })
+}
+
+fn slot_move(row: &MoveRow) -> Value {
+    let progress = row.progress.map(|progress| {
+        json!({
+            "keys": progress.keys,
+            "keys_left": progress.keys_left,
+            "bytes": progress.bytes,
+            "bytes_left": progress.bytes_left,
+            "holds_writers": progress.holds_writers,
+            "braked": progress.is_braked,
+        })
+    });
+    json!({
+        "leaves": row.leaves,
+        "slots": row.slots,
+        "node": row.node,
+        "state": row.state,
+        "message": row.message,
+        "at_s": row.updated_s,
+        "progress": progress,
     })
 }
 

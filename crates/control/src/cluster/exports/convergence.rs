@@ -55,7 +55,9 @@ enum ConvergenceStage {
     Holding {
         since_ns: u64,
     },
-    Paused,
+    Paused {
+        since_ns: u64,
+    },
 }
 
 /// What lets writers come at a part of the rate at which the stream leaves.
@@ -99,15 +101,28 @@ impl Convergence {
             ConvergenceStage::Flowing { .. } => {
                 self.brake.is_some_and(|brake| brake.closed_since_ns.is_some())
             }
-            ConvergenceStage::Holding { .. } | ConvergenceStage::Paused => true,
+            ConvergenceStage::Holding { .. } | ConvergenceStage::Paused { .. } => true,
         }
+    }
+
+    /// Since when writers wait for the end, ns; what the brake makes them wait is apart.
+    pub fn holds_since_ns(&self) -> Option<u64> {
+        match self.stage {
+            ConvergenceStage::Flowing { .. } => None,
+            ConvergenceStage::Holding { since_ns } | ConvergenceStage::Paused { since_ns } => Some(since_ns),
+        }
+    }
+
+    /// Whether writers are let in at a part of the rate at which the stream leaves.
+    pub fn is_braked(&self) -> bool {
+        self.brake.is_some()
     }
 
     /// A look at the stream, at most one for each iteration: so many bytes are left, and have left since the
     /// begin of the stream.
     pub fn step(&mut self, now_ns: u64, unsent: u64, left: u64) -> ConvergenceStep {
         self.sample(now_ns, left);
-        if self.stage == ConvergenceStage::Paused {
+        if let ConvergenceStage::Paused { .. } = self.stage {
             return ConvergenceStep::Stay;
         }
         let estimate = self.estimate_ns(unsent);
@@ -125,8 +140,10 @@ impl Convergence {
             }
             _ => ConvergenceStep::Stay,
         };
-        if matches!(self.stage, ConvergenceStage::Holding { .. }) && is_little {
-            self.stage = ConvergenceStage::Paused;
+        if let ConvergenceStage::Holding { since_ns } = self.stage
+            && is_little
+        {
+            self.stage = ConvergenceStage::Paused { since_ns };
             return ConvergenceStep::Pause;
         }
         match self.step_brake(now_ns, estimate) {

@@ -1,6 +1,7 @@
 //! CONFIG.
 
 use crate::Control;
+use crate::cluster::exports::HoldStatistics;
 use crate::cluster::slot_moves::CarriedBytes;
 use crate::ctx::{ReportCtx, ServerCtx};
 use crate::persistence::saving::JobAsk;
@@ -196,6 +197,7 @@ pub(super) fn resetstat(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         mode.slot_stats.reset();
         mode.moves.carried = CarriedBytes::default();
         mode.machine.reset_statistics();
+        mode.exports_mut().holds = HoldStatistics::default();
     }
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -32,6 +32,11 @@ pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
 pub(super) fn slot_migration(view: &View<'_>, out: &mut dyn Sink) {
     if let Some(mode) = &view.control.cluster {
         out.add(field::SLOT_MIGRATIONS_ACTIVE, mode.machine.moves_under_way() as u64);
+        let (exports, holds) = (mode.exports(), mode.exports().holds);
+        out.add(field::SLOT_MIGRATION_LAST_PAUSE_US, holds.last_ns / 1_000);
+        out.add(field::SLOT_MIGRATION_MAX_PAUSE_US, holds.max_ns / 1_000);
+        out.add(field::SLOT_MIGRATION_HELD_WRITES, holds.writes);
+        out.add(field::SLOT_MIGRATION_BRAKED_SLOTS, exports.braked_slots());
         let mut freed = mode.emptying.slots.clone();
         view.keyspace.detached_slots().filter_map(HashSlot::new).for_each(|slot| {
             freed.insert(slot);

@@ -1,6 +1,7 @@
 //! What the metrics endpoint shows and no field of INFO has.
 
 use super::view::View;
+use crate::cluster::shown_moves::{ShownMove, shown_moves};
 use crate::persistence::loading::LoadUnderWay;
 use sluice_base::Histogram;
 use sluice_base::version;
@@ -12,6 +13,7 @@ use sluice_numbers::info::families::family;
 use sluice_numbers::info::sample::{CommandLatencies, Health, LATENCIES_MAX, Sampler};
 use sluice_numbers::info::value::Number;
 use sluice_numbers::stats::CommandStats;
+use std::collections::BTreeMap;
 
 /// All of it. Cost: a microsecond about for each command of [`LATENCIES_MAX`] that was called.
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
@@ -24,6 +26,7 @@ pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
     empty_databases(view, out);
     slow_commands(view, out);
     latencies(view, out);
+    moves(view, out);
     out.sample.health = health(view);
 }
 
@@ -122,6 +125,31 @@ fn latencies(view: &View<'_>, out: &mut Sampler) {
             by_power,
             percentiles: percentiles.iter().map(|percent| (*percent, us(*percent))).collect(),
         });
+    }
+}
+
+/// Moves of slots: how many there are of each state, and how far those under way are (V-10).
+fn moves(view: &View<'_>, out: &mut Sampler) {
+    let Some(mode) = view.control.cluster.as_deref() else { return };
+    let mut states: BTreeMap<(&'static str, &'static str), u64> = BTreeMap::new();
+    for ShownMove { row, progress } in shown_moves(mode, view.keyspace, view.sessions) {
+        *states.entry((row.operation, row.state)).or_default() += 1;
+        let Some(progress) = progress else { continue };
+        let labels = out.keep_labels(vec![
+            ("operation", row.operation.to_ascii_lowercase().into()),
+            ("job", row.name.to_string().into()),
+        ]);
+        out.number(family::SLOT_MIGRATION_KEYS, labels, Number::Uint(progress.keys));
+        out.number(family::SLOT_MIGRATION_BYTES, labels, Number::Uint(progress.bytes));
+        if row.operation == "EXPORT" {
+            out.number(family::SLOT_MIGRATION_KEYS_LEFT, labels, Number::Uint(progress.keys_left));
+            out.number(family::SLOT_MIGRATION_LEFT, labels, Number::Uint(progress.bytes_left));
+        }
+    }
+    for ((operation, state), count) in states {
+        let operation = operation.to_ascii_lowercase();
+        let labels = out.keep_labels(vec![("operation", operation.into()), ("state", state.into())]);
+        out.number(family::SLOT_MIGRATIONS, labels, Number::Uint(count));
     }
 }
 

@@ -8,6 +8,12 @@ use sluice_command::Flags;
 use sluice_command::specs::{cluster, transactions};
 use sluice_scripts::shebang::runs_script;
 
+/// Whether a request waits for an export, whatever else it waits for.
+pub(crate) fn waits(asked: &Asked<'_>) -> bool {
+    let exports = asked.control.cluster.as_deref().map(|mode| mode.exports());
+    exports.is_some_and(|exports| exports.may_hold()) && ask(asked).is_some()
+}
+
 /// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script
 /// that may write waits whatever its keys are: one without a first line may write to any slot.
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
