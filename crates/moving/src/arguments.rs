@@ -94,8 +94,7 @@ impl MovePlan {
 
     /// Host and port, as they are shown.
     pub fn target(&self) -> String {
-        let host = super::shown::shown(self.host.as_bytes());
-        if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
+        shown_target(&self.host, self.port)
     }
 
     /// The host's name or address.
@@ -129,6 +128,12 @@ impl MovePlan {
         let user = self.user.as_deref();
         Some([b"AUTH".as_slice()].into_iter().chain(user).chain([password]).collect())
     }
+}
+
+/// Host and port, as they are shown.
+pub fn shown_target(host: &str, port: u16) -> String {
+    let host = super::shown::shown(host.as_bytes());
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Host and port out of `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`.

@@ -5,17 +5,22 @@
 //! | AUTH, CLIENT SETNAME, CLIENT NO-TOUCH, SELECT | the check's own connection |
 //! | PING, INFO, INFO commandstats | what the server is, which commands are used |
 //! | MODULE LIST, CONFIG GET *, ACL LIST, FUNCTION LIST, CLIENT LIST | what else is used |
+//! | CLUSTER NODES; of each node PING, INFO, MODULE LIST, CLUSTER NODES | the cluster, where it is one |
 //! | SCAN, TYPE, OBJECT ENCODING, MEMORY USAGE, DUMP | which types of values there are, and whether they load |
 //!
 //! Invariants: (1) all of them only read; (2) keys are looked at in slices of [`SLICE`] with a pause behind
 //! each, [`KEYS_MAX`] keys in all; (3) DUMP is asked of keys that take [`DUMP_BYTES_MAX`] bytes at most, and
 //! of [`DUMPS_MAX`] keys; (4) secrets are dropped here.
 
+mod cluster;
+
 use super::arguments::MovePlan;
 use super::facts::{
     Asked, ClientGroup, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts, PayloadFact, SettingFact,
     SettingValue, UnknownFact, WhyUnknown, field,
 };
+use super::peer::{NoAnswer, OpenPeer, Peer, enter};
+use super::replies::{array, list_of, modules, named, text, text_of, unknown};
 use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
@@ -43,70 +48,11 @@ const KINDS_MAX: usize = 64;
 /// Connected clients up to which CLIENT LIST is asked: the command visits each of them in one go.
 const CLIENTS_MAX: u64 = 20_000;
 
-/// Whom is asked.
-pub trait Peer {
-    /// Sends requests together, and waits for a reply to each.
-    ///
-    /// # Errors
-    /// The connection is of no use any more.
-    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, NoAnswer>;
-
-    /// Leaves the other server alone for a moment.
-    fn pause(&mut self);
-
-    /// Asks for one thing.
-    ///
-    /// # Errors
-    /// As [`Peer::ask_all`].
-    fn ask(&mut self, words: &[&str]) -> Result<Value, NoAnswer> {
-        let words = words.iter().map(|word| word.as_bytes()).collect();
-        self.ask_all(&[words])?.pop().ok_or(NoAnswer::NoReply)
-    }
-}
-
-/// Why there is no answer, nor will there be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoAnswer {
-    /// The peer has ended the connection.
-    Closed,
-    /// The peer has not answered in time.
-    Timeout,
-    /// The peer speaks another protocol.
-    NoReply,
-    /// A reply is larger than any that is asked for.
-    TooLarge,
-    /// The system's reason.
-    System(String),
-    /// The peer lets nobody in, or not with this password: the first word of its error.
-    Refused(String),
-    /// The peer wants a password.
-    NoAuth,
-}
-
-impl NoAnswer {
-    /// A sentence about the peer at `target`.
-    pub fn text(&self, target: &str) -> String {
-        match self {
-            NoAnswer::Closed => {
-                format!("{target} has ended the connection: does its port speak TLS (--tls)?")
-            }
-            NoAnswer::Timeout => format!("{target} does not answer in time (--timeout SECONDS)"),
-            NoAnswer::NoReply => format!("{target} does not speak the protocol of Redis and Valkey"),
-            NoAnswer::TooLarge => format!("{target} sends more than any server does"),
-            NoAnswer::System(reason) => format!("{target}: {reason}"),
-            NoAnswer::Refused(code) => format!("{target} refuses: {code}"),
-            NoAnswer::NoAuth => format!(
-                "{target} wants a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
-            ),
-        }
-    }
-}
-
-/// Asks for everything.
+/// Asks for everything. `open`: connects to the other nodes of a cluster.
 ///
 /// # Errors
 /// Nothing can be judged.
-pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
+pub fn ask(peer: &mut dyn Peer, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
     enter(peer, plan)?;
     // Refusals of these change nothing: older servers do not know them.
     peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
@@ -121,6 +67,10 @@ pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> 
         many if many > CLIENTS_MAX => Err(UnknownFact { command: "CLIENT LIST", why: WhyUnknown::TooMuch }),
         _ => text_of("CLIENT LIST", peer.ask(&["CLIENT", "LIST"])?).map(|text| clients(&text)),
     };
+    let cluster = match info.as_ref().is_ok_and(InfoFacts::is_node) {
+        true => Some(cluster::cluster(peer.ask(&["CLUSTER", "NODES"])?, open, plan)),
+        false => None,
+    };
     let keys = keys(peer, info.as_ref().ok())?;
     let users = users.map(|lines| lines.iter().filter_map(text).map(without_digests).collect());
     Ok(MoveFacts {
@@ -131,89 +81,9 @@ pub fn ask(peer: &mut dyn Peer, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> 
         users,
         libraries,
         clients,
+        cluster,
         keys,
     })
-}
-
-/// Authenticates, and sees whether the peer answers.
-fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
-    if let Some(auth) = plan.auth() {
-        match peer.ask_all(&[auth])?.pop() {
-            Some(Value::Error(text)) => return Err(NoAnswer::Refused(code_of(&text))),
-            Some(_) => {}
-            None => return Err(NoAnswer::NoReply),
-        }
-    }
-    match peer.ask(&["PING"])? {
-        Value::Error(text) if text.starts_with(b"NOAUTH") => Err(NoAnswer::NoAuth),
-        // A user may have no right to PING, and a server that loads answers INFO.
-        Value::Error(text) if text.starts_with(b"NOPERM") || text.starts_with(b"LOADING") => Ok(()),
-        Value::Error(text) => Err(NoAnswer::Refused(code_of(&text))),
-        _ => Ok(()),
-    }
-}
-
-/// The first word of an error, where that is a code: the rest may hold what nobody else is to see.
-fn code_of(error: &[u8]) -> String {
-    let word: Vec<u8> = error.iter().copied().take_while(u8::is_ascii_uppercase).take(20).collect();
-    if word.is_empty() { "an error".to_owned() } else { String::from_utf8_lossy(&word).into_owned() }
-}
-
-fn unknown(command: &'static str, reply: &Value) -> UnknownFact {
-    let why = match reply {
-        Value::Error(text) | Value::BulkError(text) => match code_of(text).as_str() {
-            "NOPERM" => WhyUnknown::Rights,
-            // `ERR unknown command`, `ERR Unknown subcommand`, and texts of the kind by older versions.
-            _ if text.to_ascii_lowercase().windows(7).any(|word| word == b"unknown") => WhyUnknown::NoCommand,
-            code => WhyUnknown::Error(code.to_owned()),
-        },
-        _ => WhyUnknown::Strange,
-    };
-    UnknownFact { command, why }
-}
-
-fn text_of(command: &'static str, reply: Value) -> Asked<Vec<u8>> {
-    match reply {
-        Value::Bulk(text) | Value::Verbatim(_, text) | Value::Simple(text) => Ok(text),
-        other => Err(unknown(command, &other)),
-    }
-}
-
-fn list_of(command: &'static str, reply: Value) -> Asked<Vec<Value>> {
-    match reply {
-        Value::Array(values) => Ok(values),
-        other => Err(unknown(command, &other)),
-    }
-}
-
-fn text(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Bulk(text) | Value::Simple(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn array(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(values) => values,
-        _ => &[],
-    }
-}
-
-/// The value behind a name, in a flat list of both.
-fn named<'a>(list: &'a [Value], name: &str) -> Option<&'a Value> {
-    list.chunks_exact(2).find_map(|pair| (text(&pair[0])? == name.as_bytes()).then_some(&pair[1]))
-}
-
-fn modules(list: Vec<Value>) -> Vec<(Vec<u8>, i64)> {
-    let one = |module: &Value| {
-        let version = match named(array(module), "ver") {
-            Some(Value::Int(version)) => *version,
-            _ => 0,
-        };
-        Some((named(array(module), "name").and_then(text)?.to_vec(), version))
-    };
-    list.iter().filter_map(one).collect()
 }
 
 fn libraries(list: Vec<Value>) -> Vec<(Vec<u8>, Vec<u8>)> {

@@ -48,6 +48,8 @@ pub struct MoveFacts {
     pub libraries: Asked<Vec<(Vec<u8>, Vec<u8>)>>,
     /// CLIENT LIST, grouped.
     pub clients: Asked<BTreeMap<ClientGroup, u64>>,
+    /// CLUSTER NODES, and what the other nodes say; none where the server is no node of a cluster.
+    pub cluster: Option<Asked<ClusterFacts>>,
     /// SCAN, TYPE, OBJECT ENCODING, DUMP.
     pub keys: Asked<KeySample>,
 }
@@ -80,6 +82,11 @@ impl InfoFacts {
     /// Whether a field is there with this value.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.text(name) == value.as_bytes()
+    }
+
+    /// Whether the server is a node of a cluster.
+    pub(crate) fn is_node(&self) -> bool {
+        self.is("redis_mode", "cluster") || self.is("cluster_enabled", "1")
     }
 
     /// Keys of all databases together; the end of 64 bits where a server claims more.
@@ -157,6 +164,74 @@ pub enum ClientRole {
     Replica,
     /// A Sentinel.
     Sentinel,
+}
+
+/// A cluster, as the node that was asked sees it, and what each of the others says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterFacts {
+    /// The nodes, in the order of the reply.
+    pub nodes: Vec<ClusterNodeFact>,
+    /// Ranges of slots that nobody owns.
+    pub uncovered: Vec<(u16, u16)>,
+}
+
+/// A node of a cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterNodeFact {
+    /// The address; empty where the node that was asked has not learnt its own.
+    pub host: String,
+    /// The port for clients.
+    pub port: u16,
+    /// Whether this is the node that was asked.
+    pub is_asked_one: bool,
+    /// Whether the node is a primary.
+    pub is_primary: bool,
+    /// Whether the node owns slots.
+    pub has_slots: bool,
+    /// How the node is, as the asked one sees it.
+    pub health: NodeCondition,
+    /// Slots that a node names as on their way in its own line.
+    pub open: Vec<OpenSlotFact>,
+    /// The answers of the node, or why there are none; none where the node was not asked.
+    pub view: Option<Result<NodeView, String>>,
+}
+
+impl ClusterNodeFact {
+    /// Address and port, as they are shown.
+    pub fn name(&self) -> String {
+        crate::arguments::shown_target(&self.host, self.port)
+    }
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeCondition {
+    /// It answers.
+    Well,
+    /// The node that was asked does not hear of it (`fail?`).
+    Suspected,
+    /// Marked as failed, without an address, or never heard of.
+    Failed,
+}
+
+/// A slot that is on its way by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenSlotFact {
+    /// The slot.
+    pub slot: u16,
+    /// Whether it leaves the node (`migrating`), rather than comes (`importing`).
+    pub leaves: bool,
+}
+
+/// The answers of a node.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// INFO.
+    pub info: Asked<InfoFacts>,
+    /// MODULE LIST: names and versions.
+    pub modules: Asked<Vec<(Vec<u8>, i64)>>,
+    /// The open slots of its own line.
+    pub open: Asked<Vec<OpenSlotFact>>,
 }
 
 /// Some of the keys.

@@ -45,6 +45,9 @@ impl MoveFinding {
     }
 }
 
+/// Names of one kind that are listed one by one: users, modules, libraries, nodes, slots.
+pub(crate) const LISTED: usize = 20;
+
 /// The list that the parts add to.
 #[derive(Default)]
 pub struct Findings(Vec<MoveFinding>);

@@ -2,13 +2,16 @@
 //!
 //! Invariant: a finding's texts hold names only: of commands, directives, modules, types, users, libraries.
 
+mod cluster;
+mod commands;
 mod settings;
+mod versions;
 
-use super::facts::{ClientGroup, ClientRole, CommandCalls, InfoFacts, KeySample, MoveFacts};
-use super::finding::{FindingWeight, Findings, MoveFinding};
+use super::facts::{ClientGroup, ClientRole, InfoFacts, KeySample, MoveFacts};
+use super::finding::{FindingWeight, Findings, LISTED, MoveFinding};
+use super::replies::is_added;
 use super::shown::shown;
 use sluice_acl::{ConfigUsers, Users};
-use sluice_command::lookup_full;
 use sluice_persist::rdb::{self, PayloadError, ReadOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +22,16 @@ pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
         server(&mut verdict, info);
         memory(&mut verdict, info);
         replication(&mut verdict, info);
+        if let Some(cluster) = facts.cluster.as_ref().and_then(|facts| verdict.known("cluster", facts)) {
+            cluster::judge(&mut verdict, cluster, info);
+        } else if facts.cluster.is_none() {
+            databases(&mut verdict, info);
+        }
     }
     if let Some(calls) = verdict.known("commands", &facts.calls) {
-        commands(&mut verdict, calls, facts.info.as_ref().map_or(0, |info| info.number("uptime_in_seconds")));
+        let uptime_s = facts.info.as_ref().map_or(0, |info| info.number("uptime_in_seconds"));
+        let is_valkey = facts.info.as_ref().is_ok_and(|info| !info.text("valkey_version").is_empty());
+        commands::judge(&mut verdict, calls, uptime_s, is_valkey);
     }
     if let Some(settings) = verdict.known("directives", &facts.settings) {
         settings::judge(&mut verdict, settings);
@@ -46,44 +56,7 @@ pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
 }
 
 fn server(verdict: &mut Findings, info: &InfoFacts) {
-    let is_valkey = !info.text("valkey_version").is_empty();
-    let (name, version) = match is_valkey {
-        true => ("Valkey", info.text("valkey_version")),
-        false => ("Redis", info.text("redis_version")),
-    };
-    let what = format!("{name} {}", shown(version));
-    let [major, minor] = numbers(version);
-    match (is_valkey, major, minor) {
-        (_, 0, _) => verdict.add(
-            FindingWeight::Look,
-            "server",
-            "INFO names no version",
-            "is this a service that only speaks the protocol? Then live replication is rarely there: move by a tool \
-             that reads and writes",
-        ),
-        (false, ..=5, _) => verdict.add(
-            FindingWeight::Look,
-            "server",
-            format!("{what} is older than what was tried"),
-            "try the move with a copy: docs/moving-in.md",
-        ),
-        (true, 9, 2..) | (true, 10.., _) | (false, 9.., _) => verdict.add(
-            FindingWeight::Look,
-            "server",
-            format!("{what} is newer than what was tried"),
-            "try the move with a copy: docs/moving-in.md; docs/compat.md lists what is there of Valkey 9.2",
-        ),
-        _ => verdict.works("server", format!("{what}: live by REPLICAOF, or by its files")),
-    }
-    if info.is("redis_mode", "cluster") || info.is("cluster_enabled", "1") {
-        verdict.add(
-            FindingWeight::Look,
-            "cluster",
-            "the server is a node of a cluster",
-            "a cluster moves node by node: CLUSTER MEET with a node of this server, CLUSTER REPLICATE there, then \
-             CLUSTER FAILOVER: docs/moving-in.md",
-        );
-    }
+    versions::judge(verdict, info);
     if info.is("redis_mode", "sentinel") {
         verdict.add(
             FindingWeight::Missing,
@@ -143,70 +116,16 @@ fn replication(verdict: &mut Findings, info: &InfoFacts) {
     }
 }
 
-/// Commands that are in the table and refused whatever their arguments are.
-const REFUSED: [&[u8]; 3] =
-    [b"cluster|cancelslotmigrations", b"cluster|getslotmigrations", b"cluster|migrateslots"];
-
-fn commands(verdict: &mut Findings, calls: &[CommandCalls], uptime_s: u64) {
-    let called = || calls.iter().filter(|command| command.calls > 0);
-    let mut missing: Vec<&CommandCalls> = called().filter(|command| is_missing(&command.name)).collect();
-    missing.sort_by_key(|command| std::cmp::Reverse(command.calls));
-    let known = called().count() - missing.len();
-    let since = match uptime_s {
-        0..86_400 => format!("{} hours", uptime_s / 3_600),
-        _ => format!("{} days", uptime_s / 86_400),
-    };
-    verdict.works(
-        "commands",
-        format!("of the commands that were called, {known} are here; counted for {since} at most"),
-    );
-    let more = missing.len().saturating_sub(COMMANDS_SHOWN);
-    for command in missing.iter().take(COMMANDS_SHOWN) {
-        let CommandCalls { name, calls, failed } = command;
-        let advice = advice_of(name);
-        let name = shown(name).to_ascii_uppercase();
-        match calls.saturating_sub(*failed) {
-            0 => verdict.add(
-                FindingWeight::Look,
-                "commands",
-                format!("{name} is not here; all calls have failed there too (calls: {calls})"),
-                advice,
-            ),
-            _ => verdict.add(
-                FindingWeight::Missing,
-                "commands",
-                format!("{name} is not here (calls: {calls}, of these failed: {failed})"),
-                advice,
-            ),
-        }
-    }
-    if more > 0 {
-        let what = format!("{more} more commands that were called are not here");
-        verdict.add(FindingWeight::Missing, "commands", what, "INFO commandstats lists them");
-    }
-}
-
-fn is_missing(name: &[u8]) -> bool {
-    lookup_full(name).is_none() || REFUSED.contains(&name)
-}
-
-/// What to do about a command that is not there.
-fn advice_of(name: &[u8]) -> &'static str {
-    let begins = |part: &[u8]| name.starts_with(part);
-    match name {
-        _ if begins(b"cluster") || name == b"asking" => {
-            "slots are moved by CLUSTER SETSLOT and MIGRATE as yet: find who calls it: docs/compat.md"
-        }
-        _ if name.contains(&b'.') => "a command of a module, none of which is here: find who calls it",
-        _ if begins(b"v") => "a command of vector sets, which are not here: find who calls it",
-        _ => "find who calls it, and whether the client has another way: docs/compat.md",
-    }
+/// The databases of a server that is no node of a cluster.
+fn databases(verdict: &mut Findings, info: &InfoFacts) {
+    let Some((last, _)) = info.databases().max().filter(|(last, _)| *last > 0) else { return };
+    let advice =
+        format!("a node of a cluster has one database: cluster-databases {}", last.saturating_add(1));
+    verdict.add(FindingWeight::Works, "databases", format!("the last one with keys is {last}"), &advice);
 }
 
 fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
-    // Scripts in Valkey 9.1, and vector sets in Redis 8, are modules that each server has.
-    let others: Vec<_> =
-        modules.iter().filter(|(name, _)| !matches!(name.as_slice(), b"lua" | b"vectorset")).collect();
+    let others: Vec<_> = modules.iter().filter(|(name, _)| is_added(name)).collect();
     if others.is_empty() {
         verdict.works("modules", "none is loaded that was added to the server");
     }
@@ -215,7 +134,8 @@ fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
             FindingWeight::Look,
             "modules",
             format!("{} {version} is loaded; there are no modules here", shown(name)),
-            "harmless where neither its commands nor its types are found in this report; take loadmodule out of the file",
+            "harmless where neither its commands nor its types are found in this report: what a dump has of it beside keys \
+             is dropped, and the log names it; take loadmodule out of the file",
         );
     }
 }
@@ -371,6 +291,16 @@ fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
 fn payloads(verdict: &mut Findings, sample: &KeySample) {
     let mut said = BTreeSet::new();
     let mut loaded = 0;
+    let versions = sample.payloads.iter().filter_map(|fact| Some(version_of(fact.payload.as_ref().ok()?)));
+    if let Some(version) = versions.max().filter(|version| !is_read(*version)) {
+        verdict.add(
+            FindingWeight::Missing,
+            "keys",
+            format!("the server writes RDB version {version}, which is not read here"),
+            "neither its files nor a full copy load: ask for a version of this server that reads them, or move by a tool \
+             that reads and writes",
+        );
+    }
     for fact in &sample.payloads {
         let is_known = TYPES.contains(&String::from_utf8_lossy(&fact.kind).as_ref());
         match &fact.payload {
@@ -421,6 +351,12 @@ fn version_of(payload: &[u8]) -> u16 {
     footer.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
+/// Whether files and full copies of an RDB version are read: those up to Redis 8, and those of Valkey 9.0 to
+/// 9.2.
+fn is_read(version: u16) -> bool {
+    matches!(version, 0..=13 | 80 | 81)
+}
+
 /// How a payload is read: a full copy of Redis 8 is read, though RESTORE takes no payload of its version.
 fn options_for(payload: &[u8]) -> ReadOptions {
     let unknown = if is_of_redis(payload) { rdb::Unknown::Skip } else { rdb::Unknown::Refuse };
@@ -431,12 +367,6 @@ fn options_for(payload: &[u8]) -> ReadOptions {
 /// payload of it.
 fn is_of_redis(payload: &[u8]) -> bool {
     (12..=13).contains(&version_of(payload))
-}
-
-/// Major and minor number of a version; 0 where there is none.
-fn numbers(version: &[u8]) -> [u64; 2] {
-    let mut parts = version.split(|byte| *byte == b'.');
-    [(); 2].map(|()| parts.next().and_then(sluice_base::num::parse_u64).unwrap_or(0))
 }
 
 /// Bytes as people read them.
@@ -450,10 +380,5 @@ fn size(bytes: u64) -> String {
 
 /// The types of values that there are.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
-/// Commands that are listed one by one.
-const COMMANDS_SHOWN: usize = 20;
-/// Users, modules, libraries and kinds of clients that are listed one by one.
-const LISTED: usize = 20;
-
 #[cfg(test)]
 mod tests;

@@ -17,20 +17,27 @@ mod ask;
 mod facts;
 mod finding;
 mod judge;
+mod peer;
+mod replies;
 mod report;
 mod shown;
 
-pub use arguments::{CHECK_MOVE, MovePlan};
-pub use ask::{NoAnswer, Peer};
+pub use arguments::{CHECK_MOVE, MovePlan, shown_target};
+pub use peer::{NoAnswer, OpenPeer, Peer};
 use report::MoveReport;
 
-/// Asks and judges: the text for standard output and the exit status. `version` is that of the server that
-/// would take the place.
+/// Asks and judges: the text for standard output and the exit status. `open` connects to the other nodes of a
+/// cluster; `version` is that of the server that would take the place.
 ///
 /// # Errors
 /// No right to ask, or replies that are none.
-pub fn run(peer: &mut dyn Peer, plan: &MovePlan, version: &str) -> Result<(String, u8), NoAnswer> {
-    let facts = ask::ask(peer, plan)?;
+pub fn run(
+    peer: &mut dyn Peer,
+    open: &mut OpenPeer<'_>,
+    plan: &MovePlan,
+    version: &str,
+) -> Result<(String, u8), NoAnswer> {
+    let facts = ask::ask(peer, open, plan)?;
     let report = MoveReport::new(plan.target(), version, judge::judge(&facts));
     let text = if plan.is_json() { report.json() } else { report.text() };
     Ok((text, report.status()))

@@ -4,7 +4,7 @@
 mod connection;
 
 use connection::MoveConnection;
-use sluice_moving::MovePlan;
+use sluice_moving::{MovePlan, Peer};
 use sluice_tls::Context;
 
 /// The exit status where nothing could be judged.
@@ -15,7 +15,10 @@ pub const NOT_JUDGED: u8 = 3;
 /// # Errors
 /// No connection, no right to ask, or replies that are none.
 pub fn run(plan: &MovePlan, tls: Option<Context>) -> Result<(String, u8), String> {
-    let mut connection = MoveConnection::open(plan, tls)?;
-    sluice_moving::run(&mut connection, plan, crate::cli::VERSION)
+    let mut open = |host: &str, port| -> Result<Box<dyn Peer>, String> {
+        Ok(Box::new(MoveConnection::open(host, port, plan.timeout(), tls.clone())?))
+    };
+    let mut connection = open(plan.host(), plan.port())?;
+    sluice_moving::run(connection.as_mut(), &mut open, plan, crate::cli::VERSION)
         .map_err(|broken| broken.text(&plan.target()))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::facts::{NodeCondition, OpenSlotFact};
 
 /// A server made up of replies: what it does not know, it answers with an error.
 struct Made {
@@ -40,7 +41,7 @@ fn plan() -> MovePlan {
 fn facts_of(replies: Vec<(&'static str, Value)>) -> (MoveFacts, Made) {
     let mut made = Made { replies, asked: Vec::new(), pauses: 0 };
     made.replies.push(("PING", Value::Simple(b"PONG".to_vec())));
-    (ask(&mut made, &plan()).unwrap(), made)
+    (ask(&mut made, &mut |_, _| Err("no connection".to_owned()), &plan()).unwrap(), made)
 }
 
 #[test]
@@ -127,7 +128,8 @@ fn a_scan_without_end_ends() {
 fn no_password_and_a_wrong_one_end_the_check() {
     let ask_with = |reply: &str| {
         let replies = vec![("PING", Value::Error(reply.as_bytes().to_vec()))];
-        ask(&mut Made { replies, asked: Vec::new(), pauses: 0 }, &plan()).unwrap_err()
+        let mut made = Made { replies, asked: Vec::new(), pauses: 0 };
+        ask(&mut made, &mut |_, _| unreachable!(), &plan()).unwrap_err()
     };
     assert_eq!(ask_with("NOAUTH Authentication required."), NoAnswer::NoAuth);
     assert_eq!(ask_with("DENIED planted"), NoAnswer::Refused("DENIED".to_owned()));
@@ -136,7 +138,7 @@ fn no_password_and_a_wrong_one_end_the_check() {
 #[test]
 fn every_command_that_is_asked_only_reads() {
     let (_, made) = facts_of(vec![
-        ("INFO", bulk("db0:keys=1,expires=0\r\n")),
+        ("INFO", bulk("db0:keys=1,expires=0\r\ncluster_enabled:1\r\n")),
         ("SELECT", Value::Simple(b"OK".to_vec())),
         ("SCAN", Value::Array(vec![bulk("0"), list(&["k"])])),
         ("TYPE", Value::Simple(b"string".to_vec())),
@@ -149,4 +151,70 @@ fn every_command_that_is_asked_only_reads() {
         assert!(!spec.flags.has(sluice_command::Flags::WRITE), "{line}");
         assert!(!spec.flags.has(sluice_command::Flags::BLOCKING), "{line}");
     }
+}
+
+/// What three nodes say: the second one is asked, the first has a slot on its way, the third is down.
+const NODES: &str = "\
+aa 10.0.0.1:7001@17001,one master - 0 1 1 connected 0-99 101-8000 [9->-bb] [x->-bb]
+bb :7002@17002 myself,master - 0 1 2 connected 8001-16382
+cc 10.0.0.3:7003@17003 slave,fail aa 0 1 1 disconnected
+dd 10.0.0.4:7004@17004 slave aa 0 1 1 connected
+not a line
+";
+
+#[test]
+fn a_cluster_is_asked_node_by_node() {
+    let mut made = Made {
+        replies: vec![
+            ("PING", Value::Simple(b"PONG".to_vec())),
+            ("INFO", bulk("cluster_enabled:1\r\n")),
+            ("CLUSTER NODES", bulk(NODES)),
+        ],
+        asked: Vec::new(),
+        pauses: 0,
+    };
+    let mut opened = Vec::new();
+    let mut open = |host: &str, port: u16| -> Result<Box<dyn Peer>, String> {
+        opened.push(format!("{host}:{port}"));
+        let line = "aa 10.0.0.1:7001@17001 myself,master - 0 1 1 connected 0-99 [9->-bb] [7-<-bb]";
+        let replies = vec![
+            ("PING", Value::Simple(b"PONG".to_vec())),
+            ("INFO", bulk("valkey_version:9.0.0\r\n")),
+            ("MODULE", Value::Array(Vec::new())),
+            ("CLUSTER NODES", bulk(line)),
+        ];
+        if port == 7004 {
+            Err("no connection".to_owned())
+        } else {
+            Ok(Box::new(Made { replies, asked: Vec::new(), pauses: 0 }))
+        }
+    };
+    let cluster = ask(&mut made, &mut open, &plan()).unwrap().cluster.unwrap().unwrap();
+    assert_eq!(opened, ["10.0.0.1:7001", "10.0.0.4:7004"]);
+    assert_eq!(cluster.uncovered, [(100, 100), (16_383, 16_383)]);
+    let [first, second, third, fourth] = cluster.nodes.as_slice() else { panic!("{cluster:?}") };
+    let view = first.view.as_ref().unwrap().as_ref().unwrap();
+    assert_eq!(view.info.as_ref().unwrap().text("valkey_version"), b"9.0.0");
+    let open = [(9, true), (7, false)].map(|(slot, leaves)| OpenSlotFact { slot, leaves });
+    assert_eq!(view.open.as_ref().unwrap(), &open);
+    assert_eq!(first.open, open[..1]);
+    assert!(second.is_asked_one && second.view.is_none() && second.has_slots);
+    assert_eq!((third.health, third.is_primary, third.view.is_none()), (NodeCondition::Failed, false, true));
+    assert_eq!(fourth.view.as_ref().unwrap().as_ref().unwrap_err(), "no connection");
+}
+
+#[test]
+fn a_view_of_a_cluster_may_be_any_bytes() {
+    for line in [
+        "a :1@1 myself,master - 0 0 0 connected 99999-1 5-99999 -7 7- [ [] [-> [99999->-x] 18446744073709551616",
+        "",
+        "a b c",
+        ":",
+        "a x:y@ - - - - - -",
+    ] {
+        let facts = cluster::read(line.as_bytes());
+        assert!(facts.nodes.len() <= 1, "{facts:?}");
+    }
+    let many = "a h:1@2 slave - 0 0 0 connected\n".repeat(5_000);
+    assert_eq!(cluster::read(many.as_bytes()).nodes.len(), 201);
 }

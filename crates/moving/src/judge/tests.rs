@@ -1,5 +1,9 @@
+use super::commands::COMMANDS_SHOWN;
 use super::*;
-use crate::facts::{PayloadFact, SettingFact, SettingValue, UnknownFact, WhyUnknown};
+use crate::facts::{
+    ClusterFacts, ClusterNodeFact, CommandCalls, NodeCondition, NodeView, OpenSlotFact, PayloadFact,
+    SettingFact, SettingValue, UnknownFact, WhyUnknown,
+};
 
 /// A server of which nothing is used that is not here.
 fn plain() -> MoveFacts {
@@ -13,6 +17,7 @@ fn plain() -> MoveFacts {
         users: Ok(vec![b"user default on nopass sanitize-payload ~* &* +@all".to_vec()]),
         libraries: Ok(Vec::new()),
         clients: Ok(BTreeMap::new()),
+        cluster: None,
         keys: Ok(KeySample::default()),
     }
 }
@@ -94,6 +99,7 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
         |facts| {
             facts.calls = Ok(vec![
                 calls("json.get", 5, 0),
+                calls("cluster|migration", 2, 0),
                 calls("cluster|migrateslots", 1, 0),
                 calls("get", 9, 0),
                 calls("vsim", 3, 3),
@@ -105,7 +111,7 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
             "missing commands: VADD is not here (calls: 80",
             "missing commands: JSON.GET is not here (calls: 5",
             "look commands: VSIM is not here; all calls have failed",
-            "missing commands: CLUSTER|MIGRATESLOTS is not here (calls: 1",
+            "missing commands: CLUSTER|MIGRATION is not here (calls: 2",
         ],
     );
     let many = (0..50).map(|number| calls(&format!("m.{number}"), 1, 0)).collect();
@@ -175,11 +181,12 @@ fn modules_types_engines_and_clusters_are_found() {
             facts.keys = Ok(KeySample { looked_at: 8, refused: 1, kinds, payloads: Vec::new() });
             let text = "redis_version:8.0.6\nredis_mode:cluster\nrole:slave\nloading:1\n";
             facts.info = Ok(InfoFacts::read(text.as_bytes()));
+            facts.cluster = Some(Err(UnknownFact { command: "CLUSTER NODES", why: WhyUnknown::Rights }));
         },
         &[
-            "look cluster",
             "look server: the server is loading",
             "look replication: the server is a replica",
+            "look cluster: not judged: CLUSTER NODES: this user has no right",
             "look modules: search 20800",
             "missing functions: library js",
             "missing keys: 3 of 8 keys are of the type ReJSON-RL",
@@ -192,7 +199,8 @@ fn modules_types_engines_and_clusters_are_found() {
 fn versions_say_what_was_tried() {
     for (text, wanted) in [
         ("redis_version:6.2.1", None),
-        ("redis_version:8.8.0", None),
+        ("redis_version:8.0.6", None),
+        ("redis_version:8.10.3", Some("look server: Redis 8.10.3 is newer")),
         ("redis_version:7.2.4\nvalkey_version:7.2.9", None),
         ("redis_version:5.0.1", Some("look server: Redis 5.0.1 is older")),
         ("redis_version:7.2.4\nvalkey_version:9.2.0", Some("look server: Valkey 9.2.0 is newer")),
@@ -255,4 +263,95 @@ fn clients_are_told_by_their_libraries() {
     let all: Vec<String> = judge(&facts).into_iter().map(|finding| finding.what).collect();
     assert!(all.iter().any(|what| what == "7 of jedis 5.0, RESP3"), "{all:?}");
     assert!(all.iter().any(|what| what.starts_with("Sentinel watches")), "{all:?}");
+}
+
+#[test]
+fn commands_of_redis_with_another_meaning_are_named() {
+    let called = || Ok(vec![calls("increx", 3, 0), calls("sunioncard", 2, 0), calls("get", 2, 0)]);
+    check(
+        |facts| {
+            facts.info = Ok(InfoFacts::read(b"redis_version:8.0.6"));
+            facts.calls = called();
+        },
+        &["missing commands: SUNIONCARD is not here", "look commands: INCREX is another command here"],
+    );
+    check(|facts| facts.calls = called(), &["missing commands: SUNIONCARD is not here"]);
+}
+
+#[test]
+fn an_rdb_version_that_is_not_read_is_named() {
+    let mut payload = rdb::dump(rdb::Dumped::Str(rdb::Text::Bytes(b"x")), false);
+    let at = payload.len() - 10;
+    payload[at] = 14;
+    let fact = PayloadFact { kind: b"string".to_vec(), encoding: b"embstr".to_vec(), payload: Ok(payload) };
+    let sample = Ok(KeySample { looked_at: 2, payloads: vec![fact], ..KeySample::default() });
+    check(
+        |facts| facts.keys = sample,
+        &["missing keys: the server writes RDB version 14", "missing keys: a value of the type string"],
+    );
+}
+
+/// A node with this port that is well and was asked.
+fn node(port: u16, info: &str) -> ClusterNodeFact {
+    let view = NodeView {
+        info: Ok(InfoFacts::read(info.as_bytes())),
+        modules: Ok(vec![(b"lua".to_vec(), 1)]),
+        open: Ok(Vec::new()),
+    };
+    ClusterNodeFact {
+        host: "10.0.0.1".to_owned(),
+        port,
+        is_asked_one: false,
+        is_primary: true,
+        has_slots: true,
+        health: NodeCondition::Well,
+        open: Vec::new(),
+        view: Some(Ok(view)),
+    }
+}
+
+const A_NODE: &str = "valkey_version:9.1.2\ndb0:keys=3\n";
+
+fn check_cluster(change: impl FnOnce(&mut ClusterFacts), wanted: &[&str]) {
+    let nodes = vec![
+        ClusterNodeFact { is_asked_one: true, view: None, ..node(1, "") },
+        node(2, A_NODE),
+        ClusterNodeFact { is_primary: false, has_slots: false, ..node(3, A_NODE) },
+    ];
+    let mut cluster = ClusterFacts { nodes, uncovered: Vec::new() };
+    change(&mut cluster);
+    check(|facts| facts.cluster = Some(Ok(cluster)), wanted);
+}
+
+#[test]
+fn a_cluster_that_is_well_has_nothing_in_the_way() {
+    check_cluster(|_| {}, &[]);
+}
+
+#[test]
+fn what_a_cluster_needs_ahead_of_a_move_is_named() {
+    check_cluster(
+        |cluster| {
+            cluster.uncovered = vec![(5, 7), (100, 100)];
+            cluster.nodes[0].open = vec![OpenSlotFact { slot: 9, leaves: true }];
+            let Some(Ok(view)) = &mut cluster.nodes[1].view else { panic!() };
+            view.open = Ok(vec![OpenSlotFact { slot: 9, leaves: false }]);
+            view.modules = Ok(vec![(b"search".to_vec(), 2), (b"lua".to_vec(), 1)]);
+            view.info = Ok(InfoFacts::read(b"valkey_version:9.2.0\ndb0:keys=1\ndb3:keys=1\n"));
+            cluster.nodes[2].view = Some(Err("no connection to 10.0.0.1:3: refused".to_owned()));
+            cluster.nodes.push(ClusterNodeFact { health: NodeCondition::Failed, view: None, ..node(4, "") });
+            cluster.nodes.push(ClusterNodeFact { health: NodeCondition::Suspected, ..node(5, A_NODE) });
+        },
+        &[
+            "look cluster: slots without an owner: 5-7, 100",
+            "look cluster: open slots at 10.0.0.1:1: 9 migrating",
+            "look cluster: open slots at 10.0.0.1:2: 9 importing",
+            "look cluster: not judged: 10.0.0.1:3: no connection",
+            "look cluster: 10.0.0.1:4 is marked as failed",
+            "look cluster: 10.0.0.1:5 does not answer",
+            "look server: Valkey 9.2.0 is newer",
+            "look modules: loaded at 10.0.0.1:2: search;",
+            "look cluster: databases with keys: 0, 3",
+        ],
+    );
 }

@@ -7,7 +7,7 @@
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use sluice_clock::{Clock, System};
-use sluice_moving::{MovePlan, NoAnswer, Peer};
+use sluice_moving::{NoAnswer, Peer, shown_target};
 use sluice_resp::{ExtentError, ReplyExtent, ReplyLimits, Value, command, decode};
 use sluice_storage::plain_error;
 use sluice_tls::Context;
@@ -38,16 +38,16 @@ pub struct MoveConnection {
 }
 
 impl MoveConnection {
-    /// Connects. `tls`: by what TLS is spoken.
+    /// Connects. `timeout`: for the connection, and for each round; `tls`: by what TLS is spoken.
     ///
     /// # Errors
     /// Why there is no connection, as a sentence.
-    pub fn open(plan: &MovePlan, tls: Option<Context>) -> Result<MoveConnection, String> {
-        let (host, port, timeout) = (plan.host().to_owned(), plan.port(), plan.timeout());
-        let connected = Stream::connect(&ConnectPlan { host, port, source: String::new(), timeout, tls });
-        let stream = connected.and_then(Stream::block);
-        let stream =
-            stream.map_err(|error| format!("no connection to {}: {}", plan.target(), plain_error(&error)))?;
+    pub fn open(host: &str, port: u16, timeout: Duration, tls: Option<Context>) -> Result<Self, String> {
+        let plan = ConnectPlan { host: host.to_owned(), port, source: String::new(), timeout, tls };
+        let stream = Stream::connect(&plan).and_then(Stream::block);
+        let stream = stream.map_err(|error| {
+            format!("no connection to {}: {}", shown_target(host, port), plain_error(&error))
+        })?;
         let clock = Clock::new(System::without_counter());
         Ok(MoveConnection { stream, clock, timeout, rounds: 0, input: Vec::new() })
     }

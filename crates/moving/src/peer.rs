@@ -1,0 +1,88 @@
+//! A server that is asked: how requests go there, and why there may be no answer.
+
+use crate::arguments::MovePlan;
+use crate::replies::code_of;
+use sluice_resp::Value;
+
+/// Whom is asked.
+pub trait Peer {
+    /// Sends requests together, and waits for a reply to each.
+    ///
+    /// # Errors
+    /// The connection is of no use any more.
+    fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, NoAnswer>;
+
+    /// Leaves the other server alone for a moment.
+    fn pause(&mut self);
+
+    /// Asks for one thing.
+    ///
+    /// # Errors
+    /// As [`Peer::ask_all`].
+    fn ask(&mut self, words: &[&str]) -> Result<Value, NoAnswer> {
+        let words = words.iter().map(|word| word.as_bytes()).collect();
+        self.ask_all(&[words])?.pop().ok_or(NoAnswer::NoReply)
+    }
+}
+
+/// Why there is no answer, nor will there be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The peer has ended the connection.
+    Closed,
+    /// The peer has not answered in time.
+    Timeout,
+    /// The peer speaks another protocol.
+    NoReply,
+    /// A reply is larger than any that is asked for.
+    TooLarge,
+    /// The system's reason.
+    System(String),
+    /// The peer lets nobody in, or not with this password: the first word of its error.
+    Refused(String),
+    /// The peer wants a password.
+    NoAuth,
+}
+
+impl NoAnswer {
+    /// A sentence about the peer at `target`.
+    pub fn text(&self, target: &str) -> String {
+        match self {
+            NoAnswer::Closed => {
+                format!("{target} has ended the connection: does its port speak TLS (--tls)?")
+            }
+            NoAnswer::Timeout => format!("{target} does not answer in time (--timeout SECONDS)"),
+            NoAnswer::NoReply => format!("{target} does not speak the protocol of Redis and Valkey"),
+            NoAnswer::TooLarge => format!("{target} sends more than any server does"),
+            NoAnswer::System(reason) => format!("{target}: {reason}"),
+            NoAnswer::Refused(code) => format!("{target} refuses: {code}"),
+            NoAnswer::NoAuth => format!(
+                "{target} wants a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
+            ),
+        }
+    }
+}
+
+/// Connects to a server at an address and port, or says why that failed.
+pub type OpenPeer<'a> = dyn FnMut(&str, u16) -> Result<Box<dyn Peer>, String> + 'a;
+
+/// Authenticates, and sees whether the peer answers.
+///
+/// # Errors
+/// The peer lets nobody in, or does not answer.
+pub fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
+    if let Some(auth) = plan.auth() {
+        match peer.ask_all(&[auth])?.pop() {
+            Some(Value::Error(text)) => return Err(NoAnswer::Refused(code_of(&text))),
+            Some(_) => {}
+            None => return Err(NoAnswer::NoReply),
+        }
+    }
+    match peer.ask(&["PING"])? {
+        Value::Error(text) if text.starts_with(b"NOAUTH") => Err(NoAnswer::NoAuth),
+        // A user may have no right to PING, and a server that loads answers INFO.
+        Value::Error(text) if text.starts_with(b"NOPERM") || text.starts_with(b"LOADING") => Ok(()),
+        Value::Error(text) => Err(NoAnswer::Refused(code_of(&text))),
+        _ => Ok(()),
+    }
+}
