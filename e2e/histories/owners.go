@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,14 +67,11 @@ func (c *cluster) reunite() (repaired string, err error) {
 				slots[owner] = append(slots[owner], strconv.Itoa(slot), strconv.Itoa(slot))
 			}
 		}
-		members := c.members(shard)
 		if len(slots) < 2 {
 			continue
 		}
-		one, other := members[0], members[1]
-		if len(slots[one]) < len(slots[other]) {
-			one, other = other, one
-		}
+		primaries := slices.SortedFunc(maps.Keys(slots), func(a, b int) int { return len(slots[b]) - len(slots[a]) })
+		one, other := primaries[0], primaries[1]
 		words := append([]string{"CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"}, slots[other]...)
 		if _, err := c.nodes[other].ask(append(words, "NODE", c.nodes[one].id)...); err != nil {
 			return "", fmt.Errorf("a shard of two primaries: %w", err)
