@@ -20,8 +20,8 @@ pub(crate) fn is_leaving_replica(m: &ClusterMachine) -> bool {
     m.failover.is_leaving && m.table.me().is_replica()
 }
 
-/// Holds the writes of this primary back for one of `candidates` to take over; which one. None does while slots
-/// are granted to the target of a move, which they would claim too.
+/// Holds the writes of this primary back for one of `candidates` to take over; which one. None does while
+/// slots are granted to the target of a move, which they would claim too.
 pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> Option<NodeId> {
     if export::has_granted(m) {
         return None;

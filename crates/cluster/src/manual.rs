@@ -13,7 +13,8 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     if m.table.node(sender).primary() != Some(m.table.my_ix()) || !m.table.me().is_primary() {
         return;
     }
-    // The replica does not know of the grant, and would take the slots from the target with what was written there.
+    // The replica does not know of the grant, and would take the slots from the target, with what was written
+    // there.
     if export::has_granted(m) {
         let name = m.name(sender);
         log!(

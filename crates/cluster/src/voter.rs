@@ -4,6 +4,7 @@ use crate::claims;
 use crate::durable::Withheld;
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, Sureness, VoteRight, log};
+use crate::migration::export;
 use crate::node::{LinkOut, NodeIx};
 use crate::send;
 use crate::slots::SlotSet;
@@ -35,6 +36,10 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
         m.durable.hold(vote);
     }
     m.statistics.votes_granted += 1;
+    if m.table.node(candidate).primary() == Some(m.table.my_ix()) {
+        // Whatever has not been granted yet goes to the candidate.
+        export::fail_all(m, "A failover is in progress");
+    }
     log!(m, Notice, "Failover auth granted to {} for epoch {epoch}", m.name(candidate));
 }
 
@@ -62,6 +67,10 @@ fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> R
     }
     if !matches!(node.place.link_out, LinkOut::Open(_)) {
         return Err("(no link to answer on)".to_owned());
+    }
+    // Their new owner may have told nobody yet.
+    if primary == m.table.my_ix() && export::has_granted(m) {
+        return Err("(slots that it claims are granted to another node)".to_owned());
     }
     outdated(m, candidate, header)
 }

@@ -1,6 +1,6 @@
 //! Atomic moves of slots from a node (specification of the slots, section 6; ids A-…).
 
-use super::network::Network;
+use super::network::{Force, Network};
 use crate::*;
 
 /// Slots of node 0 that go to node 1 in most tests.
@@ -346,6 +346,18 @@ fn with_a_replica_that_takes_over(state: &str) -> (Network, JobName) {
     assert_eq!(network.command(3, command), ClusterAnswer::Ok);
     network.deliver();
     (network, job)
+}
+
+#[test]
+fn cb_a64_a_source_votes_for_its_replica_or_grants_slots_but_not_both() {
+    for (state, is_voted_for) in [("failover-paused", true), ("failover-granted", false)] {
+        let (mut network, job) = begun_in(Network::with_replicas());
+        bring_to(&mut network, job, state);
+        network.ask_for_vote(3, 0, 50, Force::Yes);
+        assert_eq!(network.sent(0, 3, wire::MessageType::AuthAck) == 1, is_voted_for, "{state}");
+        assert_eq!(shown(&network).1 == "A failover is in progress", is_voted_for, "{state}");
+        assert_eq!(network.has_logged(0, "are granted to another node)"), !is_voted_for);
+    }
 }
 
 #[test]
