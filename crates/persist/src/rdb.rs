@@ -17,6 +17,7 @@ mod list;
 mod lz4;
 mod pack;
 mod packed_stream;
+mod part;
 mod payload;
 mod reader;
 mod set;
@@ -29,7 +30,7 @@ mod zstd;
 
 pub use error::{LoadError, Problem};
 pub use foreign::{ForeignType, ModuleType};
-pub use frame::Codec;
+pub use frame::CompressionMethod;
 pub use item::{Item, Loaded, LoadedEntry, Mended, ReadOptions, SlotSizes, Unknown};
 pub use judge::Judge;
 pub use pack::Packer;

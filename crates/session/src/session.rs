@@ -470,7 +470,7 @@ pub struct Announced {
     pub skips_checksum: bool,
     /// It reads a snapshot that is compressed as a whole by LZ4.
     pub lz4: bool,
-    /// The same by Zstd.
+    /// It reads a snapshot that is compressed as a whole by Zstd.
     pub zstd: bool,
     /// It can take the snapshot on a connection beside that of the stream.
     pub dual_channel: bool,

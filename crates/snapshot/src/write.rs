@@ -6,7 +6,9 @@ use sluice_config::choice::{EvictionPolicy, RdbCompression};
 use sluice_config::{Config, param};
 use sluice_keyspace::{CLOCK_MASK, Captured, IMPORT_NAME_LEN, Keyspace, SlotImport, Str, ValueRef};
 use sluice_persist::aof::ReplicationNote;
-use sluice_persist::rdb::{Codec, Compression, Packer, Text, Usage, Version, WriteOptions, Writer};
+use sluice_persist::rdb::{
+    Compression, CompressionMethod, Packer, Text, Usage, Version, WriteOptions, Writer,
+};
 use sluice_resp::command::push_command;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,15 +34,19 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
     let compression = match config.choice(param::RDBCOMPRESSION) {
         RdbCompression::No => Compression::None,
         RdbCompression::Yes | RdbCompression::Lzf => Compression::Strings,
-        RdbCompression::Lz4 => Compression::Whole(Codec::Lz4),
-        RdbCompression::Zstd => Compression::Whole(Codec::Zstd),
+        RdbCompression::Lz4 => Compression::Whole(CompressionMethod::Lz4),
+        RdbCompression::Zstd => Compression::Whole(CompressionMethod::Zstd),
     };
     WriteOptions { version, compression, checksum: config.bool(param::RDBCHECKSUM) }
 }
 
 /// The options of a file that is sent to replicas which take `codec`, or none that compresses a whole file:
 /// then strings may be compressed, where the configuration wants that.
-pub fn options_for_replicas(config: &Config, version: Version, codec: Option<Codec>) -> WriteOptions {
+pub fn options_for_replicas(
+    config: &Config,
+    version: Version,
+    codec: Option<CompressionMethod>,
+) -> WriteOptions {
     let of_file = options(config, version);
     let compression = match (codec, of_file.compression) {
         (Some(codec), _) => Compression::Whole(codec),

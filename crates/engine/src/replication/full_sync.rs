@@ -29,7 +29,7 @@ use sluice_config::param;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{Process, SaveError};
 use sluice_control::{ClientRelations, Control, ReplicationState};
-use sluice_persist::rdb::{Codec, Version, WriteOptions};
+use sluice_persist::rdb::{CompressionMethod, Version, WriteOptions};
 use sluice_replication::ReplicationStream;
 use sluice_replication::SnapshotPieces;
 use sluice_replication::{Feed, FeedSource, SyncGreeting, SyncRequest};
@@ -45,17 +45,17 @@ fn version_for(announced: &Announced) -> Version {
     if is_older { Version::Common } else { Version::Valkey }
 }
 
-/// By what a snapshot is compressed that all these replicas read, where `repl-compression` allows it. One that
-/// wants to know the length is sent what any server reads.
-fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<Codec> {
+/// The best method that `repl-compression` allows and all these replicas read. A replica that wants to know
+/// the length is sent what any server reads.
+fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionMethod> {
     let reads = |announced: &Announced, codec| match codec {
-        Codec::Lz4 => announced.eof && announced.lz4,
-        Codec::Zstd => announced.eof && announced.zstd,
+        CompressionMethod::Lz4 => announced.eof && announced.lz4,
+        CompressionMethod::Zstd => announced.eof && announced.zstd,
     };
-    let codecs: &[Codec] = match allowed {
+    let codecs: &[CompressionMethod] = match allowed {
         ReplCompression::No => &[],
-        ReplCompression::Yes | ReplCompression::Lz4 => &[Codec::Lz4],
-        ReplCompression::Zstd => &[Codec::Zstd, Codec::Lz4],
+        ReplCompression::Yes | ReplCompression::Lz4 => &[CompressionMethod::Lz4],
+        ReplCompression::Zstd => &[CompressionMethod::Zstd, CompressionMethod::Lz4],
     };
     codecs.iter().copied().find(|codec| all.iter().all(|announced| reads(announced, *codec)))
 }
@@ -227,8 +227,8 @@ impl FullCopies<'_> {
         let without = if skips_checksum { " while skipping RDB checksum for this transfer" } else { "" };
         let by = match codec {
             None => "",
-            Some(Codec::Lz4) => ", compressed by LZ4",
-            Some(Codec::Zstd) => ", compressed by Zstd",
+            Some(CompressionMethod::Lz4) => ", compressed by LZ4",
+            Some(CompressionMethod::Zstd) => ", compressed by Zstd",
         };
         let replicas = wanted.len();
         let text = format!(

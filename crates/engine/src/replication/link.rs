@@ -193,7 +193,7 @@ impl LinkSteps<'_> {
     }
 }
 
-/// By what a primary may compress what it sends, as capabilities: who takes one takes those before it.
+/// Methods by which a primary may compress, as capabilities.
 fn codecs_of(config: &Config) -> &'static [&'static [u8]] {
     match config.choice(param::REPL_COMPRESSION) {
         ReplCompression::No => &[],

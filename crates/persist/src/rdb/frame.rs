@@ -9,12 +9,13 @@
 
 use super::error::{LoadError, Problem};
 use super::lz4::{self, Lz4Frame};
+use super::part::{FramePart, PartStop, head};
 use super::zstd::{self, ZstdFrame};
 
 /// What the first bytes of a file say about an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Envelope {
-    /// It is a plain file, or none.
+    /// The file is plain, or none.
     Absent,
     /// More bytes are needed to tell.
     Undecided,
@@ -36,47 +37,47 @@ pub(super) fn envelope_of(head: &[u8]) -> Envelope {
 
 /// A method of compressing a whole file, or a whole stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Codec {
+pub enum CompressionMethod {
     /// LZ4.
     Lz4,
     /// Zstd.
     Zstd,
 }
 
-impl Codec {
+impl CompressionMethod {
     /// The method's number in an envelope.
     fn number(self) -> u8 {
         match self {
-            Codec::Lz4 => 1,
-            Codec::Zstd => 2,
+            CompressionMethod::Lz4 => 1,
+            CompressionMethod::Zstd => 2,
         }
     }
 
-    fn of_number(number: u8) -> Option<Codec> {
-        [Codec::Lz4, Codec::Zstd].into_iter().find(|codec| codec.number() == number)
+    fn of_number(number: u8) -> Option<CompressionMethod> {
+        [CompressionMethod::Lz4, CompressionMethod::Zstd].into_iter().find(|codec| codec.number() == number)
     }
 }
 
 /// What an envelope says is inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(super) enum PackedContents {
     /// An RDB file.
     File,
     /// Commands of a primary.
     Stream,
 }
 
-impl Contents {
+impl PackedContents {
     fn number(self) -> u8 {
         match self {
-            Contents::File => 1,
-            Contents::Stream => 2,
+            PackedContents::File => 1,
+            PackedContents::Stream => 2,
         }
     }
 }
 
 /// The bytes that begin what is compressed so.
-pub(super) fn envelope(codec: Codec, contents: Contents) -> [u8; 7] {
+pub(super) fn envelope(codec: CompressionMethod, contents: PackedContents) -> [u8; 7] {
     let [a, b, c] = *MAGIC;
     [a, b, c, VERSION, codec.number(), 0, contents.number()]
 }
@@ -95,7 +96,7 @@ pub(super) enum Unpacked {
 /// What is compressed, on its way to plain bytes.
 #[derive(Debug)]
 pub(super) struct Unpacker {
-    contents: Contents,
+    contents: PackedContents,
     /// Whether checksums of blocks and contents are compared.
     checksum: bool,
     stage: UnpackStage,
@@ -116,21 +117,12 @@ enum UnpackStage {
     Lz4(Box<Lz4Frame>),
     Zstd(Box<ZstdFrame>),
     /// The frame of a file has ended.
-    Ended(Codec),
-}
-
-/// A part of a frame that was decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FramePart {
-    /// The part has so many bytes.
-    Read(usize),
-    /// The part has so many bytes, and is the last of its frame.
-    Last(usize),
+    Ended(CompressionMethod),
 }
 
 impl Unpacker {
     /// A file or stream of which `start` has arrived. `checksum` is the setting `rdbchecksum`.
-    pub(super) fn new(contents: Contents, start: Vec<u8>, checksum: bool) -> Unpacker {
+    pub(super) fn new(contents: PackedContents, start: Vec<u8>, checksum: bool) -> Unpacker {
         let stage = UnpackStage::Envelope;
         Unpacker { contents, checksum, stage, input: start, at: 0, base: 0, wanted: 0 }
     }
@@ -191,10 +183,10 @@ impl Unpacker {
     /// What is wrong where a frame holds more than its file, and where the frame ends before it.
     pub(super) fn mismatches(&self) -> (Problem, Problem) {
         let (more, less) = match self.stage {
-            UnpackStage::Zstd(_) | UnpackStage::Ended(Codec::Zstd) => {
+            UnpackStage::Zstd(_) | UnpackStage::Ended(CompressionMethod::Zstd) => {
                 ("the Zstd frame holds more than a file", "the Zstd frame ends before its file")
             }
-            UnpackStage::Envelope | UnpackStage::Lz4(_) | UnpackStage::Ended(Codec::Lz4) => {
+            UnpackStage::Envelope | UnpackStage::Lz4(_) | UnpackStage::Ended(CompressionMethod::Lz4) => {
                 ("the LZ4 frame holds more than a file", "the LZ4 frame ends before its file")
             }
         };
@@ -207,10 +199,12 @@ impl Unpacker {
         let magic = if is_draft { DRAFT_MAGIC } else { &MAGIC[..] };
         let len = magic.len() + 4;
         let codec = match (is_draft, &head(input, len)?[magic.len()..]) {
-            (false, [VERSION, codec, 0, kind]) if *kind == self.contents.number() => Codec::of_number(*codec),
+            (false, [VERSION, codec, 0, kind]) if *kind == self.contents.number() => {
+                CompressionMethod::of_number(*codec)
+            }
             // The third says whether the frame has checksums, which the frame does too.
-            (true, [VERSION, codec, 0 | 1, KIND_RDB_DRAFT]) if self.contents == Contents::File => {
-                Codec::of_number(*codec).filter(|codec| *codec == Codec::Lz4)
+            (true, [VERSION, codec, 0 | 1, KIND_RDB_DRAFT]) if self.contents == PackedContents::File => {
+                CompressionMethod::of_number(*codec).filter(|codec| *codec == CompressionMethod::Lz4)
             }
             _ => None,
         };
@@ -219,10 +213,10 @@ impl Unpacker {
         Ok(FramePart::Read(len))
     }
 
-    fn begin_frame(&mut self, codec: Codec) -> Result<(), PartStop> {
+    fn begin_frame(&mut self, codec: CompressionMethod) -> Result<(), PartStop> {
         self.stage = match codec {
-            Codec::Lz4 => UnpackStage::Lz4(Box::new(Lz4Frame::new(self.checksum))),
-            Codec::Zstd => UnpackStage::Zstd(Box::new(ZstdFrame::new(self.checksum)?)),
+            CompressionMethod::Lz4 => UnpackStage::Lz4(Box::new(Lz4Frame::new(self.checksum))),
+            CompressionMethod::Zstd => UnpackStage::Zstd(Box::new(ZstdFrame::new(self.checksum)?)),
         };
         Ok(())
     }
@@ -230,46 +224,32 @@ impl Unpacker {
     /// A file ends with its frame; a stream goes on with another.
     fn end_frame(&mut self) {
         match (&mut self.stage, self.contents) {
-            (UnpackStage::Lz4(_), Contents::File) => self.stage = UnpackStage::Ended(Codec::Lz4),
-            (UnpackStage::Zstd(_), Contents::File) => self.stage = UnpackStage::Ended(Codec::Zstd),
-            (UnpackStage::Lz4(frame), Contents::Stream) => **frame = Lz4Frame::new(self.checksum),
-            (UnpackStage::Zstd(frame), Contents::Stream) => frame.begin_again(),
+            (UnpackStage::Lz4(_), PackedContents::File) => {
+                self.stage = UnpackStage::Ended(CompressionMethod::Lz4)
+            }
+            (UnpackStage::Zstd(_), PackedContents::File) => {
+                self.stage = UnpackStage::Ended(CompressionMethod::Zstd)
+            }
+            (UnpackStage::Lz4(frame), PackedContents::Stream) => **frame = Lz4Frame::new(self.checksum),
+            (UnpackStage::Zstd(frame), PackedContents::Stream) => frame.begin_again(),
             (UnpackStage::Envelope | UnpackStage::Ended(_), _) => {}
         }
     }
 }
 
 /// A file in an envelope and blocks that are not compressed, without checksums. For fuzzing.
-pub(super) fn packed(file: &[u8], codec: Codec) -> Vec<u8> {
-    let mut packed = envelope(codec, Contents::File).to_vec();
+pub(super) fn packed(file: &[u8], codec: CompressionMethod) -> Vec<u8> {
+    let mut packed = envelope(codec, PackedContents::File).to_vec();
     match codec {
-        Codec::Lz4 => lz4::stored(file, &mut packed),
-        Codec::Zstd => zstd::stored(file, &mut packed),
+        CompressionMethod::Lz4 => lz4::stored(file, &mut packed),
+        CompressionMethod::Zstd => zstd::stored(file, &mut packed),
     }
     packed
 }
 
-/// Why a part is not decoded.
-#[derive(Debug)]
-pub(super) enum PartStop {
-    /// The part has at least so many bytes.
-    Need(usize),
-    Bad(Problem),
-}
-
-/// What is wrong with a frame.
-pub(super) fn bad<T>(reason: &'static str) -> Result<T, PartStop> {
-    Err(PartStop::Bad(Problem::Frame(reason)))
-}
-
-/// The first `len` bytes of what is not decoded.
-pub(super) fn head(input: &[u8], len: usize) -> Result<&[u8], PartStop> {
-    input.get(..len).ok_or(PartStop::Need(len))
-}
-
 /// What begins the envelope.
 pub(super) const MAGIC: &[u8; 3] = b"VCS";
-/// What began the envelope before the release that brought it.
+/// The first bytes of an envelope of drafts before the release.
 pub(super) const DRAFT_MAGIC: &[u8] = b"VKCS";
 /// The version of both envelopes.
 const VERSION: u8 = 1;

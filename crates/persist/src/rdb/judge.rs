@@ -7,7 +7,7 @@
 use super::crc::Sum;
 use super::decoder::{HEADER_LEN, SUMMED_FROM, header_of};
 use super::error::{LoadError, Problem};
-use super::frame::{Contents, Envelope, Unpacked, Unpacker, envelope_of};
+use super::frame::{Envelope, PackedContents, Unpacked, Unpacker, envelope_of};
 use super::item::ReadOptions;
 
 /// A file that is judged while it comes. Memory: of a compressed file one block, plain, and its window.
@@ -18,7 +18,7 @@ pub struct Judge {
     file: PlainJudge,
 }
 
-/// What the bytes that come are.
+/// The form of the bytes.
 #[derive(Debug)]
 enum JudgedForm {
     /// Too few have come to tell.
@@ -28,7 +28,7 @@ enum JudgedForm {
 }
 
 impl Judge {
-    /// Of a file that has to be readable with these options.
+    /// Judges a file that has to be readable with these options.
     pub fn new(options: ReadOptions) -> Judge {
         Judge { options, outside: JudgedForm::Undecided(Vec::new()), file: PlainJudge::new(options) }
     }
@@ -59,7 +59,7 @@ impl Judge {
                         self.file.feed(&start)
                     }
                     Envelope::There => {
-                        let unpacker = Unpacker::new(Contents::File, start, self.options.checksum);
+                        let unpacker = Unpacker::new(PackedContents::File, start, self.options.checksum);
                         self.outside = JudgedForm::Compressed(Box::new(unpacker));
                         self.unpack()
                     }

@@ -4,7 +4,7 @@
 //! memory is reserved for no more; (2) where checksums are compared, bytes of a block are handed out when the
 //! block's own checksum was right.
 
-use super::frame::{FramePart, PartStop, bad, head};
+use super::part::{FramePart, PartStop, bad, head};
 use lz4_flex::block;
 use std::hash::Hasher;
 use twox_hash::XxHash32;
@@ -20,11 +20,11 @@ pub(super) struct Lz4Frame {
     window: Vec<u8>,
     /// Bytes brought.
     brought: u64,
-    /// Of all bytes brought, where the frame ends with their checksum.
+    /// The checksum of all bytes brought, where the frame ends with one.
     contents: XxHash32,
 }
 
-/// What a frame says about itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Lz4Header {
     /// Blocks refer to bytes of blocks before.
@@ -128,7 +128,7 @@ impl Lz4Frame {
         Ok(FramePart::Read(whole))
     }
 
-    /// The mark behind the last block, and the checksum of the contents.
+    /// The mark that ends the blocks, and the checksum of the contents.
     fn end(&self, header: Lz4Header, input: &[u8]) -> Result<FramePart, PartStop> {
         let Lz4Header { content_sum, content_bytes, .. } = header;
         if content_sum && u32_at(input, 4)? != self.contents.finish_32() && self.checksum {

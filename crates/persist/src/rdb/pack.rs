@@ -1,11 +1,11 @@
 //! Writes what is compressed as a whole: an envelope and one frame.
 
-use super::frame::{Codec, Contents, envelope};
+use super::frame::{CompressionMethod, PackedContents, envelope};
 use super::lz4::Lz4Packer;
 use super::zstd::ZstdPacker;
 
-/// A file that is compressed while it is written. Memory: what was made and not taken; for Zstd its window and
-/// tables beside it, less than 2 MiB.
+/// A file that is compressed while it is written. Memory: what was made and not taken; for Zstd less than
+/// 2 MiB for window and tables.
 pub struct Packer {
     frame: PackedFrame,
     out: Vec<u8>,
@@ -25,11 +25,11 @@ impl std::fmt::Debug for Packer {
 impl Packer {
     /// Begins a file. `checksum` is the setting `rdbchecksum`: the frame has checksums, and the file inside
     /// has none.
-    pub fn of_file(codec: Codec, checksum: bool) -> Packer {
-        let mut out = envelope(codec, Contents::File).to_vec();
+    pub fn of_file(codec: CompressionMethod, checksum: bool) -> Packer {
+        let mut out = envelope(codec, PackedContents::File).to_vec();
         let frame = match codec {
-            Codec::Lz4 => PackedFrame::Lz4(Lz4Packer::begin(checksum, &mut out)),
-            Codec::Zstd => PackedFrame::Zstd(ZstdPacker::begin(checksum)),
+            CompressionMethod::Lz4 => PackedFrame::Lz4(Lz4Packer::begin(checksum, &mut out)),
+            CompressionMethod::Zstd => PackedFrame::Zstd(ZstdPacker::begin(checksum)),
         };
         Packer { frame, out }
     }

@@ -4,7 +4,7 @@
 //! primary has to say. A stream without an envelope is plain.
 
 use super::error::LoadError;
-use super::frame::{Contents, MAGIC, Unpacked, Unpacker};
+use super::frame::{MAGIC, PackedContents, Unpacked, Unpacker};
 use std::fmt;
 
 /// A stream that arrives in pieces.
@@ -13,7 +13,7 @@ pub struct PackedStream {
     form: StreamForm,
 }
 
-/// What the bytes that come are.
+/// The form of the bytes.
 #[derive(Debug)]
 enum StreamForm {
     /// Too few have come to tell: these.
@@ -27,7 +27,7 @@ enum StreamForm {
 pub enum StreamError {
     /// The stream is malformed.
     Bad(LoadError),
-    /// Bytes that came together decompress to more than [`PackedStream::BURST_BYTES_MAX`].
+    /// Bytes that came together decompress to more than 1 GiB.
     TooMuch,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for StreamError {
         match self {
             StreamError::Bad(error) => write!(f, "what the primary compresses is malformed: {error}"),
             StreamError::TooMuch => {
-                write!(f, "what the primary compresses has more than {} bytes", PackedStream::BURST_BYTES_MAX)
+                write!(f, "what the primary compresses has more than {} bytes", BURST_BYTES_MAX)
             }
         }
     }
@@ -49,10 +49,6 @@ impl Default for PackedStream {
 }
 
 impl PackedStream {
-    /// Bytes that those of one [`PackedStream::feed`] may bring: as many as the query buffer of a client may
-    /// have. A receive brings some ten KiB, so that data stay below.
-    pub const BURST_BYTES_MAX: usize = 1 << 30;
-
     /// Takes bytes that have come; the commands go to `plain`. What is no whole block yet is held back.
     ///
     /// # Errors
@@ -71,7 +67,7 @@ impl PackedStream {
                 plain.extend(start.drain(..lines));
                 if start.starts_with(MAGIC) {
                     // Valkey gives frames of streams no checksum of all contents, only of blocks.
-                    let unpacker = Unpacker::new(Contents::Stream, std::mem::take(start), true);
+                    let unpacker = Unpacker::new(PackedContents::Stream, std::mem::take(start), true);
                     self.form = StreamForm::Compressed(Box::new(unpacker));
                     return self.unpack(plain);
                 }
@@ -86,7 +82,7 @@ impl PackedStream {
 
     fn unpack(&mut self, plain: &mut Vec<u8>) -> Result<(), StreamError> {
         let StreamForm::Compressed(unpacker) = &mut self.form else { return Ok(()) };
-        let bound = plain.len().saturating_add(Self::BURST_BYTES_MAX);
+        let bound = plain.len().saturating_add(BURST_BYTES_MAX);
         while unpacker.step(plain).map_err(StreamError::Bad)? == Unpacked::Part {
             if plain.len() > bound {
                 return Err(StreamError::TooMuch);
@@ -114,3 +110,7 @@ pub fn fuzz_packed_stream(data: &[u8]) {
     };
     assert_eq!(run(data.len().max(1)), run(3));
 }
+
+/// Bytes that those of one [`PackedStream::feed`] may bring: as many as the query buffer of a client may
+/// have. A receive brings some ten KiB, so that data stay below.
+const BURST_BYTES_MAX: usize = 1 << 30;

@@ -2,7 +2,7 @@
 
 use super::decoder::{DecodeStep, Decoder};
 use super::error::{LoadError, Problem};
-use super::frame::{Codec, Contents, Envelope, Unpacked, Unpacker, envelope_of};
+use super::frame::{CompressionMethod, Envelope, PackedContents, Unpacked, Unpacker, envelope_of};
 use super::item::{Item, Loaded, LoadedEntry, ReadOptions, Unknown};
 
 /// What [`Reader::next`] returns.
@@ -76,7 +76,7 @@ impl Reader {
                 Envelope::There => {
                     let start = std::mem::take(&mut self.buffer);
                     self.outside = FeedKind::Compressed(Box::new(Unpacker::new(
-                        Contents::File,
+                        PackedContents::File,
                         start,
                         self.options.checksum,
                     )));
@@ -219,7 +219,7 @@ pub fn fuzz_rdb(data: &[u8]) {
     if envelope_of(data) == Envelope::Absent {
         // In an envelope the same bytes bring the same items; where a frame is cut off depends on what comes
         // behind.
-        for codec in [Codec::Lz4, Codec::Zstd] {
+        for codec in [CompressionMethod::Lz4, CompressionMethod::Zstd] {
             let packed = outline(Reader::new(options), &super::frame::packed(data, codec));
             let same = packed.iter().zip(&whole).take_while(|(packed, plain)| packed == plain).count();
             assert!(same + 1 >= whole.len(), "{packed:?} for {whole:?}");

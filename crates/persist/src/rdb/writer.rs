@@ -2,7 +2,7 @@
 
 use super::crc::Sum;
 use super::list::{self, CutNode, NodeCutter};
-use super::{Codec, Text, Usage, Version, form, op, zset};
+use super::{CompressionMethod, Text, Usage, Version, form, op, zset};
 use sluice_base::num::{IntBuffer, parse_i64};
 use sluice_base::{Bytes, lzf};
 use sluice_collections::listpack;
@@ -29,8 +29,8 @@ pub enum Compression {
     None,
     /// Strings of more than 20 bytes are compressed where that helps, by LZF.
     Strings,
-    /// The whole file is compressed, by a [`super::Packer`] behind the [`Writer`].
-    Whole(Codec),
+    /// The whole file is compressed: a [`super::Packer`] takes what the [`Writer`] makes.
+    Whole(CompressionMethod),
 }
 
 impl Compression {

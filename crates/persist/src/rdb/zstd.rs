@@ -7,7 +7,7 @@
 //! 128 KiB at most; (3) a block that was decoded is handed out, whether the window is full or not.
 
 use super::error::Problem;
-use super::frame::{FramePart, PartStop, bad, head};
+use super::part::{FramePart, PartStop, bad, head};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for ZstdFrame {
 enum ZstdStage {
     Header,
     Block,
-    /// The checksum behind the last block.
+    /// The checksum that ends the frame.
     Sum,
 }
 

@@ -2,8 +2,8 @@
 
 use super::compressed::{plain, read};
 use sluice_persist::rdb::{
-    Codec, Item, Judge, LoadError, PackedStream, Packer, Problem, ReadOptions, ReadProgress, Reader,
-    StreamError, fuzz_rdb,
+    CompressionMethod, Item, Judge, LoadError, PackedStream, Packer, Problem, ReadOptions, ReadProgress,
+    Reader, StreamError, fuzz_rdb,
 };
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, InBuffer, OutBuffer};
@@ -26,7 +26,7 @@ fn last(mut block: Vec<u8>) -> Vec<u8> {
     block
 }
 
-fn packed(file: &[u8], codec: Codec, checksum: bool, piece: usize) -> Vec<u8> {
+fn packed(file: &[u8], codec: CompressionMethod, checksum: bool, piece: usize) -> Vec<u8> {
     let mut packer = Packer::of_file(codec, checksum);
     let mut out = Vec::new();
     for piece in file.chunks(piece) {
@@ -60,7 +60,7 @@ fn a_file_that_another_library_compressed_is_read() {
 #[test]
 fn what_is_written_is_read_by_either_method_and_is_smaller() {
     let (file, rows) = plain();
-    for (codec, most) in [(Codec::Lz4, 60), (Codec::Zstd, 45)] {
+    for (codec, most) in [(CompressionMethod::Lz4, 60), (CompressionMethod::Zstd, 45)] {
         for (checksum, piece) in [(true, 1000), (false, 1000), (true, 1), (true, usize::MAX)] {
             let packed = packed(&file, codec, checksum, piece);
             let share = packed.len() * 100 / file.len();
@@ -97,7 +97,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
         (whole.offset, whole.problem)
     };
     let wrong = |text| Problem::Frame(text);
-    let good = packed(file, Codec::Zstd, true, 100);
+    let good = packed(file, CompressionMethod::Zstd, true, 100);
     assert!(read(&good, 1, default()).is_ok());
     for len in 0..good.len() {
         assert_eq!(error(&good[..len]).1, Problem::CutOff, "{len} bytes");
@@ -183,7 +183,7 @@ fn memory_grows_with_what_is_there() {
     assert!(matches!(reader.next(), Ok(ReadProgress::Item(Item::LoadedEntry(_)))));
 }
 
-/// A stream as a primary sends it: a frame that is flushed behind each of `said`.
+/// A stream as a primary sends it: a frame that is flushed, or ended, after each of `said`.
 fn stream(said: &[&[u8]], ends: bool) -> Vec<Vec<u8>> {
     let mut encoder = CCtx::create();
     let mut encode = |bytes: &[u8], end| {
@@ -246,7 +246,7 @@ fn a_stream_may_be_plain_and_empty_lines_come_before_either() {
 fn a_burst_that_yields_more_than_a_query_buffer_may_have_is_refused() {
     let mut packed = PackedStream::default();
     let start = [&b"VCS\x01\x02\0\x02"[..], HEADER].concat();
-    let burst = block(1, 128 << 10, b"x").repeat(PackedStream::BURST_BYTES_MAX / (128 << 10) + 2);
+    let burst = block(1, 128 << 10, b"x").repeat((1 << 30) / (128 << 10) + 2);
     let mut plain = Vec::new();
     assert_eq!(packed.feed(&start, &mut plain), Ok(()));
     assert_eq!(packed.feed(&burst[..4 * 80], &mut plain), Ok(()));
@@ -258,7 +258,7 @@ fn a_burst_that_yields_more_than_a_query_buffer_may_have_is_refused() {
 #[test]
 fn any_bytes_in_a_frame_are_read_or_refused() {
     let (file, _) = plain();
-    let good = packed(&file[..3000], Codec::Zstd, false, 1000);
+    let good = packed(&file[..3000], CompressionMethod::Zstd, false, 1000);
     let mut seed = 7u64;
     for round in 0..400u32 {
         let mut bytes = good.clone();

@@ -98,8 +98,8 @@ impl Transport {
         self.coded = Some(Coded::new(codec));
     }
 
-    /// From now on what comes is the stream of a primary, which may be compressed. `first` has come of it:
-    /// returns what that brings.
+    /// From now on the connection brings the stream of a primary, which may be compressed. Returns the
+    /// commands in `first`, the bytes that have come.
     ///
     /// # Errors
     /// The stream is malformed.

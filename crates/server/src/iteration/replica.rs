@@ -18,7 +18,7 @@ use crate::replica::memory::{MemorySync, SourceReport};
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
 use sluice_config::choice::{RdbVersionCheck, ReplCompression};
-use sluice_config::param;
+use sluice_config::{Config, param};
 use sluice_control::process::Process;
 use sluice_control::process::ProcessClock;
 use sluice_engine::{Engine, LinkDriver, LinkTransport};
@@ -285,11 +285,6 @@ impl Server {
         };
     }
 
-    /// Whether the primary was told that this server takes a compressed stream.
-    fn may_be_packed(&self) -> bool {
-        self.engine.config().choice::<ReplCompression>(param::REPL_COMPRESSION) != ReplCompression::No
-    }
-
     fn session_of_link(&mut self, ends: Ends, number: i32) -> SessionKey {
         let (addr, laddr) = ends.shown();
         add_session_of_link(self, addr, &laddr, number)
@@ -411,7 +406,7 @@ impl LinkTransport for Server {
             main.buffer = Some(StreamBuffer::default());
             self.host.incoming.stream_buffer.peak = 0;
         }
-        let is_packed = self.may_be_packed();
+        let is_packed = may_be_packed(self.engine.config());
         let first = match self.follower.main.as_mut().filter(|_| is_packed) {
             Some(main) => unpack_first(&mut main.transport, &mut self.sockets.event_loop, &first),
             None => Ok(first),
@@ -516,7 +511,7 @@ impl LinkTransport for Server {
         self.note_heard();
         self.follower.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
-        let rest = match self.may_be_packed() {
+        let rest = match may_be_packed(self.engine.config()) {
             true => unpack_first(&mut transport, &mut self.sockets.event_loop, &rest),
             false => Ok(rest),
         };
@@ -552,6 +547,11 @@ impl LinkTransport for Server {
             LinkConnection::Session(key) => self.end_client(key),
         }
     }
+}
+
+/// Whether the primary was told that this server takes a compressed stream.
+fn may_be_packed(config: &Config) -> bool {
+    config.choice(param::REPL_COMPRESSION) != ReplCompression::No
 }
 
 /// Has the connection decompress the primary's stream, of which `first` has come. Errors: the stream is

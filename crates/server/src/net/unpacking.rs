@@ -1,4 +1,4 @@
-//! The stream of a primary, decompressed on its way in, behind TLS or without.
+//! The stream of a primary, decompressed on its way in, with TLS or without.
 
 use super::codec::{Codec, PeerSide};
 use sluice_persist::rdb::PackedStream;
@@ -8,12 +8,12 @@ use sluice_tls::Buffers;
 #[derive(Debug)]
 pub struct UnpackingCodec {
     stream: PackedStream,
-    /// What the connection goes through besides.
+    /// TLS, where the connection has it.
     inner: Option<Box<dyn Codec>>,
 }
 
 impl UnpackingCodec {
-    /// Of a stream of which something may have come, on a connection that goes through `inner`.
+    /// Decompresses this stream, on a connection that goes through `inner`.
     pub fn boxed(stream: PackedStream, inner: Option<Box<dyn Codec>>) -> Box<dyn Codec> {
         Box::new(UnpackingCodec { stream, inner })
     }

@@ -3,7 +3,7 @@
 use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use crate::common::reference::Reference;
 use crate::common::{self, Client, Dir, Server, request, until};
-use sluice_persist::rdb::{Codec, Packer};
+use sluice_persist::rdb::{CompressionMethod, Packer};
 use std::time::{Duration, Instant};
 
 /// A server that follows a primary which the test plays, and the connection on which the data were asked for.
@@ -776,7 +776,7 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
         // By the version a primary of 9.2 knows that no command may stand within the snapshot.
         assert!(said.contains(&"REPLCONF version 9.1.2".to_owned()), "{said:?}");
         link.send(format!("+FULLRESYNC {REPLID} 0\r\n$EOF:{}\r\n", "m".repeat(40)));
-        let codec = if number == 2 { Codec::Zstd } else { Codec::Lz4 };
+        let codec = if number == 2 { CompressionMethod::Zstd } else { CompressionMethod::Lz4 };
         let mut packer = Packer::of_file(codec, true);
         packer.feed(&snapshot(&[("old", &"1".repeat(10_000))]));
         link.send([packer.finish(), "m".repeat(40).into_bytes()].concat());
