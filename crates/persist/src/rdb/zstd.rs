@@ -19,15 +19,11 @@ pub(super) struct ZstdFrame {
     block_bytes_max: usize,
     /// A checksum of all contents ends the frame.
     content_sum: bool,
-    /// Bytes of all contents, if the frame says so.
-    content_bytes: Option<u64>,
-    /// Bytes brought.
-    brought: u64,
 }
 
 impl std::fmt::Debug for ZstdFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ZstdFrame").field("brought", &self.brought).finish_non_exhaustive()
+        f.debug_struct("ZstdFrame").field("stage", &self.stage).finish_non_exhaustive()
     }
 }
 
@@ -49,21 +45,14 @@ impl ZstdFrame {
             Some(decoder)
         });
         let Some(decoder) = decoder else { return bad("there is no memory for a decoder of Zstd") };
-        Ok(ZstdFrame {
-            decoder,
-            stage: ZstdStage::Header,
-            block_bytes_max: 0,
-            content_sum: false,
-            content_bytes: None,
-            brought: 0,
-        })
+        Ok(ZstdFrame { decoder, stage: ZstdStage::Header, block_bytes_max: 0, content_sum: false })
     }
 
     /// Goes on with another frame.
     pub(super) fn begin_again(&mut self) {
         // A reset of the session alone cannot fail.
         let _ = self.decoder.reset(ResetDirective::SessionOnly);
-        (self.stage, self.brought) = (ZstdStage::Header, 0);
+        self.stage = ZstdStage::Header;
     }
 
     /// Decodes the part that `input` begins with, and appends what that brings to `plain`.
@@ -99,13 +88,13 @@ impl ZstdFrame {
         let len = size_at + size_bytes;
         let size = &head(input, len)?[size_at..];
         let size = size.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        self.content_bytes = match size_bytes {
+        let content_bytes = match size_bytes {
             0 => None,
             // What one byte can say is left out.
             2 => Some(size + 256),
             _ => Some(size),
         };
-        let window = match self.content_bytes {
+        let window = match content_bytes {
             Some(size) if is_single => size,
             _ => {
                 let base = 1u64 << (10 + (window_field >> 3));
@@ -135,13 +124,8 @@ impl ZstdFrame {
             _ => len,
         };
         let whole = head(input, 3 + len)?;
-        let start = plain.len();
+        // The library holds the length that was announced against what blocks yield.
         self.decode(whole, plain, "a Zstd block is malformed")?;
-        self.brought += (plain.len() - start) as u64;
-        // The library holds the length against the contents at the end of the frame.
-        if self.content_bytes.is_some_and(|announced| self.brought > announced) {
-            return bad("the Zstd frame has more than the announced length");
-        }
         Ok(match is_last {
             true if self.content_sum => {
                 self.stage = ZstdStage::Sum;

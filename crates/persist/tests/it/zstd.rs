@@ -159,7 +159,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert!(read(&announced(file.len() as u64, &[exact.clone()]), 1, default()).is_ok());
     assert_eq!(error(&announced(1 << 60, &[exact])).1, wrong("a Zstd block is malformed"));
     let more = [block(0, file.len(), file), last(block(0, 0, b""))];
-    let length = wrong("the Zstd frame has more than the announced length");
+    let length = wrong("a Zstd block is malformed");
     assert_eq!(error(&announced(file.len() as u64 - 1, &more)).1, length);
     // Blocks of one byte many times that yield more than was announced, in a window that is announced to
     // have as many bytes as the contents.
