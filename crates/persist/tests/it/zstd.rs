@@ -155,9 +155,9 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     let announced = |len: u64, blocks: &[Vec<u8>]| {
         [ENVELOPE, b"\x28\xb5\x2f\xfd\xc0\x38", &len.to_le_bytes(), &blocks.concat()].concat()
     };
-    let exact = last(block(0, file.len(), file));
-    assert!(read(&announced(file.len() as u64, &[exact.clone()]), 1, default()).is_ok());
-    assert_eq!(error(&announced(1 << 60, &[exact])).1, wrong("a Zstd block is malformed"));
+    let exact = [last(block(0, file.len(), file))];
+    assert!(read(&announced(file.len() as u64, &exact), 1, default()).is_ok());
+    assert_eq!(error(&announced(1 << 60, &exact)).1, wrong("a Zstd block is malformed"));
     let more = [block(0, file.len(), file), last(block(0, 0, b""))];
     let length = wrong("a Zstd block is malformed");
     assert_eq!(error(&announced(file.len() as u64 - 1, &more)).1, length);
