@@ -5,7 +5,9 @@
 use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
 use super::operators::{Group, has_of_moved, keys_to_move};
-use crate::common::{Client, until};
+use super::{Node, of_node};
+use crate::common::reference::Reference;
+use crate::common::{Client, Dir, free_port, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -99,6 +101,92 @@ fn cb_a60_a_move_that_is_cancelled_or_loses_its_data_leaves_the_slots_where_they
     is_over(source, "waiting-to-pause");
     source.client().check("FLUSHALL", "+OK\r\n");
     is_over(source, "failed message Data was flushed");
+}
+
+/// A folder that a server can start in, with what another has in these places.
+fn copied(from: &Dir, names: &[&str]) -> Dir {
+    let to = Dir::new();
+    for name in names {
+        let (source, copy) = (from.path().join(name), to.path().join(name));
+        if source.is_dir() {
+            std::fs::create_dir(&copy).unwrap();
+            for entry in std::fs::read_dir(&source).unwrap() {
+                let entry = entry.unwrap();
+                std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+            }
+        } else {
+            std::fs::copy(source, copy).unwrap();
+        }
+    }
+    to
+}
+
+/// Has our server and a stock one, each a node of its own with these arguments, load what node `at` has in
+/// these places. Ours shows what the node shows; the stock one is returned.
+fn loaded(group: &Group, at: usize, names: &[&str], arguments: &[&str], digest: &str) -> Member {
+    let Member::Ours(node) = &group.members[at] else { panic!("node {at} is ours") };
+    let more = [&["--cluster-databases", "2"], arguments].concat();
+    let own_words = more.iter().map(|word| (*word).to_owned()).collect();
+    let ours = Member::Ours(Node::start_in(copied(&node.server.dir, names), own_words));
+    until("our server to have it", || (ours.digest() == digest).then_some(()));
+    let (dir, bus) = (copied(&node.server.dir, names), free_port());
+    let words = of_node(bus);
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(more).collect();
+    let stock = Reference::start(&[&words[..], &["--dir", &dir.join("")]].concat());
+    let stock = Member::Stock(stock.expect("there was one before"), bus);
+    until("the stock server to load it", || (stock.client().info("loading") == "0").then_some(()));
+    stock
+}
+
+/// Nodes 0 and 2 are ours, 1 and 3 stock.
+#[test]
+fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
+    let debug = ["--enable-debug-command", "yes", "--appendonly", "yes"];
+    let Some(group) = cluster("osos", &debug) else { return };
+    let (moved, _) = keys_to_move();
+    let (source, target) = (&group.members[0], &group.members[2]);
+    fill(&mut source.client(), &moved);
+    let own = (0..).map(|number| format!("own:{number}"));
+    let own: Vec<String> =
+        own.filter(|key| sluice_base::key_slot(key.as_bytes()) > 10_922).take(20).collect();
+    for key in &own {
+        target.client().check(&format!("SET {key} value"), "+OK\r\n");
+    }
+    source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n");
+    for member in [source, target] {
+        // Each key takes so many microseconds more.
+        member.client().check("CONFIG SET rdb-key-save-delay 10000", "+OK\r\n");
+    }
+    for (ask, begun, is_running, names) in [
+        ("BGSAVE", "+Background saving started\r\n", "rdb_bgsave_in_progress", ["dump.rdb"]),
+        (
+            "BGREWRITEAOF",
+            "+Background append only file rewriting started\r\n",
+            "aof_rewrite_in_progress",
+            ["appendonlydir"],
+        ),
+    ] {
+        let arguments = if ask == "BGSAVE" { &["--appendonly", "no"] } else { &["--appendonly", "yes"] };
+        let digest_of = [source.digest(), target.digest()];
+        let has_ended = |member: &Member| (member.client().info(is_running) == "0").then_some(());
+        until("an earlier one to end", || has_ended(source).and_then(|()| has_ended(target)));
+        source.client().check(ask, begun);
+        begin(&group);
+        is_over(source, "waiting-to-pause");
+        assert_eq!(source.client().info(is_running), "1", "the walk was beside it");
+        target.client().check(ask, begun);
+        assert_eq!(has_of_moved(target), has_of_moved(source), "all keys are there, and hidden");
+        until("the end", || has_ended(source).and_then(|()| has_ended(target)));
+        let stock = loaded(&group, 0, &names, arguments, &digest_of[0]);
+        assert_eq!(stock.digest(), digest_of[0], "{names:?} of the source");
+        // A primary that comes back with half of a move gives the move up. A stock one that owns no slot takes
+        // those of the move for its own first, and keeps their keys: they are all in the file.
+        let stock = loaded(&group, 2, &names, arguments, &digest_of[1]);
+        assert_eq!(digests(&stock, &moved), digests(source, &moved), "{names:?} of the target");
+        assert_eq!(digests(&stock, &own), digests(target, &own), "{names:?} of the target");
+        source.client().check("CLUSTER CANCELSLOTMIGRATIONS", "+OK\r\n");
+        until("the target to be rid of the keys", || (has_of_moved(target) == 0).then_some(()));
+    }
 }
 
 /// Node 1 is stock.
