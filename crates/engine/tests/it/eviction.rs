@@ -59,6 +59,23 @@ fn every_policy_for_all_keys_keeps_memory_below_the_limit_and_takes_every_write(
 }
 
 #[test]
+fn cb_g22_what_a_flushed_slot_has_left_to_free_makes_room_ahead_of_keys_and_of_refusals() {
+    for policy in ["noeviction", "allkeys-lru"] {
+        let mut rig = rig_with(policy, &[("cluster-enabled", "yes")]);
+        fill(&mut rig, "{a}", 1000);
+        fill(&mut rig, "stays", 200);
+        let limit = used(&rig);
+        limit_to(&mut rig, limit);
+        rig.check(&format!("CLUSTER FLUSHSLOT {}", sluice_base::key_slot(b"a")), "+OK");
+        // Each of these makes a table.
+        for n in 0..200 {
+            rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
+        }
+        assert_eq!((count(&mut rig), stat(&mut rig, "evicted_keys")), (400, 0), "{policy}");
+    }
+}
+
+#[test]
 fn volatile_policies_evict_keys_with_an_expiry_alone_and_then_refuse_writes() {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
         let mut rig = rig_with(policy, &[]);

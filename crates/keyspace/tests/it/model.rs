@@ -646,7 +646,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
             twin.step();
         }
         // Slots with many keys.
-        let in_tagged = |i: u32| layout == Layout::PerSlot && i % 3 == 0;
+        let in_tagged = |i: u32| layout == Layout::PerSlot && i.is_multiple_of(3);
         for i in (0..24_000u32).filter(|i| in_tagged(*i)) {
             let key = format!("{{tag{}}}{i:05}", i % 4).into_bytes();
             twin.keyspace.load((i % 2) as usize, &key, NewValue::Str(&vec![b't'; i as usize % 100]), None, 0);
