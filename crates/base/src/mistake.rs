@@ -122,7 +122,7 @@ pub enum Mistake {
     FinishAheadOfUnlinks,
     /// A move that fails takes its keys along though the slots are this node's by now.
     OwnSlotsCleaned,
-    /// What a walk has captured comes behind the command that changes it.
+    /// Entries that a walk has captured follow the command that changes them.
     CommandAheadOfImage,
     /// Writers are not held once PAUSED was said, and what they write is sent to nobody.
     WrittenAfterPaused,
@@ -136,7 +136,7 @@ pub enum Mistake {
     ShownWhileImported,
     /// A stream of a move selects a database once.
     StreamOfOneDatabase,
-    /// A connection that is lost behind the grant ends the move.
+    /// A connection that is lost after the grant ends the move.
     LostLinkEndsGrant,
     /// A source that has made an epoch ahead of the news of a claim gets its slots back by that.
     SourceOutbidsClaim,

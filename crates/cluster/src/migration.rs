@@ -1,9 +1,10 @@
 //! Atomic moves of slots (section 6 of the specification of the slots): jobs as one side of them sees them.
 //!
 //! On the target `establish.rs` says whether a move may begin, and `import.rs` carries it out; on the source
-//! `export.rs` does both; `contested.rs` keeps what was claimed from a source that has not heard of it. Keys and connections are the caller's: of the machine a job learns what the other
-//! side has said, how far the stream is, and that its connection has ended; it asks for words to be sent, for
-//! a connection to be opened or closed, for a stream, for writes to be held back, for keys to be deleted.
+//! `export.rs` does both; `contested.rs` keeps slots whose source has not heard of the claim. Keys and
+//! connections are the caller's: of the machine a job learns what the other side has said, how far the stream
+//! is, and that its connection has ended; it asks for words to be sent, for a connection to be opened or
+//! closed, for a stream, for writes to be held back, for keys to be deleted.
 //!
 //! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its
 //! slots ends with success if they are still this node's when the file is durable, whatever becomes of its

@@ -1,6 +1,7 @@
-//! `sluice-sim [--cluster | --moves] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure] [--mistake NAME]`:
-//! runs the simulation of replication, or with `--cluster` that of clusters, with `--moves` that of moves of slots. `sluice-sim --many NODES`
-//! measures a cluster of so many nodes. `sluice-sim --mistakes` prints the names of the mistakes.
+//! `sluice-sim [--cluster | --moves] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure]
+//! [--mistake NAME]`: runs the simulation of replication, with `--cluster` that of clusters, with `--moves`
+//! that of moves of slots. `sluice-sim --many NODES` measures a cluster of so many nodes. `sluice-sim
+//! --mistakes` prints the names of the mistakes.
 //!
 //! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on, or those
 //! up to the first that fails; the exit status says whether everything held.

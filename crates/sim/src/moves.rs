@@ -21,9 +21,11 @@ mod judge;
 mod ledger;
 mod met;
 mod operator;
+mod orders;
 mod plan;
 mod view;
 mod world;
+mod writer;
 
 pub use met::MovesMet;
 

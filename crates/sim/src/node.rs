@@ -156,11 +156,11 @@ pub struct SimNode {
     rng: Rng,
     /// Where to the link wants to connect.
     pub wants: Option<(u64, NodeId)>,
-    /// Its connections to the buses of others, in cluster mode.
+    /// Connections to the buses of other nodes, in cluster mode.
     bus: Option<Bus>,
     /// Connections of moves whose targets have not agreed yet.
     exports: Vec<ExportDial>,
-    /// What else it wants to connect for, and with whom.
+    /// Further connections that are wanted, each with its node.
     pub calls: Vec<(Call, NodeId)>,
     /// Snapshots that came on a connection of their own, with the stream behind them on another.
     pub met_dual: u64,

@@ -98,7 +98,7 @@ impl MoveLog {
         self.exports().any(|job| !job.state.is_finished() && job.slots.contains(slot))
     }
 
-    /// Slots whose targets may claim them.
+    /// Slots that targets of exports may claim.
     pub(crate) fn granted(&self) -> impl Iterator<Item = HashSlot> + '_ {
         let granted = self.exports().filter(|job| job.state == ExportState::FailoverGranted);
         granted.flat_map(|job| job.slots.iter())

@@ -425,7 +425,7 @@ fn cb_a23_a_name_belongs_to_one_job() {
     assert_eq!(network.peers[0].cluster.may_import(&import), Err(taken.to_owned()));
 }
 
-/// A target that starts again has its claim in its file, and has forgotten whom it has it from.
+/// A target that starts again has the claim in its file, and has forgotten the source of the slots.
 #[test]
 fn cb_a47_slots_that_were_granted_are_not_claimed_until_the_move_fails() {
     let claims = |network: &Network| {

@@ -155,7 +155,7 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
     if let Some(id) = stream {
         exports::say(core, id, word.text().as_bytes());
         if word == SyncWord::FailoverGranted && is_made(Mistake::HoldEndsAtGrant) {
-            // Its bytes would go with it.
+            // Bytes of the export would be dropped.
             feed(core);
             exports::end_export(core, id);
         } else if word == SyncWord::FailoverGranted {

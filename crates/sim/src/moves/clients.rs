@@ -4,54 +4,11 @@ use super::ledger::Excuse;
 use super::plan::MovesSeason;
 use super::view::{KeyName, ids_in, slot_of};
 use super::world::{MS, MovesWorld};
+use super::writer::{Doing, Executed, Write, Writer};
 use crate::net::NodeId;
-use sluice_base::SessionKey;
 
 /// How long a client waits for an answer, ms.
 const PATIENCE_MS: u64 = 6_000;
-
-/// A client.
-#[derive(Debug, Default)]
-pub(super) struct Writer {
-    at: Option<(NodeId, u64, SessionKey)>,
-    doing: Doing,
-    since_ns: u64,
-    idle_until_ns: u64,
-    /// What it was sent that is no whole line yet.
-    input: String,
-    /// Where it was redirected to.
-    next: Option<NodeId>,
-}
-
-#[derive(Clone, Debug, Default)]
-enum Doing {
-    #[default]
-    Nothing,
-    Write(Write),
-    Wait {
-        key: KeyName,
-        ids: Vec<u64>,
-    },
-}
-
-/// A write whose answer has not come.
-#[derive(Clone, Debug)]
-struct Write {
-    /// Lines that come ahead of the answer.
-    ahead: usize,
-    key: KeyName,
-    ids: Vec<u64>,
-    when: Executed,
-}
-
-/// When a write was executed, as far as the client's node shows.
-#[derive(Clone, Copy, Debug)]
-enum Executed {
-    /// When it was sent; what excuses it was known then.
-    AtOnce(Option<Excuse>),
-    /// Some time until the answer.
-    Later,
-}
 
 impl MovesWorld {
     /// Each client goes on.

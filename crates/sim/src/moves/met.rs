@@ -5,7 +5,7 @@
 pub struct MovesMet {
     /// Moves that a node has begun.
     pub begun: u64,
-    /// How they have ended, as their sources say.
+    /// Ends of moves, as the sources say.
     pub succeeded: u64,
     pub failed: u64,
     pub cancelled: u64,

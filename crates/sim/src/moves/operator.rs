@@ -1,64 +1,11 @@
-//! Operators: moves that begin and are cancelled, failovers, flushes, rewrites; and what logs say of moves.
+//! Operators: moves that begin and are cancelled, failovers, flushes, rewrites.
 
-use super::met::MovesMet;
+use super::orders::{Asked, OrderKind};
 use super::plan::id_of;
 use super::view::{NodeLine, content_of, slot_of};
 use super::world::MovesWorld;
 use crate::net::NodeId;
-use sluice_base::SessionKey;
 use std::collections::BTreeSet;
-
-/// An order whose answer has not come.
-#[derive(Debug)]
-struct Asked {
-    node: NodeId,
-    boot: u64,
-    session: SessionKey,
-    what: OrderKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OrderKind {
-    /// So many moves.
-    Migrate(u64),
-    Flush,
-    Other,
-}
-
-/// What operators know.
-#[derive(Debug, Default)]
-pub(super) struct Operators {
-    asked: Vec<Asked>,
-    /// Jobs that have begun and not ended, with their sources.
-    open: BTreeSet<(NodeId, String)>,
-}
-
-impl Operators {
-    /// A line of a node's log.
-    pub(super) fn read(&mut self, node: NodeId, line: &str, met: &mut MovesMet) {
-        let Some((_, job)) = line.split_once("{name: ") else { return };
-        let Some((name, rest)) = job.split_once(", operation: export") else { return };
-        if line.starts_with("Slot migration initiated") {
-            met.begun += 1;
-            self.open.insert((node, name.to_owned()));
-        } else if let Some((_, state)) = rest.split_once("finished. State: ")
-            && self.open.remove(&(node, name.to_owned()))
-        {
-            match state.split(',').next() {
-                Some("success") => met.succeeded += 1,
-                Some("cancelled") => met.cancelled += 1,
-                _ => met.failed += 1,
-            }
-        }
-    }
-
-    /// A process has ended, with what it knew of moves.
-    pub(super) fn ended(&mut self, node: NodeId, met: &mut MovesMet) {
-        let before = self.open.len();
-        self.open.retain(|(of, _)| *of != node);
-        met.forgotten += (before - self.open.len()) as u64;
-    }
-}
 
 impl MovesWorld {
     fn strikes_at(&mut self, one_in: u64) -> bool {

@@ -37,7 +37,7 @@ pub struct MoveRates {
 pub struct MovesPlan {
     pub season: MovesSeason,
     pub nodes: Vec<NodePlan>,
-    /// Whom each node follows at first.
+    /// Each node's primary at first.
     pub follows: Vec<Option<NodeId>>,
     pub rates: MoveRates,
     pub databases: u64,
@@ -71,7 +71,7 @@ impl MovesPlan {
         }
         let rates = rates(season, rng);
         if rates.crash > 0 {
-            // A node that goes on without its file tells what it does not know behind a crash.
+            // A node that goes on without the file tells what a crash takes from the node.
             let best_effort = ("cluster-config-save-behavior", "best-effort".to_owned());
             nodes.iter_mut().for_each(|node| node.directives.retain(|row| *row != best_effort));
         }

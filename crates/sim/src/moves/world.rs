@@ -1,11 +1,11 @@
 //! Hosts, network and time of moves: steps, connections, crashes and starts.
 
-use super::clients::Writer;
 use super::ledger::Ledger;
 use super::met::MovesMet;
-use super::operator::Operators;
+use super::orders::Operators;
 use super::plan::{MovesPlan, MovesSeason};
 use super::view::{KeyName, NodeLine, content_of, lines_of, own_line, slot_of};
+use super::writer::Writer;
 use crate::disk::Disk;
 use crate::net::{Net, NodeId};
 use crate::node::{Call, SimNode, node_of};
@@ -27,7 +27,7 @@ pub(super) struct MovesHost {
     /// The process stands still until then.
     pub(super) stalls_until_ns: u64,
     pub(super) file_heals_ns: u64,
-    /// Whom it followed when it was last seen.
+    /// The primary of the node at the last look.
     followed: Option<NodeId>,
     /// The imports that it had at the last step: names and slots.
     pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,

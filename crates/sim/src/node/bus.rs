@@ -1,50 +1,19 @@
 //! The bus of a node in the simulation: as `server/iteration/bus.rs`, over the network of the simulation.
 
+mod links;
+
+pub use self::links::ip_of;
+
+pub(super) use self::links::Bus;
+
+use self::links::BusSeat;
 use super::{Call, SimNode};
 use crate::net::{ConnId, Net, NodeId, Side};
-use crate::node_file::NodeFile;
-use crate::process::SimProcess;
 use sluice_cluster::{ClusterInput, DialMoment, LinkKey};
 use sluice_control::cluster::order::BusOrder;
-use sluice_engine::Engine;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// What a bus port is above the port for clients.
 const BUS_PORT: u16 = 10_000;
-
-/// A connection to another node's bus, or from one.
-struct BusSeat {
-    link: LinkKey,
-    conn: ConnId,
-    side: Side,
-}
-
-/// See the module.
-pub(super) struct Bus {
-    file: NodeFile,
-    seats: Vec<BusSeat>,
-    /// Links that are being dialled.
-    dialling: Vec<LinkKey>,
-}
-
-/// The address of a node.
-pub fn ip_of(node: NodeId) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 0, 0, node as u8 + 1))
-}
-
-impl Bus {
-    /// Has an engine be a node, ahead of its data.
-    pub(super) fn start(
-        id: NodeId,
-        file: NodeFile,
-        engine: &mut Engine,
-        process: &mut SimProcess,
-    ) -> Result<Bus, String> {
-        let started = engine.start_cluster(Some(&file.text()), &[ip_of(id)], process);
-        started.map_err(|why| format!("the node's file is not read: {why}"))?;
-        Ok(Bus { file, seats: Vec::new(), dialling: Vec::new() })
-    }
-}
 
 impl SimNode {
     /// Takes what has come from other nodes and of the file.

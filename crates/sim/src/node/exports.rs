@@ -1,19 +1,15 @@
 //! The connections of moves of slots from a node in the simulation: as `server/slot_export.rs`, whose threads
 //! have the target agree, and `server/iteration/exports.rs`.
 
+mod dial;
+
+pub(super) use self::dial::ExportDial;
+
 use super::{Call, Peer, SimNode, connection, port_of};
 use crate::net::{ConnId, Net, Side};
 use sluice_cluster::{ExportHandshake, ExportInput, JobName};
 use sluice_control::cluster::slot_moves::ExportTarget;
 use sluice_engine::exports::{links, slot_exports};
-
-/// A connection whose target has not agreed yet.
-pub struct ExportDial {
-    job: JobName,
-    establish: Vec<u8>,
-    conn: Option<ConnId>,
-    input: Vec<u8>,
-}
 
 impl SimNode {
     pub(super) fn dial_export(&mut self, target: ExportTarget) {

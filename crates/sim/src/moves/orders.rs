@@ -1,0 +1,58 @@
+//! What operators have ordered, and what logs say of moves.
+
+use super::met::MovesMet;
+use crate::net::NodeId;
+use sluice_base::SessionKey;
+use std::collections::BTreeSet;
+
+/// An order whose answer has not come.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) node: NodeId,
+    pub(super) boot: u64,
+    pub(super) session: SessionKey,
+    pub(super) what: OrderKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrderKind {
+    /// So many moves.
+    Migrate(u64),
+    Flush,
+    Other,
+}
+
+/// What operators know.
+#[derive(Debug, Default)]
+pub(super) struct Operators {
+    pub(super) asked: Vec<Asked>,
+    /// Jobs that have begun and not ended, with their sources.
+    open: BTreeSet<(NodeId, String)>,
+}
+
+impl Operators {
+    /// A line of a node's log.
+    pub(super) fn read(&mut self, node: NodeId, line: &str, met: &mut MovesMet) {
+        let Some((_, job)) = line.split_once("{name: ") else { return };
+        let Some((name, rest)) = job.split_once(", operation: export") else { return };
+        if line.starts_with("Slot migration initiated") {
+            met.begun += 1;
+            self.open.insert((node, name.to_owned()));
+        } else if let Some((_, state)) = rest.split_once("finished. State: ")
+            && self.open.remove(&(node, name.to_owned()))
+        {
+            match state.split(',').next() {
+                Some("success") => met.succeeded += 1,
+                Some("cancelled") => met.cancelled += 1,
+                _ => met.failed += 1,
+            }
+        }
+    }
+
+    /// A process has ended, with what it knew of moves.
+    pub(super) fn ended(&mut self, node: NodeId, met: &mut MovesMet) {
+        let before = self.open.len();
+        self.open.retain(|(of, _)| *of != node);
+        met.forgotten += (before - self.open.len()) as u64;
+    }
+}

@@ -1,0 +1,42 @@
+//! The connections of a node's bus, and its file.
+
+use crate::net::{ConnId, NodeId, Side};
+use crate::node_file::NodeFile;
+use crate::process::SimProcess;
+use sluice_cluster::LinkKey;
+use sluice_engine::Engine;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// A connection to another node's bus, or from one.
+pub(in crate::node) struct BusSeat {
+    pub(in crate::node) link: LinkKey,
+    pub(in crate::node) conn: ConnId,
+    pub(in crate::node) side: Side,
+}
+
+/// See the module.
+pub(in crate::node) struct Bus {
+    pub(in crate::node) file: NodeFile,
+    pub(in crate::node) seats: Vec<BusSeat>,
+    /// Links that are being dialled.
+    pub(in crate::node) dialling: Vec<LinkKey>,
+}
+
+/// The address of a node.
+pub fn ip_of(node: NodeId) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, node as u8 + 1))
+}
+
+impl Bus {
+    /// Has an engine be a node, ahead of its data.
+    pub(in crate::node) fn start(
+        id: NodeId,
+        file: NodeFile,
+        engine: &mut Engine,
+        process: &mut SimProcess,
+    ) -> Result<Bus, String> {
+        let started = engine.start_cluster(Some(&file.text()), &[ip_of(id)], process);
+        started.map_err(|why| format!("the node's file is not read: {why}"))?;
+        Ok(Bus { file, seats: Vec::new(), dialling: Vec::new() })
+    }
+}
