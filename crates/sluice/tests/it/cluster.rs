@@ -1,14 +1,17 @@
 //! A node of a cluster through real sockets: nodes meet, of ours and of the reference; what their files keep
 //! over a kill; what comes to the bus port that is no message; TLS; how a start is refused.
 
+mod half_moved;
 mod handover;
 mod learning;
 mod member;
 mod moves;
 mod moves_in;
 mod moves_out;
+mod moving_in;
 mod operators;
 mod redirects;
+mod single;
 
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
 use crate::common::reference::Reference;

@@ -15,14 +15,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A server to move from, killed at the end.
-struct Old {
+pub struct Old {
     child: Child,
-    port: u16,
+    pub port: u16,
     dir: Dir,
 }
 
 impl Old {
-    fn start(binary: &Path, more: &[&str]) -> Old {
+    pub fn start(binary: &Path, more: &[&str]) -> Old {
         let (dir, port) = (Dir::new(), free_port());
         let child = Command::new(binary)
             .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", ""])
@@ -35,7 +35,7 @@ impl Old {
         Old { child, port, dir }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::to("127.0.0.1", self.port)
     }
 }
@@ -51,7 +51,7 @@ impl Drop for Old {
 }
 
 /// The servers to move from.
-fn binaries() -> Vec<PathBuf> {
+pub fn binaries() -> Vec<PathBuf> {
     let named = std::env::var("SLUICE_REDIS_SERVERS").unwrap_or_default();
     let named = named.split(':').filter(|name| !name.is_empty()).map(PathBuf::from);
     let all: Vec<PathBuf> = reference().into_iter().chain(named).collect();
@@ -66,26 +66,30 @@ fn binaries() -> Vec<PathBuf> {
 const GUIDE: &str = include_str!("../../../../docs/moving-in.md");
 
 /// A bash that runs blocks of the guide, and the new server's port.
-struct Shell {
-    bash: Bash,
+pub struct Shell {
+    pub bash: Bash,
     new_port: u16,
 }
 
 impl Shell {
-    fn new() -> Shell {
+    pub fn new() -> Shell {
         let bash = Bash::new();
         std::fs::create_dir(bash.dir.join("new")).unwrap();
         Shell { bash, new_port: free_port() }
     }
 
-    /// Runs the blocks of this name. Fails where a command fails.
+    /// Runs the blocks of this name, to move from `old`. Fails where a command fails.
     fn run(&mut self, name: &str, old: &Old, more: &[(&str, &str)]) {
-        let (old_port, new_port) = (old.port.to_string(), self.new_port.to_string());
-        let (old_dir, new_dir) = (old.dir.join(""), self.bash.dir.join("new"));
+        let (port, dir) = (old.port.to_string(), old.dir.join(""));
+        let old = [("OLD_PORT", port.as_str()), ("OLD_DIR", dir.trim_end_matches('/'))];
+        self.run_with(name, &[&old, more].concat());
+    }
+
+    /// As [`Shell::run`], with these variables in place of those of a server to move from, or beside them.
+    pub fn run_with(&mut self, name: &str, more: &[(&str, &str)]) {
+        let (new_port, new_dir) = (self.new_port.to_string(), self.bash.dir.join("new"));
         let names = [
             ("OLD_HOST", "127.0.0.1"),
-            ("OLD_PORT", &old_port),
-            ("OLD_DIR", old_dir.trim_end_matches('/')),
             ("NEW_HOST", "127.0.0.1"),
             ("NEW_PORT", &new_port),
             ("NEW_DIR", &new_dir),
@@ -99,7 +103,7 @@ impl Shell {
 }
 
 /// Something of every type: a write, and what reads it with the reply.
-const DATA: &[(&str, &str, &str)] = &[
+pub const DATA: &[(&str, &str, &str)] = &[
     ("SET text hello", "GET text", "$5\r\nhello\r\n"),
     ("SET number 17 EX 100000", "INCR number", ":18\r\n"),
     ("RPUSH list a b c", "LRANGE list 1 2", "*2\r\n$1\r\nb\r\n$1\r\nc\r\n"),
@@ -250,7 +254,7 @@ fn the_guide_asks_first() {
 const SECRET: &str = "plantedsecret";
 
 /// Asks about the server on a port: standard output and error, and the exit status.
-fn check_move(port: u16, more: &[&str]) -> (String, i32) {
+pub fn check_move(port: u16, more: &[&str]) -> (String, i32) {
     let target = format!("127.0.0.1:{port}");
     let output = Command::new(BINARY)
         .args(["--check-move", &target, "--timeout", "1"])

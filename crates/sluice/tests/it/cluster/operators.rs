@@ -35,7 +35,7 @@ pub(super) fn strangers_with(kinds: &str, more: &[&str]) -> Option<Group> {
 
 impl Group {
     /// Runs `valkey-cli --cluster` for half a minute at most; what it says, and whether it is content.
-    fn says(&self, arguments: &[&str]) -> (String, bool) {
+    pub(super) fn says(&self, arguments: &[&str]) -> (String, bool) {
         let cli = self.tools.join("valkey-cli");
         let output = Command::new("timeout")
             .args(["30", &cli.display().to_string(), "--cluster"])
@@ -49,7 +49,7 @@ impl Group {
 
     /// As [`Group::says`], of what must succeed.
     #[track_caller]
-    fn done(&self, arguments: &[&str]) -> String {
+    pub(super) fn done(&self, arguments: &[&str]) -> String {
         let (text, is_content) = self.says(arguments);
         let is_done = is_content && !text.contains("[ERR]") && !text.contains("failed");
         assert!(is_done, "{arguments:?}: {text}");

@@ -1,0 +1,167 @@
+//! Slots that were left half moved, and `valkey-cli --cluster fix`; moves by hand between nodes with users,
+//! and by weights. Each test says which nodes are stock.
+
+use super::member::Member;
+use super::operators::{Group, strangers};
+use crate::common::until;
+
+/// A slot of the first of three primaries, and keys of it.
+const SLOT: u16 = 3;
+const KEYS: usize = 10;
+
+fn keys() -> Vec<String> {
+    let mut tags = (0..).map(|number| format!("tag{number}"));
+    let tag = tags.find(|tag| sluice_base::key_slot(tag.as_bytes()) == SLOT).unwrap();
+    (0..KEYS).map(|number| format!("{{{tag}}}{number}")).collect()
+}
+
+/// A step on the way into a half-moved slot, from the first of three nodes to the second.
+#[derive(Clone, Copy)]
+enum Step {
+    /// The second node imports.
+    Import,
+    /// The third node imports.
+    ImportElsewhere,
+    /// The first node's mark.
+    Export,
+    /// So many keys move.
+    Move(usize),
+    /// The first, or the second, node forgets its mark.
+    Forget(usize),
+}
+
+use Step::{Export, Forget, Import, ImportElsewhere, Move};
+
+const SHAPES: &[(&str, &[Step])] = &[
+    ("both marks, nothing moved", &[Import, Export]),
+    ("both marks, half moved", &[Import, Export, Move(5)]),
+    ("all moved and nobody told", &[Import, Export, Move(KEYS)]),
+    ("only importing", &[Import, Export, Move(5), Forget(0)]),
+    ("only migrating, half moved", &[Import, Export, Move(5), Forget(1)]),
+    ("only migrating", &[Export]),
+    ("importing twice", &[Import, ImportElsewhere, Export, Move(5)]),
+    ("importing at another node", &[Import, Export, Move(5), Forget(1), ImportElsewhere]),
+];
+
+fn take(step: Step, [source, target, other]: [&Member; 3]) {
+    let set = |at: &Member, what: &str| {
+        at.client().check(&format!("CLUSTER SETSLOT {SLOT} {what}"), "+OK\r\n");
+    };
+    match step {
+        Import => set(target, &format!("IMPORTING {}", source.id())),
+        ImportElsewhere => set(other, &format!("IMPORTING {}", source.id())),
+        Export => set(source, &format!("MIGRATING {}", target.id())),
+        Forget(0) => set(source, "STABLE"),
+        Forget(_) => set(target, "STABLE"),
+        Move(count) => {
+            let keys = keys()[..count].join(" ");
+            let line = format!("MIGRATE 127.0.0.1 {} \"\" 0 5000 KEYS {keys}", target.port());
+            source.client().check(&line, "+OK\r\n");
+        }
+    }
+}
+
+/// The place of the member that answers for the slot.
+fn owner(group: &Group) -> usize {
+    let key = &keys()[0];
+    until("an owner", || {
+        (0..3).find(|at| {
+            let reply = group.members[*at].client().send(format!("TTL {key}\r\n")).line();
+            reply.starts_with(':')
+        })
+    })
+}
+
+fn is_mended(kinds: &str) {
+    let Some(group) = strangers(kinds) else { return };
+    group.create(3, "0");
+    for (name, steps) in SHAPES {
+        println!("{name}");
+        let source = owner(&group);
+        let nodes = [0, 1, 2].map(|at| &group.members[(source + at) % 3]);
+        for key in keys() {
+            nodes[0].client().check(&format!("SET {key} v"), "+OK\r\n");
+        }
+        steps.iter().for_each(|step| take(*step, nodes));
+        group.done(&["fix", &nodes[2].address(), "--cluster-yes"]);
+        group.is_well(3);
+        let mut client = group.members[owner(&group)].client();
+        for key in keys() {
+            client.check(&format!("GETDEL {key}"), "$1\r\nv\r\n");
+        }
+        for node in nodes {
+            node.client().check(&format!("CLUSTER COUNTKEYSINSLOT {SLOT}"), ":0\r\n");
+        }
+    }
+}
+
+/// The first and third node are ours.
+#[test]
+fn cb_o27_half_moved_slots_are_mended_whatever_their_shape() {
+    is_mended("oso");
+}
+
+/// The second node is stock; the default user may not restore at any node.
+#[test]
+fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
+    let Some(group) = strangers("oso") else { return };
+    group.create(3, "0");
+    for key in keys() {
+        group.members[0].client().check(&format!("SET {key} v"), "+OK\r\n");
+    }
+    for member in &group.members {
+        let mut client = member.client();
+        client.check("ACL SETUSER mover on >secret ~* &* +@all", "+OK\r\n");
+        client.check("ACL SETUSER default -restore-asking", "+OK\r\n");
+    }
+    let ids: Vec<String> = group.members.iter().map(Member::id).collect();
+    let at = group.members[0].address();
+    let count = (SLOT + 1).to_string();
+    let reshard = |from: usize, to: usize| {
+        let ends = ["--cluster-from", &ids[from], "--cluster-to", &ids[to]];
+        [&["reshard", &at][..], &ends, &["--cluster-slots", &count, "--cluster-yes"]].concat()
+    };
+    let as_mover = ["--user", "mover", "--pass", "secret"];
+    // The slots up to that of the keys, from ours to the stock node: the last one is left half moved.
+    let (text, _) = group.says(&reshard(0, 1));
+    assert!(text.contains("NOPERM"), "{text}");
+    group.done(&[&["fix", &at, "--cluster-yes"][..], &as_mover].concat());
+    group.is_well(3);
+    assert_eq!(owner(&group), 1);
+    // From there to ours.
+    group.done(&[&reshard(1, 2)[..], &as_mover].concat());
+    group.is_well(3);
+    assert_eq!(owner(&group), 2);
+    for key in keys() {
+        group.members[2].client().check(&format!("GET {key}"), "$1\r\nv\r\n");
+    }
+}
+
+/// The second node is stock.
+#[test]
+fn slots_are_shared_by_weights() {
+    let Some(group) = strangers("oso") else { return };
+    group.create(3, "0");
+    let ids: Vec<String> = group.members.iter().map(Member::id).collect();
+    let weights: Vec<String> =
+        ids.iter().zip(["1", "1.006", "1"]).map(|(id, weight)| format!("{id}={weight}")).collect();
+    let at = group.members[2].address();
+    let weights = weights.iter().map(String::as_str);
+    let words = ["rebalance", &at, "--cluster-threshold", "0.1", "--cluster-weight"];
+    group.done(&words.into_iter().chain(weights).collect::<Vec<_>>());
+    group.is_well(3);
+    let count = |member: &Member| {
+        let lines = super::nodes(&mut member.client());
+        let own = lines.iter().find(|line| line.contains("myself")).unwrap();
+        own.split(' ')
+            .skip(8)
+            .map(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                last.parse::<usize>().unwrap() + 1 - first.parse::<usize>().unwrap()
+            })
+            .sum::<usize>()
+    };
+    let counts: Vec<usize> = group.members.iter().map(count).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 16_384);
+    assert!(counts[0] < 5_455 && (5_475..=5_490).contains(&counts[1]) && counts[2] < 5_455, "{counts:?}");
+}
