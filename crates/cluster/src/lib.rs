@@ -72,6 +72,7 @@ pub use input::{
     ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind, SetSlot, SlotAction,
 };
 pub use link_key::LinkKey;
+pub use migration::convergence::{Convergence, ConvergenceStep};
 pub use migration::establish::OwnersOfRanges;
 pub use migration::job::MigrationRow;
 pub use migration::{

@@ -11,6 +11,7 @@
 //! connection; (3) a job that fails is finished when the keys of its slots are gone, and no earlier.
 
 pub(crate) mod contested;
+pub(crate) mod convergence;
 pub(crate) mod establish;
 pub(crate) mod export;
 pub(crate) mod export_job;

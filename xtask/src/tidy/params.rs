@@ -11,6 +11,7 @@ const TABLE: &str = "crates/config/src/table.rs";
 
 /// Words by which parameters are read that are not `param::NAME` outside of their crate.
 const OTHER_WORDS: &[(&str, &str)] = &[
+    ("announce-endpoint-for", "endpoint_rules"),
     ("client-output-buffer-limit", "buffer_limit"),
     ("notify-keyspace-events", "notify_keyspace_events"),
     ("io-threads", "param::IO_THREADS_NUM"),

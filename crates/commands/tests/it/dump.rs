@@ -51,8 +51,8 @@ fn restore_refuses_in_the_reference_s_order() {
     ]);
 }
 
-/// Redis 5 has written wrong lengths, which the entries correct. A macro node of which no entry is left, beside
-/// a length, is refused, as in the reference.
+/// Redis 5 has written wrong lengths, which the entries correct. A macro node of which no entry is left is
+/// refused beside a length, as in the reference.
 #[test]
 #[rustfmt::skip]
 fn a_stream_that_lacks_all_of_its_entries_is_refused() {

@@ -93,7 +93,7 @@ impl<'a> ToldClient<'a> {
     }
 
     /// Host and port of a node, with a colon between, as clients put together what CLUSTER SLOTS tells; none
-    /// where the client is told no host, or one that has colons: clients take the text apart at the first one.
+    /// where the client is told no host, or one that has colons: clients take the text apart at the first.
     pub fn host_and_port(&self, node: &MapNode, kind: EndpointType) -> Option<String> {
         match self.endpoint_of(node, kind) {
             NodeEndpoint::At(host) if !host.contains(':') => Some(format!("{host}:{}", self.port_of(node))),

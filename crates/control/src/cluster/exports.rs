@@ -16,14 +16,12 @@
 //! job's first; (3) after PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
 //! whose walk has begun, of all jobs.
 
-mod convergence;
 mod stream;
 
-pub use convergence::{Convergence, ConvergenceStep};
 pub use stream::ExportStream;
 
 use crate::persistence::saving::key_delay_us;
-use sluice_cluster::{HashSlot, JobName, SlotSet};
+use sluice_cluster::{Convergence, HashSlot, JobName, SlotSet};
 use std::collections::VecDeque;
 
 /// All exports.

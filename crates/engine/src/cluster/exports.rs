@@ -13,13 +13,11 @@ pub(crate) mod tap;
 use crate::core::Core;
 use ending::{drop_export, exports_of, fail_export, fail_flushed};
 use sluice_base::Bytes;
-use sluice_cluster::SlotSet;
+use sluice_cluster::{Convergence, ConvergenceStep, SlotSet};
 use sluice_config::param;
 use sluice_control::Control;
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::cluster::exports::{
-    Convergence, ConvergenceStep, ExportId, ExportNews, ExportWalk, SlotExports,
-};
+use sluice_control::cluster::exports::{ExportId, ExportNews, ExportWalk, SlotExports};
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
 

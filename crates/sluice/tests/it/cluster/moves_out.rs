@@ -179,7 +179,7 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
         until("the end", || has_ended(source).and_then(|()| has_ended(target)));
         let stock = loaded(&group, 0, &names, arguments, &digest_of[0]);
         assert_eq!(stock.digest(), digest_of[0], "{names:?} of the source");
-        // A primary that comes back with half of a move gives the move up. A stock one that owns no slot takes
+        // A primary that comes back with half of a move gives the move up. A stock one without slots takes
         // those of the move for its own first, and keeps their keys: they are all in the file.
         let stock = loaded(&group, 2, &names, arguments, &digest_of[1]);
         assert_eq!(digests(&stock, &moved), digests(source, &moved), "{names:?} of the target");
