@@ -369,9 +369,8 @@ fn config_get_finds_what_the_reference_does() {
 
 /// Whether a directive, or a line of it, is one that version 9.1 of the reference does not have.
 fn is_ours(line: &str) -> bool {
-    ["event-loop", "hotkeys-", "metrics-", "repl-compression", "script-", "slow-read"]
-        .iter()
-        .any(|ours| line.starts_with(ours))
+    let name = line.split(' ').next().unwrap_or(line);
+    ParamId::find(name.as_bytes()).is_some_and(|id| id.param().traits.has(Traits::NOT_IN_STAR))
 }
 
 /// What the reference prints to standard error when it does not start.
