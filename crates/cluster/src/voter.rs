@@ -38,7 +38,7 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
     m.statistics.votes_granted += 1;
     if m.table.node(candidate).primary() == Some(m.table.my_ix()) {
         // Whatever has not been granted yet goes to the candidate.
-        export::fail_all(m, "A failover is in progress");
+        export::fail_all(m, "Slots are no longer owned by myself");
     }
     log!(m, Notice, "Failover auth granted to {} for epoch {epoch}", m.name(candidate));
 }

@@ -355,7 +355,7 @@ fn cb_a64_a_source_votes_for_its_replica_or_grants_slots_but_not_both() {
         bring_to(&mut network, job, state);
         network.ask_for_vote(3, 0, 50, Force::Yes);
         assert_eq!(network.sent(0, 3, wire::MessageType::AuthAck) == 1, is_voted_for, "{state}");
-        assert_eq!(shown(&network).1 == "A failover is in progress", is_voted_for, "{state}");
+        assert_eq!(shown(&network).1 == "Slots are no longer owned by myself", is_voted_for, "{state}");
         assert_eq!(network.has_logged(0, "are granted to another node)"), !is_voted_for);
     }
 }
