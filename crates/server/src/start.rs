@@ -56,7 +56,7 @@ pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Resul
         Task::ExampleConf => print!("{}", sluice_config::example_conf()),
         Task::Check(words) => check(&words)?,
         Task::CheckMove(words) => return Ok(check_move(words)),
-        Task::Serve(words) => return serve(load(&words)?, Host::new(allocator, restart)),
+        Task::Serve(words) => return serve(load(&words)?, || Host::new(allocator, restart)),
     }
     Ok(0)
 }
@@ -235,12 +235,14 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-fn serve(loaded: LoadedConfig, mut host: Host) -> Result<u8, Failure> {
+/// `host` makes the host of the process that serves, after the fork of `daemonize`: the log has its id.
+fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failure> {
     let LoadedConfig { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
     if config.bool(param::DAEMONIZE) && supervisor::of(&config).is_none() {
         detach::leave_terminal().map_err(|error| Failure::new(format!("becoming a daemon: {error}\n")))?;
     }
+    let mut host = host();
     host.settings.config_file = file;
     open_log(&mut host, &config)?;
     let fail = |host: &mut Host, text: String| {

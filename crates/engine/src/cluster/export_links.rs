@@ -190,6 +190,14 @@ fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     core.control.epoch.advance();
 }
 
+/// Bytes of memory that streams to targets of moves take: they do not count for `maxmemory`, or a target that
+/// takes nothing would have keys evicted.
+pub(crate) fn held_for_targets(core: &Core) -> usize {
+    let Some(mode) = core.control.cluster.as_deref() else { return 0 };
+    let sessions = mode.moves.exports.iter().filter_map(|link| core.sessions.get(link.session?));
+    mode.exports().memory_bytes() + sessions.map(Session::output_bytes).sum::<usize>()
+}
+
 /// Goes on with the connections, once an iteration, after the exports: what has happened to streams, and what
 /// sockets take of them.
 pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {

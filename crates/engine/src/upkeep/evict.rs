@@ -1,5 +1,6 @@
 //! How room is made above `maxmemory`, and clients are evicted.
 
+use crate::cluster::export_links::held_for_targets;
 use crate::core::Core;
 use crate::persistence::background::Jobs;
 use crate::replication::replicas::ReplicaFeeds;
@@ -68,6 +69,7 @@ impl Evictions<'_> {
             let uncounted = Jobs::of(self.core).held_by_job()
                 + self.core.control.clients.slow_reads.retained_bytes
                 + ReplicaFeeds::of(self.core).held_for_replicas()
+                + held_for_targets(self.core)
                 + self.left_garbage_bytes()
                 + if self.core.control.persistence.aof.is_on() {
                     process.aof().buffer_bytes as usize
