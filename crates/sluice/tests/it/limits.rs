@@ -131,8 +131,9 @@ fn who_has_priority_is_served_ahead_of_those_that_came_before() {
     let loops = ["epoll", "poll", "io_uring"].into_iter();
     let missing = |name: &&str| *name != "io_uring" || common::has_io_uring();
     for name in loops.filter(missing) {
-        let words = ["--tcp-backlog", "2048", "--priority-subnets", "127.0.0.2", "--event-loop", name];
-        let server = Server::start(&words);
+        // An I/O thread would take its time to wake, in which the others become clients.
+        let words = ["--tcp-backlog", "2048", "--priority-subnets", "127.0.0.2", "--io-threads", "1"];
+        let server = Server::start(&[&words[..], &["--event-loop", name]].concat());
         server.signal("STOP");
         let mut others: Vec<Client> = (0..600).map(|_| server.client()).collect();
         for client in &mut others {
