@@ -30,7 +30,8 @@ impl Subnet {
         let address = written.to_canonical();
         let (bits, prefix) = match address.is_ipv4() == written.is_ipv4() {
             true => (bits, prefix),
-            false => (32, prefix.saturating_sub(96)),
+            // A shorter one would be all of IPv4, and more.
+            false => (32, prefix.checked_sub(96)?),
         };
         let mask = match prefix {
             0 => 0,
@@ -112,6 +113,7 @@ mod tests {
             "127.0.0.1/33",
             "127.0.0.1/99",
             "::1/129",
+            "::ffff:10.0.0.0/8",
             "invalid/24",
             "10.0.0/8",
             "10.0.0.0/",

@@ -47,7 +47,9 @@ impl Arrivals {
     pub fn configure(&mut self, config: &Config) {
         let text = config.text(param::PRIORITY_SUBNETS).unwrap_or_default();
         self.priority_subnets = Subnets::parse(text).unwrap_or_default();
-        let reserved = config.uint(param::MAXCLIENTS_RESERVED) as usize;
+        // A configuration that reserves everything leaves one place for whoever mends it.
+        let reserved_max = config.uint(param::MAXCLIENTS).saturating_sub(1);
+        let reserved = config.uint(param::MAXCLIENTS_RESERVED).min(reserved_max) as usize;
         self.reserved = if self.priority_subnets.is_empty() { 0 } else { reserved };
     }
 

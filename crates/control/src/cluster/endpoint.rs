@@ -96,7 +96,9 @@ impl<'a> ToldClient<'a> {
     /// where the client is told no host, or one that has colons: clients take the text apart at the first.
     pub fn host_and_port(&self, node: &MapNode, kind: EndpointType) -> Option<String> {
         match self.endpoint_of(node, kind) {
-            NodeEndpoint::At(host) if !host.contains(':') => Some(format!("{host}:{}", self.port_of(node))),
+            NodeEndpoint::At(host) if !host.is_empty() && !host.contains(':') => {
+                Some(format!("{host}:{}", self.port_of(node)))
+            }
             NodeEndpoint::At(_) | NodeEndpoint::Nameless | NodeEndpoint::WhereAsked => None,
         }
     }
@@ -106,7 +108,9 @@ fn is_about(rule: &EndpointRule, node: &MapNode) -> bool {
     match &rule.node {
         RuleNode::Id(id) => id.as_bytes() == node.id.as_bytes(),
         RuleNode::At(ip, port) => {
-            *node.address.ip == **ip && [node.address.tcp_port, node.address.tls_port].contains(port)
+            // A node alone does not know its own address.
+            let is_there = *node.address.ip == **ip || node.is_myself && node.address.ip.is_empty();
+            is_there && [node.address.tcp_port, node.address.tls_port].contains(port)
         }
         RuleNode::HostName(name) => *node.labels.host_name == **name,
     }

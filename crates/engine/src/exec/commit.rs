@@ -10,7 +10,7 @@ use crate::cluster::publishing::tell_other_nodes;
 use crate::core::Core;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
-use sluice_base::{Now, SessionKey};
+use sluice_base::{Now, SessionKey, key_slot};
 use sluice_commands::Args;
 use sluice_control::action::Action;
 use sluice_control::persistence::aof::hash_of;
@@ -406,8 +406,9 @@ fn announce_database(
                 control.clients.blocking.database_changed(number);
             }
         }
-        DbChange::SlotFlushed(number, _) => {
-            let held = |key: &[u8]| keyspace.was_detached(number, keyspace.key(key));
+        DbChange::SlotFlushed(number, slot) => {
+            // Keys of another slot that was flushed earlier may be left to free: who watches one saw it gone.
+            let held = |key: &[u8]| key_slot(key) == slot && keyspace.was_detached(number, keyspace.key(key));
             control.clients.watching.database_emptied(number, held);
             if control.clients.blocking.wants_removals() {
                 control.clients.blocking.database_changed(number);

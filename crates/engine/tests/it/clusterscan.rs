@@ -277,3 +277,20 @@ fn cb_g20_flushslot_is_refused_to_clients_of_a_replica() {
     let mut rig = up(&saved, &[]);
     rig.check("CLUSTER FLUSHSLOT 1", "-READONLY You can't write against a read only replica.");
 }
+
+/// Whoever watches a key that went with its slot has seen it gone, though the key is not freed yet: the end of
+/// another slot is no change of it.
+#[test]
+fn cb_g22_the_end_of_a_slot_changes_no_key_of_another_that_is_left_to_free() {
+    let mut rig = alone(&[]);
+    rig.check("DEBUG POPULATE 2000 {a}", "+OK");
+    rig.check("DEBUG POPULATE 2000 {b}", "+OK");
+    // Each look at the clock is a slice.
+    rig.process.us_each_look = 1_500;
+    rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"a")), "+OK");
+    rig.check("WATCH {a}:5 {a}:1999", "+OK");
+    rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"b")), "+OK");
+    rig.check("MULTI", "+OK");
+    rig.check("SET {a}new 1", "+QUEUED");
+    rig.check("EXEC", "[+OK]");
+}

@@ -44,7 +44,10 @@ impl Packer {
 
     /// Takes what was made so far; nothing, as long as too little was fed.
     pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
+        let mut out = std::mem::take(&mut self.out);
+        // Pieces wait for slow receivers, and are counted by their bytes.
+        out.shrink_to_fit();
+        out
     }
 
     /// Ends the file: the bytes that were not taken.

@@ -107,6 +107,11 @@ fn some_of_maxclients_are_kept_for_subnets_with_priority() {
         client.check("PING", "+PONG\r\n");
     }
     assert_eq!(control.info_number("connected_priority_clients"), 3);
+    control.check(
+        "CONFIG SET maxclients-reserved 5",
+        "-ERR CONFIG SET failed (possibly related to argument 'maxclients-reserved') - maxclients-reserved must be less \
+         than maxclients, or nobody else gets in\r\n",
+    );
     client_from("127.0.0.3", &server).expect(FULL).expect_end();
     assert_eq!(control.info_number("rejected_connections"), 2);
     assert_eq!(control.info_number("rejected_priority_connections"), 1);

@@ -216,9 +216,15 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
         host.listen_tcp(config).map_err(|()| "Failed to bind to specified addresses.".to_owned())
     }),
     (&[param::MAXCLIENTS.any()], |host, config| host.allow_clients(config)),
+    (&[param::MAXCLIENTS_RESERVED.any()], |host, config| {
+        if config.uint(param::MAXCLIENTS_RESERVED) >= config.uint(param::MAXCLIENTS) {
+            return Err("maxclients-reserved must be less than maxclients, or nobody else gets in".to_owned());
+        }
+        host.settings.changed = true;
+        Ok(())
+    }),
     (
         &[
-            param::MAXCLIENTS_RESERVED.any(),
             param::PRIORITY_SUBNETS.any(),
             param::TCP_KEEPALIVE.any(),
             param::CLUSTER_NODE_TIMEOUT.any(),

@@ -29,7 +29,8 @@ pub(super) fn in_order(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Replaces the process as it is: nothing is written, and files are found as a crash leaves them.
+/// Replaces the process as it is: nothing is saved. During the delay connections stay open, and threads that
+/// write files end what they have.
 pub(super) fn at_once(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     ctx.actions.push(Action::Crash(Crash::Recover(delay_ms(args)?)));
     Ok(Outcome::Done)
