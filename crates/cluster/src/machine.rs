@@ -129,6 +129,8 @@ pub(crate) struct Failovers {
     pub(crate) candidacy: Candidacy,
     /// Whether this node is about to end, and as a replica wants no clients.
     pub(crate) is_leaving: bool,
+    /// As a primary: until when a replica of this node may claim the slots by a vote of this node.
+    pub(crate) voted_until: Ms,
 }
 
 /// What a settle has to do.
@@ -259,6 +261,7 @@ impl ClusterMachine {
                 paused: ManualFailover::Off,
                 candidacy: Candidacy::default(),
                 is_leaving: false,
+                voted_until: 0,
             },
             rights: VotingRights { sureness: Sureness::Sure, votes: VoteRight::Free },
             keys: StrayKeys {

@@ -37,7 +37,8 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
     }
     m.statistics.votes_granted += 1;
     if m.table.node(candidate).primary() == Some(m.table.my_ix()) {
-        // Whatever has not been granted yet goes to the candidate.
+        // Whatever has not been granted yet goes to the candidate, in the time that an election has.
+        m.failover.voted_until = m.time.now.saturating_add(m.settings.node_timeout_ms.saturating_mul(2));
         export::fail_all(m, "Slots are no longer owned by myself");
     }
     log!(m, Notice, "Failover auth granted to {} for epoch {epoch}", m.name(candidate));

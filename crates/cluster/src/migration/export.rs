@@ -225,6 +225,9 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     if m.failover.paused != ManualFailover::Off {
         return fail(m, name, "A manual failover is in progress");
     }
+    if now < m.failover.voted_until {
+        return fail(m, name, "Slots are no longer owned by myself");
+    }
     job.unpauses = Some(unpauses.max(now + GRANT_MS));
     let slots = job.slots.clone();
     contested::granted_on(m, &slots);

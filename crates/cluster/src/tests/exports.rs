@@ -361,6 +361,18 @@ fn cb_a64_a_source_votes_for_its_replica_or_grants_slots_but_not_both() {
 }
 
 #[test]
+fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source() {
+    let (mut network, job) = begun_in(Network::with_replicas());
+    bring_to(&mut network, job, "failover-paused");
+    network.ask_for_vote(3, 0, 50, Force::Yes);
+    // The candidate's claim is slow, and another move is not.
+    let (mut network, job) = begun_in(network);
+    bring_to(&mut network, job, "failover-paused");
+    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    assert_eq!(shown(&network), ("failed".to_owned(), "Slots are no longer owned by myself".to_owned()));
+}
+
+#[test]
 fn cb_a64_a_replica_takes_over_by_hand_or_slots_are_granted_but_not_both() {
     let (mut network, job) = with_a_replica_that_takes_over("failover-paused");
     assert!(network.has_logged(0, "Manual failover requested by replica"));
