@@ -88,11 +88,25 @@ pub(crate) fn heard(
         attach(m, sender, primary);
         log_primary(m, sender);
     }
+    disclaim(m, sender);
     follow_the_chain(m);
     if let Some(primary) = m.table.node(sender).primary() {
         adopt_shard(m, sender, primary);
     }
     HeaderVerdict::Go
+}
+
+/// A replica claims nothing: slots that are still bound to it here are anybody's who does (E-12). It has them
+/// by a failover that was told late (E-16 item 2) and has been undone at the same epoch, so that the epoch of
+/// the true owner would not win them back; and an UPDATE would tell that owner to let go of them.
+fn disclaim(m: &mut ClusterMachine, replica: NodeIx) {
+    if m.table.node(replica).slot_count == 0 {
+        return;
+    }
+    let slots = m.table.node(replica).slots.clone();
+    for slot in slots.iter() {
+        m.table.set_unclaimed(slot);
+    }
 }
 
 /// Says whose replica a node is from now on.

@@ -238,6 +238,29 @@ fn cl_e12_a_slot_that_its_owner_lets_go_stays_bound_and_yields_to_anyone() {
     assert_eq!(owner(&network, 2), Some(id1), "although the epoch of the first owner is not below");
 }
 
+/// E-16 item 2, E-12. Node 1 hears an old word of a failover from node 0 to node 3, and then what they are, by
+/// the same epoch.
+#[test]
+fn cl_e16_slots_of_a_replica_are_their_claimants_at_any_epoch() {
+    let mut network = with_replica();
+    let (slot, none) = (HashSlot::new(0).unwrap(), SlotSet::EMPTY);
+    let old = wire::BusHeader {
+        current_epoch: ClusterEpoch(3),
+        config_epoch: ClusterEpoch(1),
+        ip: "10.0.0.1",
+        replica_of: Some(network.id(3)),
+        flags: wire::NodeFlags(0x1C12),
+        ..header_of(network.id(0), &none)
+    };
+    let id0 = network.id(0);
+    network.inject(0, 1, &wire::BusMessage::Full(old, wire::MessageBody::Ping(wire::Gossip::default())));
+    assert_eq!(owner(&network, 1, slot), Some(network.id(3)), "a failover, as it looks");
+    network.run(3_000);
+    assert_eq!(network.flags(1, 3), "slave");
+    assert_eq!(owner(&network, 1, slot), Some(id0));
+    assert_eq!(owner(&network, 0, slot), Some(id0));
+}
+
 #[test]
 fn cl_r30_keys_of_another_wait_for_its_own_claim() {
     let mut network = Network::cluster(3, 3);
