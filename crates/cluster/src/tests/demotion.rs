@@ -238,7 +238,7 @@ fn cl_e12_a_slot_that_its_owner_lets_go_stays_bound_and_yields_to_anyone() {
     assert_eq!(owner(&network, 2), Some(id1), "although the epoch of the first owner is not below");
 }
 
-/// E-16 item 2, E-12. Node 1 hears an old word of a failover from node 0 to node 3, and then what they are, by
+/// E-16 item 2, E-12. Node 1 hears an old word of a failover from node 0 to node 3, then what they are, by
 /// the same epoch.
 #[test]
 fn cl_e16_slots_of_a_replica_are_their_claimants_at_any_epoch() {

@@ -37,7 +37,7 @@ impl Maintenance {
     }
 
     /// The id of the next notification of a node of a cluster: the time in milliseconds, or one more than the
-    /// last, with [`NODE_BITS`] of the node's id as its low bits. node-redis remembers ids of all nodes in
+    /// last, with `NODE_BITS` of the node's id as its low bits. node-redis remembers ids of all nodes in
     /// one list, and takes the second of two equal ones for a repetition.
     pub fn next_id_of_node(&mut self, unix_ms: i64, node: NodeId) -> i64 {
         let ms = unix_ms.max((self.last_id >> NODE_BITS).saturating_add(1));

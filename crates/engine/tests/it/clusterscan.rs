@@ -278,8 +278,8 @@ fn cb_g20_flushslot_is_refused_to_clients_of_a_replica() {
     rig.check("CLUSTER FLUSHSLOT 1", "-READONLY You can't write against a read only replica.");
 }
 
-/// Whoever watches a key that went with its slot has seen it gone, though the key is not freed yet: the end of
-/// another slot is no change of it.
+/// A watched key that went with its slot was seen to go, though it is not freed yet: the end of another slot
+/// is no change of it.
 #[test]
 fn cb_g22_the_end_of_a_slot_changes_no_key_of_another_that_is_left_to_free() {
     let mut rig = alone(&[]);
