@@ -171,3 +171,16 @@ impl Steps {
 pub(crate) fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
+
+/// The files of a folder whose names end so, in their order. Errors: the folder cannot be read.
+pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(end) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -50,7 +50,7 @@ pub use store::ChunkMemory;
 use store::Store;
 pub(crate) use tables::IndexKind;
 use tables::Tables;
-use volatile::VolatileKeys;
+use volatile::{VolatileKeys, earliest_in};
 
 /// A database.
 pub struct Db {
@@ -559,13 +559,5 @@ fn earliest_of_key(db: &Db, key: Key<'_>) -> Option<i64> {
     if !head.form().is_outside() {
         return None;
     }
-    match db.value_at(entry::payload(head, db.store.slab.body(found.handle))) {
-        Value::Hash(hash) => hash.view().earliest(),
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::List(_)
-        | Value::Stream(_)
-        | Value::Zset(_)
-        | Value::Set(_) => None,
-    }
+    earliest_in(db.value_at(entry::payload(head, db.store.slab.body(found.handle))))
 }

@@ -2,7 +2,7 @@
 //! Kubernetes' schemas (`pip install kubernetes-validate`), shellcheck. Tests of the server start what
 //! the files say.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::metrics::found;
@@ -16,8 +16,8 @@ const SCRIPTS: [&str; 3] =
 /// Runs the tools that this machine has. `SLUICE_PROMTOOL` and `SLUICE_KUBERNETES_VALIDATE` name two of them.
 pub(super) fn run() -> Result<Ran> {
     let mut ran = Ran::Passed;
-    let compose = files("examples/compose", ".yaml")?;
-    let manifests = files("examples/kubernetes", ".yaml")?;
+    let compose = shell::files(&shell::root().join("examples/compose"), ".yaml")?;
+    let manifests = shell::files(&shell::root().join("examples/kubernetes"), ".yaml")?;
     let scripts: Vec<PathBuf> = SCRIPTS.iter().map(|path| shell::root().join(path)).collect();
     let prometheus = [shell::root().join("examples/compose/prometheus.yml")];
     let has_compose =
@@ -59,18 +59,4 @@ pub(super) fn run() -> Result<Ran> {
 
 fn is_content(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-/// The files of a folder whose names end so, in their order.
-fn files(folder: &str, end: &str) -> Result<Vec<PathBuf>> {
-    let folder: &Path = &shell::root().join(folder);
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with(end) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

@@ -74,19 +74,6 @@ fn scripted(command: &mut Command, name: &str) -> Result<Ran> {
     }
 }
 
-/// The packages of a folder whose names end so.
-fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with(end) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
 /// Whether a tool is there; says so where it is not.
 fn has(tool: &str, what: &str) -> bool {
     let found = shell::on_path(tool);
@@ -100,7 +87,7 @@ fn read_by_debian(folder: &Path) -> Result<()> {
     if !has("dpkg-deb", "reading debs") {
         return Ok(());
     }
-    for deb in files(folder, ".deb")? {
+    for deb in shell::files(folder, ".deb")? {
         let list = shell::output(Command::new("dpkg-deb").arg("--contents").arg(&deb))?;
         println!("packages: {}: {} entries", text(&deb), list.lines().count());
         if shell::on_path("lintian") {
@@ -127,7 +114,7 @@ fn read_by_rpm(folder: &Path, work: &Path) -> Result<()> {
     if !has("rpm", "reading rpms") {
         return Ok(());
     }
-    for rpm in files(folder, ".rpm")? {
+    for rpm in shell::files(folder, ".rpm")? {
         shell::run(Command::new("rpm").arg("-K").arg(&rpm))?;
         let list = shell::output(Command::new("rpm").arg("-qlp").arg(&rpm))?;
         println!("packages: {}: {} entries", text(&rpm), list.lines().count());
@@ -135,7 +122,7 @@ fn read_by_rpm(folder: &Path, work: &Path) -> Result<()> {
     if has("rpm2cpio", "unpacking an rpm") && has("cpio", "unpacking an rpm") {
         let unpacked = work.join("unpacked-rpm");
         std::fs::create_dir_all(&unpacked)?;
-        let server = files(folder, &format!("{}.rpm", std::env::consts::ARCH))?.remove(0);
+        let server = shell::files(folder, &format!("{}.rpm", std::env::consts::ARCH))?.remove(0);
         let line = "rpm2cpio \"$0\" | cpio --extract --make-directories --quiet && ./usr/bin/sluice-server --version";
         shell::run(Command::new("sh").current_dir(&unpacked).args(["-c", line]).arg(server))?;
     }
@@ -148,7 +135,7 @@ fn unit(folder: &Path, work: &Path) -> Result<()> {
         return Ok(());
     }
     let root = work.join("unit-root");
-    let deb = files(folder, ".deb")?.into_iter().find(|path| text(path).contains("sluice-server_"));
+    let deb = shell::files(folder, ".deb")?.into_iter().find(|path| text(path).contains("sluice-server_"));
     let deb = deb.ok_or("there is no deb of the server")?;
     shell::run(Command::new("dpkg-deb").arg("--extract").arg(deb).arg(&root))?;
     let unit = root.join("usr/lib/systemd/system/sluice-server.service");

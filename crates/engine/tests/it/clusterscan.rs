@@ -231,7 +231,7 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "MULTI", "+OK");
     rig.check_as(watcher, "PING", "+QUEUED");
     rig.check_as(watcher, "EXEC", "nil-array");
-    // The same names again, and a transaction about one of them: no slice touches these.
+    // New keys of names that are left to free, and a transaction about one: no slice touches new keys.
     (0..20).for_each(|number| rig.check(&format!("SET {{a}}:{number} new"), "+OK"));
     rig.check_as(watcher, "WATCH {a}:7", "+OK");
     rig.fed(replica);

@@ -1,6 +1,7 @@
 //! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry.
 
 use super::tables::IndexKind;
+use super::volatile::earliest_in;
 use super::{Db, Found, Store};
 use crate::entry::{self, Form, Head, Name};
 use crate::new_value::{NewValue, Payload};
@@ -315,19 +316,6 @@ fn earliest_of(payload: &Payload<'_>) -> Option<i64> {
     match payload {
         Payload::Outside(_, value) => earliest_in(value),
         Payload::Int(_) | Payload::Borrowed(..) | Payload::Owned(..) => None,
-    }
-}
-
-/// The first expiry of a field of a value.
-pub(super) fn earliest_in(value: &Value) -> Option<i64> {
-    match value {
-        Value::Hash(hash) => hash.view().earliest(),
-        Value::Str(_)
-        | Value::Pages(_)
-        | Value::List(_)
-        | Value::Stream(_)
-        | Value::Zset(_)
-        | Value::Set(_) => None,
     }
 }
 

@@ -1,9 +1,10 @@
 //! The steps of slots that are taken out of a database, and freed. `db/detached.rs` says what such a slot is,
 //! and has the invariants.
 
-use super::change::{earliest_in, free_block};
+use super::change::free_block;
 use super::detached::DetachedTable;
 use super::tables::IndexKind;
+use super::volatile::earliest_in;
 use super::{Db, Store, earliest_of_key};
 use crate::Key;
 use crate::entry::Head;

@@ -2,6 +2,7 @@
 //! alone whose time has come.
 
 use sluice_base::heap;
+use sluice_value::Value;
 use std::collections::BTreeSet;
 
 /// The hashes with fields that expire.
@@ -55,5 +56,18 @@ impl VolatileKeys {
     /// Bytes that the allocator has given.
     pub(super) fn footprint(&self) -> usize {
         heap::tree::<(i64, Box<[u8]>), ()>(self.by_expiry.len()) + self.key_bytes
+    }
+}
+
+/// The first expiry of a field of a value.
+pub(super) fn earliest_in(value: &Value) -> Option<i64> {
+    match value {
+        Value::Hash(hash) => hash.view().earliest(),
+        Value::Str(_)
+        | Value::Pages(_)
+        | Value::List(_)
+        | Value::Stream(_)
+        | Value::Zset(_)
+        | Value::Set(_) => None,
     }
 }

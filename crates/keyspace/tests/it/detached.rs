@@ -190,7 +190,7 @@ fn fields_of_a_hash_that_is_being_freed_do_not_expire_and_keep_no_other_from_it(
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 9)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     detach(&mut keyspace, &mut effects);
-    // The same key again: one with the same time, and one whose field has expired later.
+    // New hashes of names that are left to free: a field of another time, and one of equal time.
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 5)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     run(&mut keyspace, &mut effects);

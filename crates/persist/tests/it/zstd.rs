@@ -41,7 +41,7 @@ fn packed(file: &[u8], codec: CompressionMethod, checksum: bool, piece: usize) -
 fn a_file_that_another_library_compressed_is_read() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/rdb81-zstd.rdb");
     let file = std::fs::read(path).expect("the file is there");
-    // The same data by LZ4.
+    // The data of the Zstd file, compressed by LZ4.
     let other = std::fs::read(path.replace("zstd", "lz4")).expect("the file is there");
     let wanted = read(&other, usize::MAX, default()).expect("it is whole");
     assert_eq!(wanted.0.len(), 1501);

@@ -437,7 +437,7 @@ fn files_of_version_81_are_read_and_80_is_written() {
         digests.push(digest(&mut client));
         assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(b"VALKEY080"));
         drop(server);
-        // The same data in the form that every version 9 reads.
+        // What the compressed file holds, in the form that every version 9 reads.
         digests.push(digest(&mut server_in(&dir, &[]).client()));
     }
     digests.dedup();

@@ -464,7 +464,7 @@ impl<K: Kernel> Uring<K> {
                 let token = slot.token;
                 self.accepts_left -= 1;
                 if self.arrived.is_empty() {
-                    // Those that were too many are gone: the kernel is to hand out more.
+                    // The surplus of accepted connections is delivered: the kernel is to hand out more.
                     self.resume_accepting();
                 }
                 return Some(Event::Accepted { token, socket });
