@@ -4,6 +4,7 @@ use crate::epochs;
 use crate::id::NodeId;
 use crate::input::{HasKeys, SetSlot, SlotAction};
 use crate::machine::{ClusterMachine, log};
+use crate::migration::contested;
 use crate::node::NodeIx;
 use crate::output::{ClusterAnswer, Synchronisation};
 use crate::roles::{self, OpenSlots};
@@ -19,6 +20,10 @@ pub(crate) fn execute(m: &mut ClusterMachine, command: &SetSlot<'_>) -> Result<C
         Checked::Migrating(to) => {
             log!(m, Notice, "Migrating slot {} to node {}", slot.number(), m.name(to));
             m.table.migrating.insert(slot, to);
+            // The slot's former source may well be `to`, whose claim counts then as any other's.
+            let mut opened = SlotSet::EMPTY;
+            opened.insert(slot);
+            contested::may_leave(m, &opened);
         }
         Checked::Importing(from) => {
             log!(m, Notice, "Importing slot {} from node {}", slot.number(), m.name(from));

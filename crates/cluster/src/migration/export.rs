@@ -230,7 +230,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     }
     job.unpauses = Some(unpauses.max(now + GRANT_MS));
     let slots = job.slots.clone();
-    contested::granted_on(m, &slots);
+    contested::may_leave(m, &slots);
     m.durable.withhold(&slots);
     change(m, name, ExportState::FailoverGranted);
     order(m, MigrationOrder::Say { job: name, word: SyncWord::FailoverGranted });

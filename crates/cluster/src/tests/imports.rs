@@ -127,6 +127,55 @@ fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots
     assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
 }
 
+/// SETSLOT of an operator's tool: opens the slot at both ends, and gives it to `target` there first.
+fn move_by_hand(network: &mut Network, from: usize, target: usize, opens_source: bool) {
+    let (source_id, target_id) = (network.id(from), network.id(target));
+    let of = |network: &mut Network, node: usize, action: SlotAction<'_>| {
+        let command = SetSlot { slot: slot(FIRST), action, keys: HasKeys::No };
+        assert_eq!(network.command(node, ClusterCommand::SetSlot(command)), ClusterAnswer::Ok);
+    };
+    of(network, target, SlotAction::Importing(source_id.as_bytes()));
+    if opens_source {
+        of(network, from, SlotAction::Migrating(target_id.as_bytes()));
+    }
+    for node in [target, from] {
+        of(network, node, SlotAction::Node(target_id.as_bytes()));
+    }
+}
+
+#[test]
+fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
+    for opens_source in [true, false] {
+        let mut network = begun();
+        say(&mut network, &WORDS);
+        assert!(
+            network.peers[0].cluster.machine.keys.granted_here.is_empty(),
+            "the source has answered a PING"
+        );
+        move_by_hand(&mut network, 0, 1, opens_source);
+        network.run(1_000);
+        for node in [0, 1] {
+            assert_eq!(owner(&network, node, FIRST), Some(network.id(1)), "by the view of node {node}");
+        }
+    }
+}
+
+#[test]
+fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
+    let mut network = begun();
+    say(&mut network, &WORDS[..3]);
+    // What the source answers is on its way.
+    let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+    network.step(0, &ClusterInput::Migration(granted));
+    let kept = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
+    assert_eq!(kept(&network), 2);
+    let source = network.id(1);
+    let action = SlotAction::Migrating(source.as_bytes());
+    let command = ClusterCommand::SetSlot(SetSlot { slot: slot(FIRST), action, keys: HasKeys::No });
+    network.step(0, &ClusterInput::Command { ticket: Ticket(99), client: "test", command });
+    assert_eq!(kept(&network), 1, "the other slot of the job");
+}
+
 #[test]
 fn cb_a22_a_word_at_another_moment_fails_the_job() {
     let words = [

@@ -61,6 +61,26 @@ fn moves_while_clients_count(kinds: &str) {
     assert!(others.iter().all(|key| !moved.contains(key)));
 }
 
+/// An operator's tool gives a slot back by SETSLOT as soon as the job is over. In the second cluster every node is
+/// ours.
+#[test]
+fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
+    for kinds in ["ssoo", "oooo"] {
+        let Some(group) = cluster(kinds, &[]) else { continue };
+        let (source, target) = (&group.members[0], &group.members[2]);
+        let (from, to) = (source.id(), target.id());
+        for _ in 0..5 {
+            source.client().check(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE 400 400 NODE {to}"), "+OK\r\n");
+            is_over(source, "success");
+            source.client().check(&format!("CLUSTER SETSLOT 400 IMPORTING {to}"), "+OK\r\n");
+            target.client().check(&format!("CLUSTER SETSLOT 400 MIGRATING {from}"), "+OK\r\n");
+            for member in [source, target] {
+                member.client().check(&format!("CLUSTER SETSLOT 400 NODE {from}"), "+OK\r\n");
+            }
+        }
+    }
+}
+
 /// A job whose keys have come, and that the source holds.
 fn held(group: &Group) {
     let (moved, _) = keys_to_move();
