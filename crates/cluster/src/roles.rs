@@ -48,6 +48,9 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.channels_gone(elsewhere);
     m.end_pause();
     m.failover.candidacy.give_up();
+    // A vote for a replica of this node has had its effect. What this node owns as a primary again it owns by an
+    // epoch of its own, above that of the vote.
+    m.failover.voted_until = 0;
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();
     m.save();

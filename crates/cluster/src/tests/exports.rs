@@ -373,6 +373,21 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
 }
 
 #[test]
+fn cb_a64_a_primary_that_has_followed_its_winner_and_taken_over_again_grants_slots() {
+    let mut network = Network::with_replicas();
+    network.ask_for_vote(3, 0, 50, Force::Yes);
+    for node in [3, 0] {
+        network.take_over(node);
+        network.run(300);
+        assert_eq!(owner(&network, 0, 100), Some(network.id(node)));
+    }
+    let (mut network, job) = begun_in(network);
+    bring_to(&mut network, job, "failover-paused");
+    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    assert_eq!(shown(&network).0, "failover-granted");
+}
+
+#[test]
 fn cb_a64_a_replica_takes_over_by_hand_or_slots_are_granted_but_not_both() {
     let (mut network, job) = with_a_replica_that_takes_over("failover-paused");
     assert!(network.has_logged(0, "Manual failover requested by replica"));
