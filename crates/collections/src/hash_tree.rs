@@ -28,11 +28,10 @@ mod node;
 mod tests;
 
 use leaf::{HashLeaf, NEVER};
-use node::{HashChild, HashNode, Sums};
+use node::{HashChild, HashNode, HashRange, Sums};
 use sluice_base::Bytes;
 use sluice_base::hash::{HashSeed, siphash13};
 use std::ops::{Range, RangeInclusive};
-use triomphe::Arc;
 
 pub use field::{Content, Expiry, Field, TreeText};
 pub use gather::MemberGathering;
@@ -52,7 +51,7 @@ impl HashTree {
     pub fn new(seed: HashSeed, content: Content) -> HashTree {
         let leaf = HashLeaf::new(content);
         let sums = Sums { heap: leaf.heap_bytes(), ..Sums::NONE };
-        HashTree { root: HashNode::Leaf(Arc::new(leaf)), sums, seed, content }
+        HashTree { root: HashNode::Leaf(leaf), sums, seed, content }
     }
 
     /// A second owner of the tree: neither sees what is changed in the other. O(1).
@@ -130,10 +129,10 @@ impl HashTree {
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
-        // Most members that are added to a large set are there: that needs no path to write to, and no copy
-        // of a shared one.
+        // Most members that are added to a large set are there: that needs no copy of a shared path.
         if content == Content::Members
             && expiry == Expiry::Clear
+            && !self.root.is_unique()
             && self.root.leaf_of(hash).find(hash, name).is_some()
         {
             return false;
@@ -174,10 +173,17 @@ impl HashTree {
     /// Removes a field; whether it was there.
     pub fn remove(&mut self, name: &[u8], garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
-        // What is absent needs no path to write to, and no copy of a shared one.
-        let Some(slot) = self.root.leaf_of(hash).find(hash, name) else { return false };
-        self.change(hash, |leaf| leaf.remove(slot, garbage));
-        true
+        // What is absent needs no copy of a shared path.
+        if !self.root.is_unique() && self.root.leaf_of(hash).find(hash, name).is_none() {
+            return false;
+        }
+        self.change(hash, |leaf| {
+            let slot = leaf.find(hash, name);
+            if let Some(slot) = slot {
+                leaf.remove(slot, garbage);
+            }
+            slot.is_some()
+        })
     }
 
     /// Removes up to `max` fields whose expiry is `bound` or earlier, each after `visit` has seen its name;
@@ -347,26 +353,30 @@ impl HashTree {
     /// Where the next few names belong, and what it takes to look them up on its way from memory; `None`
     /// behind the last name.
     fn group<'t, 'n>(&'t self, names: &mut impl Iterator<Item = &'n [u8]>) -> Option<NameGroup<'t, 'n>> {
-        let none = NameLookup { node: &self.root, hash: 0, name: b"" };
+        let none = NameLookup { node: &self.root, range: HashRange::ALL, hash: 0, name: b"" };
         let mut group = NameGroup { lookups: [none; GROUP_LEN], len: 0 };
         for (lookup, name) in group.lookups.iter_mut().zip(names) {
-            *lookup = NameLookup { node: &self.root, hash: self.hash(name), name };
+            *lookup = NameLookup { node: &self.root, range: HashRange::ALL, hash: self.hash(name), name };
             group.len += 1;
         }
         let lookups = &mut group.lookups[..group.len];
         // Level by level, so that the misses of all names at one level are under way together. All leaves
         // have the same depth.
         while let HashNode::Inner(_) = lookups.first()?.node {
+            for lookup in lookups.iter() {
+                if let HashNode::Inner(inner) = lookup.node {
+                    inner.prefetch_child(lookup.hash, lookup.range);
+                }
+            }
             for lookup in lookups.iter_mut() {
                 if let HashNode::Inner(inner) = lookup.node {
-                    lookup.node = &inner.children()[inner.position(lookup.hash)].node;
+                    let (at, range) = inner.find(lookup.hash, lookup.range);
+                    (lookup.node, lookup.range) = (&inner.children()[at].node, range);
                     lookup.node.prefetch();
                 }
             }
-            lookups.iter().for_each(|lookup| lookup.node.prefetch_parts());
         }
         let leaves = || group.lookups().iter().filter_map(|lookup| Some((lookup.leaf()?, lookup.hash)));
-        leaves().for_each(|(leaf, _)| leaf.prefetch_tags());
         leaves().for_each(|(leaf, hash)| leaf.prefetch_entry(hash));
         Some(group)
     }
@@ -377,19 +387,10 @@ impl HashTree {
         Finder { tree: self, leaf: None, hashes: 0..=0 }
     }
 
-    /// The leaf that has a hash, and the first hash of the leaf behind it.
+    /// The leaf that has a hash, and the first hash of the next leaf.
     fn leaf_from(&self, hash: u64) -> (&HashLeaf, Option<u64>) {
-        let (mut node, mut next) = (&self.root, None);
-        loop {
-            match node {
-                HashNode::Leaf(leaf) => return (leaf, next),
-                HashNode::Inner(inner) => {
-                    let at = inner.position(hash);
-                    next = inner.low_behind(at).or(next);
-                    node = &inner.children()[at].node;
-                }
-            }
-        }
+        let (leaf, hashes) = self.root.leaf_and_hashes(hash);
+        (leaf, hashes.end().checked_add(1))
     }
 }
 
@@ -430,6 +431,8 @@ struct NameGroup<'t, 'n> {
 #[derive(Clone, Copy)]
 struct NameLookup<'t, 'n> {
     node: &'t HashNode,
+    /// The hashes that the node takes.
+    range: HashRange,
     hash: u64,
     name: &'n [u8],
 }

@@ -1,9 +1,12 @@
-//! A leaf: some dozens of packed entries with a byte of each one's hash in front.
+//! A leaf: some dozens of packed entries with a byte of each one's hash in front, in one piece of memory.
 //!
 //! ```text
-//!  tags       │ offsets         │ entries
-//!  room bytes │ room × u16, LE  │ one behind the other, in the order of the slots
+//!  head     │ tags       │ offsets         │ entries                                      │ unused
+//!  40 bytes │ room bytes │ room × u16, LE  │ one behind the other, in the order of slots  │
 //! ```
+//!
+//! A look-up in a large table waits for memory twice: for the lines from the head to the offsets, which are asked
+//! for together as soon as the leaf is known, and for the line of the entry.
 //!
 //! | part of an entry | meaning |
 //! |---|---|
@@ -22,13 +25,26 @@
 use super::field::{Content, Field, TreeText};
 use crate::arch::prefetch;
 use sluice_base::{Bytes, heap};
+use std::ops::Range;
+use triomphe::{Arc, HeaderSlice};
 
-/// Some entries whose hashes are neighbours.
+/// Some entries whose hashes are neighbours. A clone shares them: who writes copies what has another owner.
 #[derive(Clone, Debug)]
 pub(super) struct HashLeaf {
-    bytes: Vec<u8>,
+    body: Arc<LeafBody>,
+}
+
+type LeafBody = HeaderSlice<LeafHead, [Chunk]>;
+
+/// The unit in which a leaf's memory is counted.
+type Chunk = [u8; 8];
+
+#[derive(Clone, Debug)]
+struct LeafHead {
     long: Option<Box<Long>>,
     earliest: i64,
+    /// Bytes of tags, offsets and entries.
+    used: u16,
     len: u16,
     room: u16,
     volatile: u16,
@@ -69,18 +85,121 @@ const SMALL_BYTES: usize = 512;
 /// What `earliest` is where no field expires.
 pub(super) const NEVER: i64 = i64::MAX;
 
+impl LeafHead {
+    fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Where the first entry is.
+    fn first(&self) -> usize {
+        3 * usize::from(self.room)
+    }
+
+    fn offset_at(&self, slot: usize) -> usize {
+        usize::from(self.room) + 2 * slot
+    }
+}
+
+/// Chunks of old memory, then empty ones.
+struct Copied<'a> {
+    from: &'a [Chunk],
+    at: usize,
+    len: usize,
+}
+
+impl Iterator for Copied<'_> {
+    type Item = Chunk;
+
+    #[inline]
+    fn next(&mut self) -> Option<Chunk> {
+        if self.at == self.len {
+            return None;
+        }
+        self.at += 1;
+        Some(self.from.get(self.at - 1).copied().unwrap_or([0; 8]))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len - self.at, Some(self.len - self.at))
+    }
+}
+
+impl ExactSizeIterator for Copied<'_> {}
+
+/// Bytes in front of a leaf's chunks: the count of owners and the head.
+const FRONT: usize = size_of::<usize>() + size_of::<LeafHead>();
+
+/// The chunks of a leaf for so many bytes: all that the allocator gives for them.
+fn chunks_for(bytes: usize) -> usize {
+    (heap::block(FRONT + bytes) - FRONT) / size_of::<Chunk>()
+}
+
 impl HashLeaf {
     pub(super) fn new(content: Content) -> HashLeaf {
-        HashLeaf { bytes: Vec::new(), long: None, earliest: NEVER, len: 0, room: 0, volatile: 0, content }
+        HashLeaf::with_room(content, 0, 0)
+    }
+
+    /// An empty leaf with slots, and room for so many bytes of entries.
+    fn with_room(content: Content, room: usize, entries: usize) -> HashLeaf {
+        debug_assert!(room.is_multiple_of(ROOM_STEP));
+        let room = room as u16;
+        let head =
+            LeafHead { long: None, earliest: NEVER, used: 3 * room, len: 0, room, volatile: 0, content };
+        let len = chunks_for(usize::from(3 * room) + entries);
+        HashLeaf { body: Arc::from_header_and_iter(head, Copied { from: &[], at: 0, len }) }
+    }
+
+    /// Whether the leaf has no other owner.
+    pub(super) fn is_unique(&self) -> bool {
+        self.body.is_unique()
+    }
+
+    #[inline]
+    fn head(&self) -> &LeafHead {
+        &self.body.header
+    }
+
+    /// Tags, offsets and entries.
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.body.slice.as_flattened()[..usize::from(self.head().used)]
+    }
+
+    fn capacity(&self) -> usize {
+        self.body.slice.as_flattened().len()
+    }
+
+    /// The head and all bytes, to be written, unused ones included. What has another owner is copied.
+    #[inline]
+    fn parts(&mut self) -> (&mut LeafHead, &mut [u8]) {
+        if !self.is_unique() {
+            self.move_to(chunks_for(usize::from(self.head().used)));
+        }
+        let body = Arc::get_mut(&mut self.body).expect("who has no other owner, or was just made");
+        (&mut body.header, body.slice.as_flattened_mut())
+    }
+
+    /// Takes other memory, of so many chunks.
+    #[inline(never)]
+    fn move_to(&mut self, len: usize) {
+        let head = match Arc::get_mut(&mut self.body) {
+            Some(body) => {
+                let head = &mut body.header;
+                LeafHead { long: head.long.take(), ..*head }
+            }
+            None => self.head().clone(),
+        };
+        let from = &self.body.slice[..usize::from(head.used).div_ceil(size_of::<Chunk>())];
+        self.body = Arc::from_header_and_iter(head, Copied { from, at: 0, len });
     }
 
     /// A leaf of members that differ, each with its hash. No memory is copied twice.
     pub(super) fn of_members<'t>(
         members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone,
     ) -> HashLeaf {
-        let mut leaf = HashLeaf::new(Content::Members);
         let bytes = members.clone().map(|(_, name)| HashLeaf::entry_len_max(name.bytes().len())).sum();
-        leaf.make_room(members.len().next_multiple_of(ROOM_STEP), bytes);
+        let mut leaf =
+            HashLeaf::with_room(Content::Members, members.len().next_multiple_of(ROOM_STEP), bytes);
         members.for_each(|(hash, name)| leaf.push(hash, name, TreeText::Bytes(b""), None));
         leaf
     }
@@ -92,66 +211,54 @@ impl HashLeaf {
     }
 
     pub(super) fn len(&self) -> usize {
-        usize::from(self.len)
+        self.head().len()
     }
 
     pub(super) fn volatile(&self) -> usize {
-        usize::from(self.volatile)
+        usize::from(self.head().volatile)
     }
 
     pub(super) fn earliest(&self) -> i64 {
-        self.earliest
+        self.head().earliest
     }
 
     /// Bytes of the entries.
     pub(super) fn entry_bytes(&self) -> usize {
-        self.bytes.len() - self.first()
+        usize::from(self.head().used) - self.head().first()
     }
 
     /// Bytes allocated, the leaf's own included. O(1).
     pub(super) fn heap_bytes(&self) -> usize {
-        let long =
-            self.long.as_ref().map_or(0, |long| heap::boxed::<Long>() + heap::vec(&long.strings) + long.heap);
-        heap::block(size_of::<usize>() + size_of::<HashLeaf>()) + heap::vec(&self.bytes) + long
+        let long = self.head().long.as_ref();
+        let long = long.map_or(0, |long| heap::boxed::<Long>() + heap::vec(&long.strings) + long.heap);
+        heap::block(FRONT + self.capacity()) + long
     }
 
-    /// Where the first entry is.
-    fn first(&self) -> usize {
-        3 * usize::from(self.room)
-    }
-
-    fn offset_at(&self, slot: usize) -> usize {
-        usize::from(self.room) + 2 * slot
-    }
-
+    #[inline]
     fn offset(&self, slot: usize) -> usize {
-        let at = self.offset_at(slot);
-        usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
-    }
-
-    fn set_offset(&mut self, slot: usize, offset: usize) {
-        let at = self.offset_at(slot);
-        let offset = u16::try_from(offset).expect("entries of one leaf have less than 64 KiB");
-        self.bytes[at..at + 2].copy_from_slice(&offset.to_le_bytes());
+        let at = self.head().offset_at(slot);
+        let bytes = self.bytes();
+        usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
     }
 
     /// Moves the entries' offsets from a slot on.
     fn move_offsets(&mut self, from: usize, added: usize, removed: usize) {
-        let Some(last) = self.len().checked_sub(1).filter(|last| *last >= from) else { return };
-        // Offsets ascend: where the last one fits, all do, and the loop below needs no check of its own.
-        let moved = self.offset(last) + added - removed;
-        assert!(u16::try_from(moved).is_ok(), "entries of one leaf have less than 64 KiB");
+        let (head, bytes) = self.parts();
+        if from >= head.len() {
+            return;
+        }
+        // Sums of 16 bits that wrap: `used`, which is above all offsets, has been checked.
         let step = (added as u16).wrapping_sub(removed as u16);
-        let range = self.offset_at(from)..self.offset_at(last + 1);
-        let (offsets, _) = self.bytes[range].as_chunks_mut::<2>();
+        let (offsets, _) = bytes[head.offset_at(from)..head.offset_at(head.len())].as_chunks_mut::<2>();
         for offset in offsets {
             *offset = u16::from_le_bytes(*offset).wrapping_add(step).to_le_bytes();
         }
     }
 
     /// The bytes from the beginning of an entry on.
+    #[inline]
     fn entry(&self, slot: usize) -> &[u8] {
-        &self.bytes[self.first() + self.offset(slot)..]
+        &self.bytes()[self.head().first() + self.offset(slot)..]
     }
 
     fn layout(&self, slot: usize) -> LeafLayout {
@@ -167,7 +274,7 @@ impl HashLeaf {
         at += if expiry.is_some() { 8 } else { 0 };
         let value_at = at;
         let mut value = Stored::Inside { at, len: 0 };
-        if self.content == Content::Fields {
+        if self.head().content == Content::Fields {
             let (number, next) = read_number(bytes, at);
             value = stored(number, next);
             at = next + value.inside_len();
@@ -179,7 +286,7 @@ impl HashLeaf {
         match stored {
             Stored::Inside { at, len } => TreeText::Bytes(&self.entry(slot)[at..at + len]),
             Stored::Long(index) => {
-                let long = self.long.as_ref().expect("an entry names a long string of its leaf");
+                let long = self.head().long.as_ref().expect("an entry names a long string of its leaf");
                 TreeText::Shared(&long.strings[index])
             }
         }
@@ -205,32 +312,25 @@ impl HashLeaf {
         }
     }
 
-    /// Asks the processor for the leaf itself, ahead of [`HashLeaf::prefetch_tags`].
+    /// Asks the processor for head, tags and offsets, ahead of [`HashLeaf::prefetch_entry`].
     #[inline]
     pub(super) fn prefetch(&self) {
-        prefetch(self);
-        // The fields behind the count of owners may begin a line later.
-        prefetch(&raw const self.content);
-    }
-
-    /// Asks the processor for tags and offsets, ahead of [`HashLeaf::prefetch_entry`].
-    #[inline]
-    pub(super) fn prefetch_tags(&self) {
-        let tags = self.bytes.as_ptr();
-        prefetch(tags);
-        prefetch(tags.wrapping_add(64));
-        prefetch(tags.wrapping_add(128));
+        let front = (&raw const self.body.header).cast::<u8>();
+        for line in 0..4 {
+            prefetch(front.wrapping_add(64 * line));
+        }
     }
 
     /// Asks the processor for the entry that a field with this hash probably has.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) {
-        let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
+        let bytes = self.bytes();
+        let (groups, _) = bytes[..usize::from(self.head().room)].as_chunks::<8>();
         for (group, tags) in groups.iter().enumerate() {
             let equal = equal_tags(*tags, hash);
             if equal != 0 {
                 let slot = 8 * group + equal.trailing_zeros() as usize / 8;
-                let entry = self.bytes.as_ptr().wrapping_add(self.first() + self.offset(slot));
+                let entry = bytes.as_ptr().wrapping_add(self.head().first() + self.offset(slot));
                 prefetch(entry);
                 prefetch(entry.wrapping_add(64));
                 return;
@@ -240,12 +340,8 @@ impl HashLeaf {
 
     /// The slot of a field.
     pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
-        // The offsets are on their way while the tags are compared.
-        if let Some(offsets) = self.bytes.get(usize::from(self.room)..) {
-            prefetch(offsets.as_ptr());
-            prefetch(offsets[offsets.len().min(64)..].as_ptr());
-        }
-        let (groups, _) = self.bytes[..usize::from(self.room)].as_chunks::<8>();
+        self.prefetch();
+        let (groups, _) = self.bytes()[..usize::from(self.head().room)].as_chunks::<8>();
         for (group, tags) in groups.iter().enumerate() {
             let mut equal = equal_tags(*tags, hash);
             while equal != 0 {
@@ -266,69 +362,66 @@ impl HashLeaf {
 
     /// Adds a field that is absent.
     pub(super) fn push(&mut self, hash: u64, name: TreeText<'_>, value: TreeText<'_>, expiry: Option<i64>) {
-        if self.len == self.room {
+        if self.head().len == self.head().room {
             self.add_room();
         }
-        let slot = self.len();
-        let offset = self.entry_bytes();
-        self.bytes[slot] = tag_of(hash);
-        self.set_offset(slot, offset);
-        self.len += 1;
         let name = self.keep(name);
-        let value = if self.content == Content::Fields { Some(self.keep(value)) } else { None };
-        let name_len = name.header_number() << 1;
+        let value = if self.head().content == Content::Fields { Some(self.keep(value)) } else { None };
+        let name_number = name.header_number() << 1 | usize::from(expiry.is_some());
         let value_len =
             value.as_ref().map_or(0, |value| number_len(value.header_number()) + value.inside().len());
         let expiry_len = if expiry.is_some() { 8 } else { 0 };
-        self.reserve(number_len(name_len) + name.inside().len() + expiry_len + value_len);
-        put_number(&mut self.bytes, name_len | usize::from(expiry.is_some()));
-        self.bytes.extend_from_slice(name.inside());
-        if let Some(at) = expiry {
-            self.bytes.extend_from_slice(&at.to_le_bytes());
-            self.volatile += 1;
-            self.earliest = self.earliest.min(at);
+        let name_len = number_len(name_number) + name.inside().len();
+        self.reserve(name_len + expiry_len + value_len);
+        let offset = self.entry_bytes();
+        let (head, bytes) = self.parts();
+        let (slot, mut at) = (head.len(), usize::from(head.used));
+        bytes[slot] = tag_of(hash);
+        let offset_at = head.offset_at(slot);
+        bytes[offset_at..offset_at + 2].copy_from_slice(&(offset as u16).to_le_bytes());
+        at = put_number(bytes, at, name_number);
+        at = put(bytes, at, name.inside());
+        if let Some(expires) = expiry {
+            at = put(bytes, at, &expires.to_le_bytes());
+            head.volatile += 1;
+            head.earliest = head.earliest.min(expires);
         }
         if let Some(value) = value {
-            put_number(&mut self.bytes, value.header_number());
-            self.bytes.extend_from_slice(value.inside());
+            at = put_number(bytes, at, value.header_number());
+            at = put(bytes, at, value.inside());
         }
+        head.len += 1;
+        head.used = checked_len(at);
     }
 
     /// Makes room for more bytes: exactly what the allocator gives for them.
     fn reserve(&mut self, more: usize) {
-        let needed = self.bytes.len() + more;
-        if needed > self.bytes.capacity() {
-            self.bytes.reserve_exact(heap::block(needed) - self.bytes.len());
+        let needed = usize::from(self.head().used) + more;
+        if needed > self.capacity() || !self.is_unique() {
+            self.move_to(chunks_for(needed));
         }
     }
 
     /// Gives memory back where a third is unused, and of a few hundred bytes whatever the allocator takes.
     fn give_back(&mut self) {
-        let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
-        let fits = heap::block(len);
-        if fits < capacity && (capacity <= SMALL_BYTES || len + len / 2 < capacity) {
-            self.bytes.shrink_to(fits);
+        let (len, capacity) = (usize::from(self.head().used), self.capacity());
+        let fits = chunks_for(len);
+        let is_less = fits * size_of::<Chunk>() < capacity;
+        if is_less && (capacity <= SMALL_BYTES || len + len / 2 < capacity) {
+            self.move_to(fits);
         }
     }
 
     fn add_room(&mut self) {
         self.reserve(3 * ROOM_STEP);
-        let room = usize::from(self.room);
-        let len = self.bytes.len();
-        self.bytes.resize(len + 3 * ROOM_STEP, 0);
-        self.bytes.copy_within(3 * room..len, 3 * (room + ROOM_STEP));
-        self.bytes.copy_within(room..3 * room, room + ROOM_STEP);
-        self.bytes[room..room + ROOM_STEP].fill(0);
-        self.bytes[3 * room + ROOM_STEP..3 * (room + ROOM_STEP)].fill(0);
-        self.room += ROOM_STEP as u16;
-    }
-
-    /// Gives an empty leaf its slots, and room for so many bytes of entries.
-    fn make_room(&mut self, room: usize, entries: usize) {
-        debug_assert!(self.bytes.is_empty() && room.is_multiple_of(ROOM_STEP));
-        self.bytes.reserve_exact(heap::block(3 * room + entries));
-        self.bytes.resize(3 * room, 0);
-        self.room = room as u16;
+        let (head, bytes) = self.parts();
+        let (room, len) = (usize::from(head.room), usize::from(head.used));
+        bytes.copy_within(3 * room..len, 3 * (room + ROOM_STEP));
+        bytes.copy_within(room..3 * room, room + ROOM_STEP);
+        bytes[room..room + ROOM_STEP].fill(0);
+        bytes[3 * room + ROOM_STEP..3 * (room + ROOM_STEP)].fill(0);
+        head.room += ROOM_STEP as u16;
+        head.used = checked_len(len + 3 * ROOM_STEP);
     }
 
     /// Gives a long string a slot; hands back what the entry says of a string.
@@ -338,7 +431,7 @@ impl HashLeaf {
             TreeText::Bytes(bytes) => Bytes::copy_from(bytes),
             TreeText::Shared(bytes) => bytes.clone(),
         };
-        let long = self.long.get_or_insert_default();
+        let long = self.parts().0.long.get_or_insert_default();
         long.heap += bytes.footprint();
         let free = long.strings.iter().position(|string| string.is_empty());
         let index = free.unwrap_or(long.strings.len());
@@ -351,29 +444,31 @@ impl HashLeaf {
 
     /// Takes a long string out of its slot.
     fn release(&mut self, stored: Stored, garbage: &mut Vec<Bytes>) {
-        if let (Stored::Long(index), Some(long)) = (stored, &mut self.long) {
+        let Stored::Long(index) = stored else { return };
+        let (head, _) = self.parts();
+        if let Some(long) = &mut head.long {
             let bytes = std::mem::take(&mut long.strings[index]);
             long.heap -= bytes.footprint();
             garbage.push(bytes);
             if long.heap == 0 {
-                self.long = None;
+                head.long = None;
             }
         }
     }
 
-    /// Replaces a part of an entry, counted from its beginning.
-    fn splice(&mut self, slot: usize, part: std::ops::Range<usize>, with: &[u8]) {
-        let at = self.first() + self.offset(slot);
-        let range = at + part.start..at + part.end;
-        if part.len() == with.len() {
-            self.bytes[range].copy_from_slice(with);
-            return;
+    /// Makes a part of an entry, counted from its beginning, `len` bytes long; the part, to be written.
+    fn resize(&mut self, slot: usize, part: Range<usize>, len: usize) -> &mut [u8] {
+        let at = self.head().first() + self.offset(slot) + part.start;
+        if part.len() != len {
+            self.reserve(len.saturating_sub(part.len()));
+            let (head, bytes) = self.parts();
+            let used = usize::from(head.used);
+            bytes.copy_within(at + part.len()..used, at + len);
+            head.used = checked_len(used - part.len() + len);
+            self.move_offsets(slot + 1, len, part.len());
+            self.give_back();
         }
-        self.reserve(with.len().saturating_sub(part.len()));
-        let (removed, added) = (part.len(), with.len());
-        self.bytes.splice(range, with.iter().copied());
-        self.move_offsets(slot + 1, added, removed);
-        self.give_back();
+        &mut self.parts().1[at..at + len]
     }
 
     /// Replaces the value of a slot.
@@ -381,50 +476,40 @@ impl HashLeaf {
         let layout = self.layout(slot);
         self.release(layout.value, garbage);
         let kept = self.keep(TreeText::Bytes(value));
-        let inside = kept.inside();
-        // In place where the length stays: what counters and fixed records do.
-        if let Stored::Inside { at, len } = layout.value
-            && matches!(kept, Kept::Inside(_))
-            && inside.len() == len
-        {
-            self.splice(slot, at..at + len, inside);
-            return;
-        }
-        let mut head = Vec::with_capacity(2 + inside.len());
-        put_number(&mut head, kept.header_number());
-        head.extend_from_slice(inside);
-        self.splice(slot, layout.value_at..layout.end, &head);
+        let number_len = number_len(kept.header_number());
+        let part = self.resize(slot, layout.value_at..layout.end, number_len + kept.inside().len());
+        put_number(part, 0, kept.header_number());
+        part[number_len..].copy_from_slice(kept.inside());
     }
 
     /// Replaces the expiry of a slot.
     pub(super) fn set_expiry(&mut self, slot: usize, expiry: Option<i64>) {
         let layout = self.layout(slot);
+        let before = layout.value_at - if layout.expiry.is_some() { 8 } else { 0 };
         match (layout.expiry, expiry) {
             (None, None) => return,
-            (Some(_), Some(at)) => {
-                self.splice(slot, layout.value_at - 8..layout.value_at, &at.to_le_bytes());
-            }
-            (None, Some(at)) => {
-                self.splice(slot, layout.value_at..layout.value_at, &at.to_le_bytes());
-                self.volatile += 1;
+            (Some(_), Some(at)) | (None, Some(at)) => {
+                self.resize(slot, before..layout.value_at, 8).copy_from_slice(&at.to_le_bytes());
             }
             (Some(_), None) => {
-                self.splice(slot, layout.value_at - 8..layout.value_at, &[]);
-                self.volatile -= 1;
+                self.resize(slot, before..layout.value_at, 0);
             }
         }
-        let first = self.first() + self.offset(slot);
-        self.bytes[first] = self.bytes[first] & !1 | u8::from(expiry.is_some());
-        if layout.expiry == Some(self.earliest) {
+        let first = self.head().first() + self.offset(slot);
+        let (head, bytes) = self.parts();
+        bytes[first] = bytes[first] & !1 | u8::from(expiry.is_some());
+        head.volatile = head.volatile + u16::from(expiry.is_some()) - u16::from(layout.expiry.is_some());
+        if layout.expiry == Some(head.earliest) {
             self.find_earliest();
         } else {
-            self.earliest = self.earliest.min(expiry.unwrap_or(NEVER));
+            head.earliest = head.earliest.min(expiry.unwrap_or(NEVER));
         }
     }
 
     fn find_earliest(&mut self) {
         let expiries = (0..self.len()).filter_map(|slot| self.layout(slot).expiry);
-        self.earliest = expiries.min().unwrap_or(NEVER);
+        let earliest = expiries.min().unwrap_or(NEVER);
+        self.parts().0.earliest = earliest;
     }
 
     /// Removes a slot.
@@ -432,18 +517,18 @@ impl HashLeaf {
         let layout = self.layout(slot);
         self.release(layout.field, garbage);
         self.release(layout.value, garbage);
-        self.splice(slot, 0..layout.end, &[]);
-        let (len, room) = (self.len(), usize::from(self.room));
-        self.bytes.copy_within(slot + 1..len, slot);
-        self.bytes.copy_within(room + 2 * (slot + 1)..room + 2 * len, room + 2 * slot);
-        self.len -= 1;
+        self.resize(slot, 0..layout.end, 0);
+        let (head, bytes) = self.parts();
+        let (len, room) = (head.len(), usize::from(head.room));
+        bytes.copy_within(slot + 1..len, slot);
+        bytes.copy_within(room + 2 * (slot + 1)..room + 2 * len, room + 2 * slot);
+        head.len -= 1;
         if layout.expiry.is_some() {
-            self.volatile -= 1;
-            if layout.expiry == Some(self.earliest) {
+            head.volatile -= 1;
+            if layout.expiry == Some(head.earliest) {
                 self.find_earliest();
             }
         }
-        self.give_back();
     }
 
     /// Adds what another leaf holds. `hash_of` gives the hash of a field.
@@ -456,12 +541,11 @@ impl HashLeaf {
 
     /// A leaf with the slots that, by their numbers and hashes, `belong`, out of this one.
     pub(super) fn part_of(&self, hashes: &[u64], belong: impl Fn(usize, u64) -> bool) -> HashLeaf {
-        let mut part = HashLeaf::new(self.content);
         let slots = || hashes.iter().enumerate().filter(|(slot, hash)| belong(*slot, **hash));
         let (count, bytes) = slots()
             .fold((0usize, 0usize), |(count, bytes), (slot, _)| (count + 1, bytes + self.layout(slot).end));
         // At once, so that nothing is copied twice.
-        part.make_room(count.next_multiple_of(ROOM_STEP), bytes);
+        let mut part = HashLeaf::with_room(self.head().content, count.next_multiple_of(ROOM_STEP), bytes);
         for (slot, hash) in slots() {
             let field = self.get(slot);
             part.push(*hash, field.name, field.value, field.expiry);
@@ -523,13 +607,26 @@ fn number_len(number: usize) -> usize {
     if number < 0x80 { 1 } else { 2 }
 }
 
-fn put_number(out: &mut Vec<u8>, number: usize) {
+/// Writes a number at `at`; where it ends.
+fn put_number(bytes: &mut [u8], at: usize, number: usize) -> usize {
     if number < 0x80 {
-        out.push(number as u8);
-    } else {
-        out.push(number as u8 | 0x80);
-        out.push((number >> 7) as u8);
+        bytes[at] = number as u8;
+        return at + 1;
     }
+    bytes[at] = number as u8 | 0x80;
+    bytes[at + 1] = (number >> 7) as u8;
+    at + 2
+}
+
+/// Writes a string at `at`; where it ends.
+fn put(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
+    bytes[at..at + text.len()].copy_from_slice(text);
+    at + text.len()
+}
+
+/// Bytes of one leaf, which are far fewer than its limit: entries are cut in two leaves at 4 KiB.
+fn checked_len(len: usize) -> u16 {
+    u16::try_from(len).expect("a leaf has less than 64 KiB")
 }
 
 /// The top bit of each tag that is the hash's, and now and then of one above it: the name decides.

@@ -15,19 +15,22 @@ use triomphe::Arc;
 /// A leaf, or an inner node.
 #[derive(Clone, Debug)]
 pub(super) enum HashNode {
-    Leaf(Arc<HashLeaf>),
+    Leaf(HashLeaf),
     Inner(Arc<HashInner>),
 }
 
-/// Up to [`FAN_OUT`] nodes. `lows` stands apart, since a search looks at nothing else.
+/// Up to [`FAN_OUT`] nodes.
 #[derive(Clone, Debug)]
 pub(super) struct HashInner {
-    lows: Vec<u64>,
     children: Vec<HashChild>,
 }
 
+/// A node and what its parent knows of it, in one line of the cache.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct HashChild {
+    /// The first of the hashes that the node takes; of a first child no more than a number.
+    low: u64,
     pub(super) node: HashNode,
     pub(super) sums: Sums,
 }
@@ -44,11 +47,18 @@ pub(super) struct Sums {
     pub(super) earliest: i64,
 }
 
+/// The hashes that a node takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HashRange {
+    first: u64,
+    last: u64,
+}
+
 /// What a change did to the shape of a node.
 enum Reshape {
     Fits,
-    /// The upper part became a node of its own, from this hash on.
-    Split(u64, HashChild),
+    /// The upper part became a node of its own.
+    Split(HashChild),
     /// So little is left that the node should be joined with a neighbour.
     Small,
 }
@@ -90,34 +100,65 @@ impl Sums {
 }
 
 impl HashChild {
-    fn leaf(leaf: HashLeaf) -> HashChild {
-        HashChild { sums: Sums::of_leaf(&leaf), node: HashNode::Leaf(Arc::new(leaf)) }
+    fn leaf(low: u64, leaf: HashLeaf) -> HashChild {
+        HashChild { low, sums: Sums::of_leaf(&leaf), node: HashNode::Leaf(leaf) }
     }
 
     fn inner(inner: HashInner) -> HashChild {
-        HashChild { sums: inner.sums(), node: HashNode::Inner(Arc::new(inner)) }
+        HashChild { low: inner.children[0].low, sums: inner.sums(), node: HashNode::Inner(Arc::new(inner)) }
+    }
+}
+
+impl HashRange {
+    pub(super) const ALL: HashRange = HashRange { first: 0, last: u64::MAX };
+
+    /// How much of the range a hash has in front of it, of 1.
+    #[inline]
+    fn part(self, hash: u64) -> f64 {
+        (hash - self.first) as f64 / ((self.last - self.first) as f64 + 1.0)
     }
 }
 
 impl HashInner {
-    /// Which child takes a hash.
-    pub(super) fn position(&self, hash: u64) -> usize {
-        self.lows.get(1..).map_or(0, |lows| lows.partition_point(|low| *low <= hash))
+    /// Where the child that takes a hash is, probably: hashes are uniform, and children have about as many each.
+    #[inline]
+    fn guess(&self, hash: u64, range: HashRange) -> usize {
+        let at = (range.part(hash) * self.children.len() as f64) as usize;
+        at.min(self.children.len() - 1)
+    }
+
+    /// Which child takes a hash, and the hashes that this child takes. `range`: those of this node.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, range: HashRange) -> (usize, HashRange) {
+        let children = &self.children[..];
+        let mut at = self.guess(hash, range);
+        while at > 0 && children[at].low > hash {
+            at -= 1;
+        }
+        while let Some(next) = children.get(at + 1)
+            && next.low <= hash
+        {
+            at += 1;
+        }
+        let first = if at > 0 { children[at].low } else { range.first };
+        let last = children.get(at + 1).map_or(range.last, |next| next.low - 1);
+        (at, HashRange { first, last })
+    }
+
+    /// Asks the processor for the child that takes a hash.
+    #[inline]
+    pub(super) fn prefetch_child(&self, hash: u64, range: HashRange) {
+        let child = &raw const self.children[self.guess(hash, range)];
+        prefetch(child);
+        prefetch(child.cast::<u8>().wrapping_add(64));
     }
 
     pub(super) fn children(&self) -> &[HashChild] {
         &self.children
     }
 
-    /// Where the hashes of the child behind this one begin.
-    pub(super) fn low_behind(&self, position: usize) -> Option<u64> {
-        self.lows.get(position + 1).copied()
-    }
-
     fn own_heap(&self) -> usize {
-        heap::block(size_of::<usize>() + size_of::<HashInner>())
-            + heap::vec(&self.lows)
-            + heap::vec(&self.children)
+        heap::block(size_of::<usize>() + size_of::<HashInner>()) + heap::vec(&self.children)
     }
 
     fn sums(&self) -> Sums {
@@ -130,33 +171,26 @@ impl HashInner {
         self.children.len() < FAN_OUT / 4
     }
 
-    fn insert(&mut self, at: usize, low: u64, child: HashChild) {
-        self.lows.insert(at, low);
-        self.children.insert(at, child);
-    }
-
     /// Puts a child at `at`. A full node gives its upper half away first.
-    fn insert_or_split(&mut self, at: usize, low: u64, child: HashChild) -> Reshape {
+    fn insert_or_split(&mut self, at: usize, child: HashChild) -> Reshape {
         if self.children.len() < FAN_OUT {
-            self.insert(at, low, child);
+            self.children.insert(at, child);
             return Reshape::Fits;
         }
         let half = FAN_OUT / 2;
-        let mut upper =
-            HashInner { lows: self.lows.split_off(half), children: self.children.split_off(half) };
+        let mut upper = HashInner { children: self.children.split_off(half) };
         if at > half {
-            upper.insert(at - half, low, child);
+            upper.children.insert(at - half, child);
         } else {
-            self.insert(at, low, child);
+            self.children.insert(at, child);
         }
-        Reshape::Split(upper.lows[0], HashChild::inner(upper))
+        Reshape::Split(HashChild::inner(upper))
     }
 
     /// Joins the child at `at`, of which little is left, with a neighbour where both fit into one.
     fn join(&mut self, at: usize, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
         if self.children[at].sums.count == 0 && self.children.len() > 1 {
             self.children.remove(at);
-            self.lows.remove(at);
             return true;
         }
         let neighbours = [at.checked_sub(1), Some(at)].into_iter().flatten();
@@ -165,9 +199,8 @@ impl HashInner {
                 continue;
             }
             let (first, second) = self.children.split_at_mut(left + 1);
-            if join_nodes(&mut first[left], &second[0], self.lows[left + 1], hash_of) {
+            if join_nodes(&mut first[left], &second[0], hash_of) {
                 self.children.remove(left + 1);
-                self.lows.remove(left + 1);
                 return true;
             }
         }
@@ -175,8 +208,8 @@ impl HashInner {
     }
 }
 
-/// Adds what `right` holds, whose hashes begin at `low`, to `left` where one node has room for both.
-fn join_nodes(left: &mut HashChild, right: &HashChild, low: u64, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+/// Adds what `right` holds, the next child, to `left` where one node has room for both.
+fn join_nodes(left: &mut HashChild, right: &HashChild, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
             if into.len() + from.len() > LEAF_LEN_MAX * 3 / 4
@@ -184,18 +217,18 @@ fn join_nodes(left: &mut HashChild, right: &HashChild, low: u64, hash_of: &impl 
             {
                 return false;
             }
-            let leaf = Arc::make_mut(into);
-            leaf.append(from, hash_of);
-            left.sums = Sums::of_leaf(leaf);
+            into.append(from, hash_of);
+            left.sums = Sums::of_leaf(into);
         }
         (HashNode::Inner(into), HashNode::Inner(from)) => {
             if into.children.len() + from.children.len() > FAN_OUT * 3 / 4 {
                 return false;
             }
             let inner = Arc::make_mut(into);
-            inner.lows.push(low);
-            inner.lows.extend_from_slice(&from.lows[1..]);
+            let joint = inner.children.len();
             inner.children.extend_from_slice(&from.children);
+            // What was the first child there is not the first one here.
+            inner.children[joint].low = right.low;
             left.sums = inner.sums();
         }
         (HashNode::Leaf(_), HashNode::Inner(_)) | (HashNode::Inner(_), HashNode::Leaf(_)) => {
@@ -223,7 +256,9 @@ impl HashNode {
         }
     }
 
-    fn is_unique(&self) -> bool {
+    /// Whether the node itself has no other owner.
+    #[inline]
+    pub(super) fn is_unique(&self) -> bool {
         match self {
             HashNode::Leaf(leaf) => leaf.is_unique(),
             HashNode::Inner(inner) => inner.is_unique(),
@@ -242,15 +277,9 @@ impl HashNode {
         }
     }
 
-    /// Asks the processor for the pointer to the node, ahead of [`HashNode::prefetch_parts`].
+    /// Asks the processor for what a look-up reads of the node, whose location is known.
     #[inline]
     pub(super) fn prefetch(&self) {
-        prefetch(self);
-    }
-
-    /// Asks the processor for what a look-up reads of the node. Waits for its pointer.
-    #[inline]
-    pub(super) fn prefetch_parts(&self) {
         match self {
             HashNode::Leaf(leaf) => leaf.prefetch(),
             HashNode::Inner(inner) => prefetch(&raw const **inner),
@@ -258,29 +287,21 @@ impl HashNode {
     }
 
     /// The leaf that has a hash, if any has.
+    #[inline]
     pub(super) fn leaf_of(&self, hash: u64) -> &HashLeaf {
-        let mut node = self;
-        loop {
-            match node {
-                HashNode::Leaf(leaf) => return leaf,
-                HashNode::Inner(inner) => node = &inner.children[inner.position(hash)].node,
-            }
-        }
+        self.leaf_and_hashes(hash).0
     }
 
     /// The leaf that has a hash, if any has, and the hashes that the leaf takes.
+    #[inline]
     pub(super) fn leaf_and_hashes(&self, hash: u64) -> (&HashLeaf, RangeInclusive<u64>) {
-        let (mut node, mut low, mut last) = (self, 0, u64::MAX);
+        let (mut node, mut range) = (self, HashRange::ALL);
         loop {
             match node {
-                HashNode::Leaf(leaf) => return (leaf, low..=last),
+                HashNode::Leaf(leaf) => return (leaf, range.first..=range.last),
                 HashNode::Inner(inner) => {
-                    let at = inner.position(hash);
-                    if at > 0 {
-                        low = inner.lows[at];
-                    }
-                    last = inner.low_behind(at).map_or(last, |next| next.saturating_sub(1));
-                    node = &inner.children[at].node;
+                    let (at, below) = inner.find(hash, range);
+                    (node, range) = (&inner.children[at].node, below);
                 }
             }
         }
@@ -302,20 +323,18 @@ impl HashNode {
 
 /// The tree of these leaves, at least one, each with its first hash, in the order of these.
 pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
-    let (mut lows, mut children): (Vec<u64>, Vec<HashChild>) =
-        leaves.into_iter().map(|(low, leaf)| (low, HashChild::leaf(leaf))).unzip();
+    let mut children: Vec<HashChild> =
+        leaves.into_iter().map(|(low, leaf)| HashChild::leaf(low, leaf)).collect();
     while children.len() > 1 {
         // Nodes of nearly the same size: none is to be joined with its neighbour soon.
         let count = children.len().div_ceil(FAN_OUT_FILLED);
-        let (mut above_lows, mut above) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let (mut lows_left, mut left) = (lows.into_iter(), children.into_iter());
+        let mut above = Vec::with_capacity(count);
+        let mut left = children.into_iter();
         for nodes_left in (1..=count).rev() {
             let len = left.len().div_ceil(nodes_left);
-            let lows: Vec<u64> = lows_left.by_ref().take(len).collect();
-            above_lows.extend(lows.first());
-            above.push(HashChild::inner(HashInner { lows, children: left.by_ref().take(len).collect() }));
+            above.push(HashChild::inner(HashInner { children: left.by_ref().take(len).collect() }));
         }
-        (lows, children) = (above_lows, above);
+        children = above;
     }
     let root = children.pop().expect("there is a leaf, and each round leaves a node");
     (root.node, root.sums)
@@ -330,12 +349,12 @@ pub(super) fn change<R>(
     hash_of: impl Fn(&[u8]) -> u64,
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> R {
-    let (result, reshape) = change_node(root, sums, hash, &hash_of, op);
+    let (result, reshape) = change_node(root, sums, hash, HashRange::ALL, &hash_of, op);
     match reshape {
         Reshape::Fits => {}
-        Reshape::Split(low, upper) => {
-            let lower = HashChild { node: root.clone(), sums: *sums };
-            let inner = HashInner { lows: vec![0, low], children: vec![lower, upper] };
+        Reshape::Split(upper) => {
+            let lower = HashChild { low: 0, node: root.clone(), sums: *sums };
+            let inner = HashInner { children: vec![lower, upper] };
             *sums = inner.sums();
             *root = HashNode::Inner(Arc::new(inner));
         }
@@ -348,18 +367,18 @@ fn change_node<R>(
     node: &mut HashNode,
     sums: &mut Sums,
     hash: u64,
+    range: HashRange,
     hash_of: &impl Fn(&[u8]) -> u64,
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
     match node {
         HashNode::Leaf(leaf) => {
-            let leaf = Arc::make_mut(leaf);
             let result = op(leaf);
             let reshape = reshape_leaf(leaf, hash_of);
             *sums = Sums::of_leaf(leaf);
             (result, reshape)
         }
-        HashNode::Inner(inner) => change_inner(inner, sums, hash, hash_of, op),
+        HashNode::Inner(inner) => change_inner(inner, sums, hash, range, hash_of, op),
     }
 }
 
@@ -367,6 +386,7 @@ fn change_inner<R>(
     shared: &mut Arc<HashInner>,
     sums: &mut Sums,
     hash: u64,
+    range: HashRange,
     hash_of: &impl Fn(&[u8]) -> u64,
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
@@ -377,10 +397,10 @@ fn change_inner<R>(
         sums.heap = sums.heap - own_before + inner.own_heap();
     }
     let inner = Arc::make_mut(shared);
-    let at = inner.position(hash);
+    let (at, range) = inner.find(hash, range);
     let child = &mut inner.children[at];
     let before = child.sums;
-    let (result, below) = change_node(&mut child.node, &mut child.sums, hash, hash_of, op);
+    let (result, below) = change_node(&mut child.node, &mut child.sums, hash, range, hash_of, op);
     let after = child.sums;
     let reshape = match below {
         Reshape::Fits => {
@@ -395,7 +415,7 @@ fn change_inner<R>(
             }
             return (result, Reshape::Fits);
         }
-        Reshape::Split(low, upper) => inner.insert_or_split(at + 1, low, upper),
+        Reshape::Split(upper) => inner.insert_or_split(at + 1, upper),
         Reshape::Small => {
             inner.join(at, hash_of);
             if inner.is_small() { Reshape::Small } else { Reshape::Fits }
@@ -428,10 +448,10 @@ fn take_from_node(
     let shared = match node {
         HashNode::Leaf(leaf) => {
             let hashes: Vec<u64> = (0..leaf.len()).map(|slot| hash_of(leaf.name(slot))).collect();
-            pieces.push(HashChild::leaf(leaf.part_of(&hashes, |slot, _| ranks.contains(&slot))));
+            pieces.push(HashChild::leaf(0, leaf.part_of(&hashes, |slot, _| ranks.contains(&slot))));
             let rest = leaf.part_of(&hashes, |slot, _| !ranks.contains(&slot));
             let sums = Sums::of_leaf(&rest);
-            *node = HashNode::Leaf(Arc::new(rest));
+            *node = HashNode::Leaf(rest);
             return sums;
         }
         HashNode::Inner(inner) => inner,
@@ -447,7 +467,6 @@ fn take_from_node(
         first += count;
         if part.len() == count {
             pieces.push(inner.children.remove(at));
-            inner.lows.remove(at);
             continue;
         }
         if !part.is_empty() {
@@ -492,7 +511,7 @@ fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
     let upper = leaf.part_of(&hashes, |_, hash| hash >= low);
     *leaf = leaf.part_of(&hashes, |_, hash| hash < low);
-    Reshape::Split(low, HashChild::leaf(upper))
+    Reshape::Split(HashChild::leaf(low, upper))
 }
 
 /// Whether so little is left of a leaf that it should be joined with a neighbour.
@@ -529,8 +548,8 @@ impl HashNode {
             HashNode::Inner(inner) => {
                 let mut depths = Vec::new();
                 for (at, child) in inner.children.iter().enumerate() {
-                    let low = if at == 0 { range.start } else { u128::from(inner.lows[at]) };
-                    let end = inner.low_behind(at).map_or(range.end, u128::from);
+                    let low = if at == 0 { range.start } else { u128::from(child.low) };
+                    let end = inner.children.get(at + 1).map_or(range.end, |next| u128::from(next.low));
                     assert!(low < end, "lows ascend");
                     let (depth, sums) = child.node.check(low..end, hash_of);
                     assert_eq!(sums, child.sums);
