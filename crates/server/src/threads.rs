@@ -226,12 +226,18 @@ pub struct Refused<J> {
 
 /// Lets this thread have a third of what others get where processors are short.
 fn yield_to_others() {
+    use rustix::process::{getpid, getpriority_process, setpriority_process};
+    // The main thread's: that of the thread which starts this one may be a yielding one's.
+    let main = getpriority_process(Some(getpid())).unwrap_or(0);
     // Only a matter of who waits: where it is not allowed, nothing is wrong.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    let _ = setpriority_process(Some(rustix::thread::gettid()), (main + YIELDED).min(NICENESS_MAX));
 }
 
-/// Niceness of a thread that yields: at 5 it has the weight 335 of 1,024.
-const NICE: i32 = 5;
+/// Niceness that a thread which yields has beyond the main thread's: each step divides the weight by 1.25, so
+/// that five leave a third.
+const YIELDED: i32 = 5;
+/// The largest niceness.
+const NICENESS_MAX: i32 = 19;
 
 #[cfg(test)]
 mod tests {

@@ -64,3 +64,32 @@ fn every_thread_has_a_name_and_a_signal_stack() {
     assert!(others.is_empty(), "threads that this test does not know: {others:?}");
     client.check("PING", "+PONG\r\n");
 }
+
+/// Niceness of a thread of a process.
+#[cfg(target_os = "linux")]
+fn niceness(process: u32, thread: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
+    // The name stands in parentheses, and may have spaces; niceness is the 19th field, the name the second.
+    stat.rsplit_once(") ")?.1.split(' ').nth(16)?.parse().ok()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_yields_has_a_third_of_the_servers_own_share() {
+    let server = Server::start(&["--rdb-key-save-delay", "1000000"]);
+    let process = server.child.id();
+    let reniced =
+        std::process::Command::new("renice").args(["-n", "11", "-p", &process.to_string()]).output();
+    assert!(reniced.unwrap().status.success());
+    let mut client = server.client();
+    for key in 0..60 {
+        client.check(&format!("SET {key} v"), "+OK\r\n");
+    }
+    client.check("BGSAVE", "+Background saving started\r\n");
+    let own = until("the thread's niceness", || {
+        let (thread, _) = threads(&server).into_iter().find(|(_, name)| name == "snapshot")?;
+        // A thread has the niceness of the one that starts it, until it has its own.
+        niceness(process, thread).filter(|niceness| *niceness != 11)
+    });
+    assert_eq!(own, 16);
+}
