@@ -4,11 +4,12 @@
 mod parts;
 mod yaml;
 
-use crate::common::guide::reference_tool;
-use crate::common::{Client, until};
+use crate::common::guide::{Bash, reference_tool};
+use crate::common::{Client, Server, until};
 use parts::{Example, file};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 /// Whether there is what containers of Valkey's image run; says so where there is not.
 fn has_their_image() -> bool {
@@ -103,4 +104,54 @@ fn scraped(example: &Example) {
         stream.read_to_string(&mut text).unwrap();
         assert!(text.contains("\nredis_up 1\n") && text.contains("\nredis_cluster_enabled 1\n"), "{text}");
     }
+}
+
+/// What the health check of the image says of a server, with these variables: `None` where all is well.
+fn unwell(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> Option<String> {
+    let bash = Bash::new();
+    bash.program("healthcheck", include_str!("../../../../packaging/container/healthcheck"));
+    let mut check = Command::new(bash.dir.join("healthcheck"));
+    check.args(words).env("SLUICE_PORT", server.port.to_string()).envs(variables.iter().copied());
+    let output = check.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    (!output.status.success()).then(|| said.trim_end().to_owned())
+}
+
+#[test]
+fn a_server_that_answers_is_well_and_is_ready_when_it_serves() {
+    let node = Server::start(&["--cluster-enabled", "yes"]);
+    assert_eq!(unwell(&node, &[], &[]), None);
+    assert_eq!(unwell(&node, &["ready"], &[]).as_deref(), Some("cluster_state:fail"));
+    node.client().check("CLUSTER ADDSLOTSRANGE 0 16383", "+OK\r\n");
+    until("a cluster that serves", || unwell(&node, &["ready"], &[]).is_none().then_some(()));
+
+    let replica = Server::start(&["--replicaof", "127.0.0.1 1"]);
+    assert_eq!(unwell(&replica, &[], &[]), None);
+    assert_eq!(unwell(&replica, &["ready"], &[]).as_deref(), Some("master_link_status:down"));
+    replica.client().check("REPLICAOF NO ONE", "+OK\r\n");
+    assert_eq!(unwell(&replica, &["ready"], &[]), None);
+
+    let locked = Server::start(&["--requirepass", "gr\u{e4}\"ber 1"]);
+    assert_eq!(unwell(&locked, &[], &[]), None);
+    let refused = unwell(&locked, &["ready"], &[]).unwrap();
+    assert_eq!(refused, "-NOAUTH Authentication required.");
+    let password = ("SLUICE_PASSWORD", "gr\u{e4}\"ber 1");
+    assert_eq!(unwell(&locked, &["ready"], &[password]), None);
+    let refused = unwell(&locked, &["ready"], &[password, ("SLUICE_USER", "nobody")]).unwrap();
+    assert!(refused.starts_with("-WRONGPASS"), "{refused}");
+}
+
+#[test]
+fn a_server_that_loads_is_well_and_is_not_ready() {
+    let mut server = Server::start(&["--key-load-delay", "1000000"]);
+    let mut client = server.client();
+    for key in 0..200 {
+        client.check(&format!("SET {key} v"), "+OK\r\n");
+    }
+    client.check("SAVE", "+OK\r\n");
+    client.send("DEBUG RELOAD NOSAVE\r\n");
+    until("a load", || (unwell(&server, &["ready"], &[])? == "loading:1").then_some(()));
+    assert_eq!(unwell(&server, &[], &[]), None);
+    server.child.kill().unwrap();
+    server.wait();
 }

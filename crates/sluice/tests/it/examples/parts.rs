@@ -140,6 +140,7 @@ impl Example {
         bash.program("id", "#!/bin/sh\necho 999\n");
         let ports: Vec<(u16, u16)> = parts.iter().map(|_| (free_port(), free_port())).collect();
         let mut example = Example { parts: Vec::new(), bash };
+        let has_jobs = parts.iter().any(|part| part.is_job);
         for image in [OURS, THEIRS] {
             for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.image == image && !part.is_job)
             {
@@ -147,27 +148,34 @@ impl Example {
                 let (port, metrics) = ports[at];
                 example.parts.push(Running { name: part.name.clone(), port, metrics, child });
             }
-            for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.image == image && !part.is_job)
-            {
-                let health: Vec<String> =
-                    part.health.iter().map(|word| example.here(word, at, &parts, &ports)).collect();
-                until(&format!("{} to be well", part.name), || {
-                    let mut check = example.command(&health, ports[at].0);
-                    check
-                        .stdout(Stdio::null())
-                        .stderr(Stdio::null())
-                        .status()
-                        .unwrap()
-                        .success()
-                        .then_some(())
-                });
+            // Servers may serve only after a job, which waits for what it needs.
+            if !has_jobs {
+                example.expect_all_well(image, &parts, &ports);
             }
         }
         for at in (0..parts.len()).filter(|at| parts[*at].is_job) {
-            let status = example.spawn(at, &parts, &ports).wait().unwrap();
+            let mut job = example.spawn(at, &parts, &ports);
+            let status = until(&parts[at].name, || job.try_wait().unwrap());
             assert!(status.success(), "{}: {}", parts[at].name, example.said(at));
         }
+        if has_jobs {
+            example.expect_all_well(OURS, &parts, &ports);
+            example.expect_all_well(THEIRS, &parts, &ports);
+        }
         example
+    }
+
+    /// Waits until the health check of each server of an image passes.
+    fn expect_all_well(&self, image: &str, parts: &[Part], ports: &[(u16, u16)]) {
+        for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.image == image && !part.is_job) {
+            let health: Vec<String> =
+                part.health.iter().map(|word| self.here(word, at, parts, ports)).collect();
+            until(&format!("{} to be well", part.name), || {
+                let mut check = self.command(&health, ports[at].0);
+                let status = check.stdout(Stdio::null()).stderr(Stdio::null()).status();
+                status.unwrap().success().then_some(())
+            });
+        }
     }
 
     pub fn part(&self, name: &str) -> &Running {
