@@ -10,6 +10,7 @@ use crate::roles::{self, OpenSlots};
 use crate::send;
 use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
+use std::collections::BTreeMap;
 
 /// The slots that a primary's header claims (step 10): nothing is done where they are as known.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
@@ -57,13 +58,9 @@ fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     for slot in slots.iter() {
         m.keys.strays.remove(slot);
     }
-    let text = match why {
-        LostSlots::TakenOver => "Deleting keys in dirty slots",
-        LostSlots::FoundAtStart => {
-            "I have keys for slots that are assigned to another node. Deleting keys in the slots"
-        }
-    };
-    log!(m, Notice, "{text}: {} slot(s)", slots.len());
+    if why == LostSlots::FoundAtStart {
+        log!(m, Notice, "I have keys for {} that another node owns. Deleting them.", slots.named());
+    }
     m.out.push_back(ClusterOutput::EmptySlots { slots: Box::new(slots), why });
 }
 
@@ -73,6 +70,16 @@ struct SlotsTaken {
     lost: u16,
     /// Slots that have another owner now.
     rebound: SlotSet,
+    closed: ClosedSlots,
+}
+
+/// Open slots that a claim has changed, with the nodes that they named.
+#[derive(Default)]
+struct ClosedSlots {
+    exports: BTreeMap<NodeIx, SlotSet>,
+    imports: BTreeMap<NodeIx, SlotSet>,
+    /// Imports that have another source.
+    redirected: SlotSet,
 }
 
 /// Slots of `slots` go to `sender` where its epoch decides so (E-10); then this node's role follows (E-14).
@@ -102,7 +109,7 @@ struct SlotClaim<'a> {
 fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) -> SlotsTaken {
     let my_ix = m.table.my_ix();
     let mine = m.table.primary_of(my_ix);
-    let mut taken = SlotsTaken { lost: 0, rebound: SlotSet::EMPTY };
+    let mut taken = SlotsTaken { lost: 0, rebound: SlotSet::EMPTY, closed: ClosedSlots::default() };
     for slot in slots.iter() {
         let owner = m.table.owner(slot);
         if owner == Some(sender) {
@@ -123,11 +130,12 @@ fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &S
         if owner == Some(my_ix) {
             m.keys.dirty.insert(slot);
         }
-        close_open_slot(m, slot, sender);
+        close_open_slot(m, slot, sender, &mut taken.closed);
         m.table.unbind(slot);
         m.table.bind(slot, sender);
         taken.rebound.insert(slot);
     }
+    log_closed(m, sender, &taken.closed);
     log_moves(m, sender, &taken);
     taken
 }
@@ -155,26 +163,38 @@ fn log_moves(m: &mut ClusterMachine, sender: NodeIx, taken: &SlotsTaken) {
 }
 
 /// An open slot whose owner changes (E-11).
-fn close_open_slot(m: &mut ClusterMachine, slot: HashSlot, sender: NodeIx) {
+fn close_open_slot(m: &mut ClusterMachine, slot: HashSlot, sender: NodeIx, closed: &mut ClosedSlots) {
     if m.table.migrating.contains_key(&slot) && !m.table.node(sender).shares_shard_with(m.table.me()) {
         let to = m.table.migrating.remove(&slot);
         if let Some(to) = to {
-            log!(m, Notice, "Slot {} is no longer being migrated to node {}.", slot.number(), m.name(to));
+            closed.exports.entry(to).or_default().insert(slot);
         }
     }
     let Some(from) = m.table.importing.get(&slot).copied().filter(|from| *from != sender) else { return };
     if m.table.node(sender).shares_shard_with(m.table.node(from)) {
         m.table.importing.insert(slot, sender);
+        closed.redirected.insert(slot);
+    } else {
+        m.table.importing.remove(&slot);
+        closed.imports.entry(from).or_default().insert(slot);
+    }
+}
+
+fn log_closed(m: &mut ClusterMachine, sender: NodeIx, closed: &ClosedSlots) {
+    for (to, slots) in &closed.exports {
+        log!(m, Notice, "{} no longer being migrated to node {}.", slots.as_subject(), m.name(*to));
+    }
+    for (from, slots) in &closed.imports {
+        log!(m, Notice, "{} no longer being imported from node {}.", slots.as_subject(), m.name(*from));
+    }
+    if !closed.redirected.is_empty() {
         log!(
             m,
             Verbose,
-            "Failover occurred in migration source. Update importing source for slot {} to node {}.",
-            slot.number(),
+            "Failover occurred in migration source. Update importing source for {} to node {}.",
+            closed.redirected.named(),
             m.name(sender)
         );
-    } else {
-        m.table.importing.remove(&slot);
-        log!(m, Notice, "Slot {} is no longer being imported from node {}.", slot.number(), m.name(from));
     }
 }
 
@@ -192,16 +212,14 @@ fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: 
     if !m.table.importing.is_empty() && m.table.me().is_primary() {
         let left =
             m.table.importing.iter().filter(|(slot, from)| **from == sender && !slots.contains(**slot));
-        let left: Vec<HashSlot> = left.map(|(slot, _)| *slot).collect();
-        for slot in left {
-            finish_import(m, slot);
-        }
+        let left: SlotSet = left.map(|(slot, _)| *slot).collect();
+        finish_imports(m, &left);
     }
 }
 
 /// A failover in the shard that slots of mine migrate to: they migrate to the winner (E-12).
 fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
-    let moved: Vec<HashSlot> = m
+    let moved: SlotSet = m
         .table
         .migrating
         .iter()
@@ -214,39 +232,39 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
         })
         .map(|(slot, _)| *slot)
         .collect();
-    for slot in moved {
-        m.table.migrating.insert(slot, sender);
-        log!(
-            m,
-            Verbose,
-            "Failover occurred in migration target. Slot {} is now being migrated to node {}.",
-            slot.number(),
-            m.name(sender)
-        );
+    if moved.is_empty() {
+        return;
     }
+    for slot in moved.iter() {
+        m.table.migrating.insert(slot, sender);
+    }
+    log!(
+        m,
+        Verbose,
+        "Failover occurred in migration target. {} now being migrated to node {}.",
+        moved.as_subject(),
+        m.name(sender)
+    );
 }
 
-/// The source of an import has let go of the slot: it is mine (E-13).
-fn finish_import(m: &mut ClusterMachine, slot: HashSlot) {
+/// The source of imports has let go of the slots: they are mine (E-13).
+fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
     // Who is unsure of itself gets no slot by what others say (N-26).
-    if m.rights.sureness != Sureness::Sure {
+    if slots.is_empty() || m.rights.sureness != Sureness::Sure {
         return;
     }
     let my_ix = m.table.my_ix();
-    m.table.importing.remove(&slot);
-    log!(
-        m,
-        Notice,
-        "Slot {} is not claimed by its source. Clear my importing source for the slot.",
-        slot.number()
-    );
-    if m.table.owner(slot) != Some(my_ix) {
-        let is_new_voter = !m.table.me().is_voter();
-        m.table.unbind(slot);
-        m.table.bind(slot, my_ix);
-        epochs::bump(m);
-        if is_new_voter {
-            epochs::takes_seat(m);
+    log!(m, Notice, "{} not claimed by the source any more: the import is over.", slots.as_subject());
+    for slot in slots.iter() {
+        m.table.importing.remove(&slot);
+        if m.table.owner(slot) != Some(my_ix) {
+            let is_new_voter = !m.table.me().is_voter();
+            m.table.unbind(slot);
+            m.table.bind(slot, my_ix);
+            epochs::bump(m);
+            if is_new_voter {
+                epochs::takes_seat(m);
+            }
         }
     }
     m.reconsider();
@@ -356,7 +374,7 @@ pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     }
     let my_ix = m.table.my_ix();
     let is_new_voter = !m.table.me().is_voter();
-    let mut changed = false;
+    let mut taken = SlotSet::EMPTY;
     for slot in keys.iter() {
         match m.table.owner(slot) {
             Some(owner) if owner == my_ix => {}
@@ -365,18 +383,13 @@ pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
                 m.keys.strays.insert(slot);
             }
             None => {
-                log!(
-                    m,
-                    Notice,
-                    "I have keys for unassigned slot {}. Taking responsibility for it.",
-                    slot.number()
-                );
                 m.table.bind(slot, my_ix);
-                changed = true;
+                taken.insert(slot);
             }
         }
     }
-    if changed {
+    if !taken.is_empty() {
+        log!(m, Notice, "I have keys for unassigned {}. Taking responsibility for them.", taken.named());
         if is_new_voter {
             epochs::takes_seat(m);
         }

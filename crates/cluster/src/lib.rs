@@ -91,7 +91,7 @@ pub use settings::{
     BusDebug, ClusterSettings, MigrationRules, OnPacketDrop, OwnAddress, PacketFilter, ReplicaRules,
     SaveBehavior, Switch,
 };
-pub use slots::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};
+pub use slots::{BITMAP_LEN, HashSlot, NamedSlots, SLOT_COUNT, SlotSet};
 pub use statistics::Statistics;
 pub use table::{BLACKLIST_MAX, HANDSHAKES_MAX, NODES_MAX};
 

@@ -234,50 +234,33 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
         slots.len(),
         m.name(winner)
     );
-    for slot in &sources {
-        log!(
-            m,
-            Verbose,
-            "Failover occurred in migration source. Update importing source for slot {slot} to node {name} in shard \
-             {shard}."
-        );
-    }
-    for slot in &targets {
-        log!(
-            m,
-            Verbose,
-            "Failover occurred in migration target. Slot {slot} is now being migrated to node {name} in shard {shard}."
-        );
-    }
     if !sources.is_empty() {
         log!(
             m,
             Notice,
-            "A failover occurred in migration source. Update importing source of {} slot(s) to node {name} in shard \
-             {shard}.",
-            sources.len()
+            "A failover occurred in migration source. Update importing source of {} to node {name} in shard {shard}.",
+            sources.named()
         );
     }
     if !targets.is_empty() {
         log!(
             m,
             Notice,
-            "A failover occurred in migration target. Update migrating target of {} slot(s) to node {name} in shard \
-             {shard}.",
-            targets.len()
+            "A failover occurred in migration target. Update migrating target of {} to node {name} in shard {shard}.",
+            targets.named()
         );
     }
     m.reconsider();
     m.save();
 }
 
-/// Has open slots name another node; the numbers of those that did not.
-fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeIx, to: NodeIx) -> Vec<u16> {
+/// Has open slots name another node; those that did not.
+fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeIx, to: NodeIx) -> SlotSet {
     let of_node = open.iter_mut().filter(|(_, node)| **node == from);
     of_node
         .map(|(slot, node)| {
             *node = to;
-            slot.number()
+            *slot
         })
         .collect()
 }

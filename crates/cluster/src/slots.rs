@@ -135,6 +135,54 @@ impl SlotSet {
     }
 }
 
+impl FromIterator<HashSlot> for SlotSet {
+    fn from_iter<I: IntoIterator<Item = HashSlot>>(slots: I) -> SlotSet {
+        let mut set = SlotSet::EMPTY;
+        for slot in slots {
+            set.insert(slot);
+        }
+        set
+    }
+}
+
+/// How a line of the log names slots: `slot 5`, `slots 0-99 300`. Of more than [`RUNS_NAMED_MAX`] runs the
+/// first are named.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedSlots<'a>(&'a SlotSet);
+
+/// Runs of slots that a line names.
+const RUNS_NAMED_MAX: usize = 64;
+
+impl SlotSet {
+    /// The slots as the log names them.
+    pub fn named(&self) -> NamedSlots<'_> {
+        NamedSlots(self)
+    }
+
+    /// The slots as the subject of a sentence: `Slot 5 is`, `Slots 0-99 300 are`.
+    pub fn as_subject(&self) -> String {
+        let verb = if self.len == 1 { "is" } else { "are" };
+        format!("S{} {verb}", &self.named().to_string()[1..])
+    }
+}
+
+impl std::fmt::Display for NamedSlots<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.len == 1 { "slot" } else { "slots" })?;
+        let mut runs = self.0.runs();
+        for (first, last) in runs.by_ref().take(RUNS_NAMED_MAX) {
+            match first == last {
+                true => write!(f, " {}", first.0)?,
+                false => write!(f, " {}-{}", first.0, last.0)?,
+            }
+        }
+        if runs.next().is_some() {
+            write!(f, " and others, {} in all", self.0.len)?;
+        }
+        Ok(())
+    }
+}
+
 impl std::fmt::Debug for SlotSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.runs().map(|(first, last)| (first.0, last.0))).finish()
@@ -167,5 +215,16 @@ mod tests {
         let all = SlotSet::from_bitmap(&[u8::MAX; BITMAP_LEN]);
         assert_eq!(all.len(), SLOT_COUNT);
         assert!(all.runs().eq([(HashSlot(0), HashSlot(SLOT_COUNT - 1))]));
+    }
+
+    #[test]
+    fn the_log_names_runs_of_slots_and_of_very_many_the_first() {
+        let of = |numbers: &[u16]| numbers.iter().map(|number| HashSlot(*number)).collect::<SlotSet>();
+        let text = |numbers: &[u16]| of(numbers).named().to_string();
+        assert_eq!((text(&[7]), text(&[9, 7, 8, 20])), ("slot 7".to_owned(), "slots 7-9 20".to_owned()));
+        assert_eq!(of(&[7]).as_subject(), "Slot 7 is");
+        assert_eq!(of(&[7, 8]).as_subject(), "Slots 7-8 are");
+        let odd: Vec<u16> = (0..SLOT_COUNT).filter(|number| number % 2 == 1).collect();
+        assert!(text(&odd).ends_with(" 127 and others, 8192 in all"), "{}", text(&odd));
     }
 }

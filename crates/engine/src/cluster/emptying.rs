@@ -38,13 +38,19 @@ impl ClusterDriver<'_> {
         }
         let Some(mode) = &mut self.core.control.cluster else { return false };
         let databases = 0..self.core.keyspace.databases();
+        let (mut dirty, mut keys) = (SlotSet::EMPTY, 0);
         for slot in slots.iter() {
-            let mut lengths =
+            let lengths =
                 databases.clone().map(|number| self.core.keyspace.db(number).slot_len(slot.number()));
-            if lengths.any(|len| len > 0) {
-                process.log(LogLevel::Notice, &format!("Deleting keys in dirty slot {}", slot.number()));
+            let len: usize = lengths.sum();
+            if len > 0 {
+                dirty.insert(slot);
+                keys += len;
             }
             mode.emptying.slots.insert(slot);
+        }
+        if keys > 0 {
+            process.log(LogLevel::Notice, &format!("Deleting keys in dirty {}: {keys} keys", dirty.named()));
         }
         self.core.keyspace.hide_slots(slots.iter().map(HashSlot::number));
         true
