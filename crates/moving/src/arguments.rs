@@ -122,6 +122,11 @@ impl MovePlan {
         self.timeout
     }
 
+    /// The user's name, as it is shown.
+    pub(crate) fn user(&self) -> Option<String> {
+        self.user.as_deref().map(super::shown::shown)
+    }
+
     /// The arguments of AUTH; none where there is no password.
     pub fn auth(&self) -> Option<Vec<&[u8]>> {
         let password = self.password.as_deref()?;

@@ -74,7 +74,16 @@ impl Findings {
     }
 
     /// Adds that a part could not be judged.
-    pub fn unknown(&mut self, about: &'static str, UnknownFact { command, why }: &UnknownFact) {
+    pub fn unknown(&mut self, about: &'static str, unknown: &UnknownFact) {
+        self.add_unknown(about, "", unknown);
+    }
+
+    /// Adds that a part could not be judged at this node of a cluster.
+    pub(crate) fn unknown_at(&mut self, node: &str, about: &'static str, unknown: &UnknownFact) {
+        self.add_unknown(about, &format!("{node}: "), unknown);
+    }
+
+    fn add_unknown(&mut self, about: &'static str, at: &str, UnknownFact { command, why }: &UnknownFact) {
         let (why, advice) = match why {
             WhyUnknown::Rights => (
                 "this user has no right to it".to_owned(),
@@ -93,6 +102,6 @@ impl Findings {
                 "look at this part by hand",
             ),
         };
-        self.add(FindingWeight::Look, about, format!("not judged: {command}: {why}"), advice);
+        self.add(FindingWeight::Look, about, format!("not judged: {at}{command}: {why}"), advice);
     }
 }

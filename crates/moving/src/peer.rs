@@ -38,8 +38,10 @@ pub enum NoAnswer {
     TooLarge,
     /// The system's reason.
     System(String),
-    /// The peer lets nobody in, or not with this password: the first word of its error.
+    /// The peer lets nobody in: the first word of its error.
     Refused(String),
+    /// The peer does not let this user in, or the default user: the first word of its error.
+    RefusedUser(Option<String>, String),
     /// The peer wants a password.
     NoAuth,
 }
@@ -56,6 +58,10 @@ impl NoAnswer {
             NoAnswer::TooLarge => format!("{target} sends more than any server does"),
             NoAnswer::System(reason) => format!("{target}: {reason}"),
             NoAnswer::Refused(code) => format!("{target} refuses: {code}"),
+            NoAnswer::RefusedUser(None, code) => format!("{target} refuses this password: {code}"),
+            NoAnswer::RefusedUser(Some(user), code) => {
+                format!("{target} refuses the user {user} with this password: {code}")
+            }
             NoAnswer::NoAuth => format!(
                 "{target} wants a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
             ),
@@ -73,7 +79,7 @@ pub type OpenPeer<'a> = dyn FnMut(&str, u16) -> Result<Box<dyn Peer>, String> + 
 pub fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
     if let Some(auth) = plan.auth() {
         match peer.ask_all(&[auth])?.pop() {
-            Some(Value::Error(text)) => return Err(NoAnswer::Refused(code_of(&text))),
+            Some(Value::Error(text)) => return Err(NoAnswer::RefusedUser(plan.user(), code_of(&text))),
             Some(_) => {}
             None => return Err(NoAnswer::NoReply),
         }

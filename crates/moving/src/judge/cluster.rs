@@ -21,6 +21,12 @@ pub(super) fn judge(verdict: &mut Findings, cluster: &ClusterFacts, own: &InfoFa
     health(verdict, cluster);
     let views: Vec<(&ClusterNodeFact, &NodeView)> =
         cluster.nodes.iter().filter_map(|node| Some((node, node.view.as_ref()?.as_ref().ok()?))).collect();
+    for (node, view) in &views {
+        let unknown = [view.info.as_ref().err(), view.modules.as_ref().err(), view.open.as_ref().err()];
+        for unknown in unknown.into_iter().flatten() {
+            verdict.unknown_at(&node.name(), "cluster", unknown);
+        }
+    }
     versions_of(verdict, &views, own);
     modules(verdict, &views);
     databases(verdict, &views, own);

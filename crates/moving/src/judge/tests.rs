@@ -340,6 +340,10 @@ fn what_a_cluster_needs_ahead_of_a_move_is_named() {
             view.info = Ok(InfoFacts::read(b"valkey_version:9.2.0\ndb0:keys=1\ndb3:keys=1\n"));
             cluster.nodes[2].view = Some(Err("no connection to 10.0.0.1:3: refused".to_owned()));
             cluster.nodes.push(ClusterNodeFact { health: NodeCondition::Failed, view: None, ..node(4, "") });
+            let mut unasked = node(6, A_NODE);
+            let Some(Ok(view)) = &mut unasked.view else { panic!() };
+            view.modules = Err(UnknownFact { command: "MODULE LIST", why: WhyUnknown::Rights });
+            cluster.nodes.push(unasked);
             cluster.nodes.push(ClusterNodeFact { health: NodeCondition::Suspected, ..node(5, A_NODE) });
         },
         &[
@@ -349,6 +353,7 @@ fn what_a_cluster_needs_ahead_of_a_move_is_named() {
             "look cluster: not judged: 10.0.0.1:3: no connection",
             "look cluster: 10.0.0.1:4 is marked as failed",
             "look cluster: 10.0.0.1:5 does not answer",
+            "look cluster: not judged: 10.0.0.1:6: MODULE LIST: this user has no right to it",
             "look server: Valkey 9.2.0 is newer",
             "look modules: loaded at 10.0.0.1:2: search;",
             "look cluster: databases with keys: 0, 3",

@@ -251,7 +251,7 @@ fn the_guide_asks_first() {
 }
 
 /// What no output may have.
-const SECRET: &str = "plantedsecret";
+pub const SECRET: &str = "plantedsecret";
 
 /// Asks about the server on a port: standard output and error, and the exit status.
 pub fn check_move(port: u16, more: &[&str]) -> (String, i32) {
@@ -311,7 +311,10 @@ fn a_server_with_something_of_everything_is_judged_without_its_secrets() {
         let (text, status) = check_move(old.port, &[]);
         assert!(status == 3 && text.contains("wants a password"), "{text}");
         let (text, status) = check_move(old.port, &["--user", "nobody", pass[0], pass[1]]);
-        assert!(status == 3 && text.contains("refuses: WRONGPASS"), "{text}");
+        assert!(
+            status == 3 && text.contains("refuses the user nobody with this password: WRONGPASS"),
+            "{text}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@
 use super::member::Member;
 use super::operators::{Group, strangers};
 use crate::common::{Client, free_port, until};
-use crate::moving::{DATA, Old, Shell, binaries, check_move};
+use crate::moving::{DATA, Old, SECRET, Shell, binaries, check_move};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +108,26 @@ fn is_judged(group: &Group) {
     let wanted = format!("open slots at 127.0.0.1:{}: 7 migrating", first.port());
     assert!(status == 1 && text.contains(&wanted), "{wanted} in {text}");
     first.client().check("CLUSTER SETSLOT 7 STABLE", "+OK\r\n");
+
+    // The user of the guide is asked with at each node; whoever refuses is named.
+    let port = second.port().to_string();
+    Shell::new().run_with("check-cluster", &[("OLD_PORT", &port), ("MOVE_PASSWORD", SECRET)]);
+    let user = ["--user", "mover", "--pass-from-env", "MOVE_PASSWORD"];
+    let rights = "+ping +info +select +scan +type +dump +module|list +cluster|nodes";
+    second.client().check(&format!("ACL SETUSER mover on >{SECRET} ~* -@all {rights}"), "+OK\r\n");
+    first.client().check(&format!("ACL SETUSER mover on >{SECRET} ~* -@all +ping +info"), "+OK\r\n");
+    let (text, status) = check_move(second.port(), &user);
+    let (first, third) = (first.port(), group.members[2].port());
+    for part in [
+        format!("not judged: 127.0.0.1:{first}: MODULE LIST: this user has no right to it"),
+        format!("not judged: 127.0.0.1:{first}: CLUSTER NODES: this user has no right to it"),
+        format!("127.0.0.1:{third} refuses the user mover with this password: WRONGPASS"),
+    ] {
+        assert!(status == 1 && text.contains(&part), "{part} in {text}");
+    }
+    for member in &group.members[..2] {
+        member.client().check("ACL DELUSER mover", ":1\r\n");
+    }
 }
 
 /// Three stock primaries, and a stock node that joins at the end. The new nodes are ours.
