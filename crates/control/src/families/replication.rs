@@ -235,6 +235,24 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: SyncGreeting) {
     supersede(ctx);
     become_replica(ctx, SyncStage::Wanted, greeting == SyncGreeting::Full);
     ctx.control.replication.full_syncs.want(ctx.session.key, greeting, ctx.now.mono_ns);
+    log_delay(ctx);
+}
+
+/// Says what the replica waits for, which else sees nothing for seconds.
+fn log_delay(ctx: &mut ServerCtx<'_>) {
+    let config = &ctx.control.config;
+    let delay_s = config.int(param::REPL_DISKLESS_SYNC_DELAY);
+    let max = usize::try_from(config.int(param::REPL_DISKLESS_SYNC_MAX_REPLICAS)).unwrap_or(0);
+    let is_full = max > 0 && ctx.control.replication.full_syncs.wanted.len() >= max;
+    let announced = ctx.session.caller.origin.announced.as_deref();
+    let takes_mark = announced.is_some_and(|announced| announced.eof);
+    if delay_s > 0 && config.bool(param::REPL_DISKLESS_SYNC) && takes_mark && !is_full {
+        let text = format!(
+            "Delay next BGSAVE for diskless SYNC: replicas that ask within {delay_s} seconds share it \
+             (repl-diskless-sync-delay)"
+        );
+        ctx.process.log(LogLevel::Notice, &text);
+    }
 }
 
 fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {

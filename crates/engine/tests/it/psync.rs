@@ -575,6 +575,9 @@ fn replicas_that_come_within_the_delay_share_a_snapshot() {
     }
     assert!(rig.run("INFO replication").contains("state=wait_bgsave"));
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
+    let says_so =
+        |text: &str| text.starts_with("Delay next BGSAVE for diskless SYNC: replicas that ask within 5");
+    assert_eq!(rig.process.log.iter().filter(|(_, text)| says_so(text)).count(), 2);
     rig.pass_ms(2000);
     for client in coming {
         assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
@@ -590,6 +593,8 @@ fn replicas_that_come_within_the_delay_share_a_snapshot() {
     rig.output(three[1]);
     rig.output(three[2]);
     assert!(ask(&mut rig, old, "SYNC").starts_with(b"$"));
+    // Of the three, the first two waited for more.
+    assert_eq!(rig.process.log.iter().filter(|(_, text)| says_so(text)).count(), 4);
 }
 
 fn has_ended(rig: &Rig) -> bool {
