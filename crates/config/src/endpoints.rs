@@ -1,7 +1,7 @@
 //! `announce-endpoint-for`: what stands for a node of a cluster where a client comes from a certain network.
 
 use crate::subnets::Subnet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A rule: clients of a network are told an endpoint in place of a node's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,18 +31,36 @@ pub enum RuleNode {
 
 impl EndpointRule {
     /// The rule that these words mean: a network, a node, and an address or host name with or without a port.
-    /// `None` where one of them is none.
-    pub(crate) fn parse(words: &[&[u8]; 3]) -> Option<EndpointRule> {
-        let [subnet, node, endpoint] = words.map(|word| std::str::from_utf8(word).ok());
-        let (subnet, node, endpoint) = (subnet?, node?, endpoint?);
-        let (host, port) = host_and_port(endpoint)?;
-        Some(EndpointRule {
-            subnet: Subnet::parse(subnet)?,
-            node: RuleNode::parse(node)?,
+    ///
+    /// # Errors
+    /// Which rule is none, and why.
+    pub(crate) fn parse(words: &[&[u8]; 3]) -> Result<EndpointRule, String> {
+        let texts = words.map(|word| std::str::from_utf8(word).unwrap_or_default());
+        let [subnet, node, endpoint] = texts;
+        let wrong = |word: &[u8], why: &str| {
+            let [subnet, node, endpoint] = words.map(shown);
+            format!(
+                "the rule 'announce-endpoint-for {subnet} {node} {endpoint}' is none: '{}' {why}",
+                shown(word)
+            )
+        };
+        let (host, port) = host_and_port(endpoint)
+            .ok_or_else(|| wrong(words[2], "is no address or host name, with or without a port"))?;
+        Ok(EndpointRule {
+            subnet: Subnet::parse(subnet)
+                .ok_or_else(|| wrong(words[0], "is no network, such as 10.0.0.0/8"))?,
+            node: RuleNode::parse(node).map_err(|why| wrong(words[1], why))?,
             host: host.into(),
             port,
-            words: [subnet.into(), node.into(), endpoint.into()],
+            words: texts.map(Box::from),
         })
+    }
+
+    /// What the rule does, for the log.
+    pub fn described(&self) -> String {
+        let [subnet, node, endpoint] = &self.words;
+        let port = if self.port == 0 { " and the node's port" } else { "" };
+        format!("clients from {subnet} are told {endpoint}{port} for the node {node}")
     }
 
     /// The words that mean it.
@@ -52,23 +70,46 @@ impl EndpointRule {
 }
 
 impl RuleNode {
-    fn parse(word: &str) -> Option<RuleNode> {
-        if word.len() == ID_DIGITS && word.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Some(RuleNode::Id(word.to_ascii_lowercase().into()));
+    /// The node that a word names.
+    ///
+    /// # Errors
+    /// Why it names none.
+    fn parse(word: &str) -> Result<RuleNode, &'static str> {
+        let is_hex = word.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if is_hex && word.len() == ID_DIGITS {
+            return Ok(RuleNode::Id(word.to_ascii_lowercase().into()));
         }
         if let Ok(address) = word.parse::<SocketAddr>() {
-            return Some(RuleNode::At(address.ip().to_string().into(), address.port()));
+            return Ok(RuleNode::At(address.ip().to_string().into(), address.port()));
         }
-        is_host_name(word).then(|| RuleNode::HostName(word.into()))
+        match () {
+            // No such host name would be found, and nobody would learn that the rule is about nothing.
+            () if is_hex && word.len() >= MISTYPED_ID_DIGITS => {
+                Err("is no id of a node, which has 40 digits")
+            }
+            () if word.parse::<IpAddr>().is_ok() => Err("is no node: an address needs the port of the node"),
+            () if is_host_name(word) => Ok(RuleNode::HostName(word.into())),
+            () => Err("is no node: ADDRESS:PORT, an id, or a host name that a node announces"),
+        }
     }
 }
 
 /// Digits of the id of a node.
 const ID_DIGITS: usize = 40;
+/// From so many hexadecimal digits on a word is meant as an id.
+const MISTYPED_ID_DIGITS: usize = 32;
+/// Bytes of a word that an error repeats.
+const SHOWN_MAX: usize = 100;
+
+/// A word as an error repeats it: printable, and not long.
+fn shown(word: &[u8]) -> String {
+    let more = if word.len() > SHOWN_MAX { "..." } else { "" };
+    format!("{}{more}", word[..word.len().min(SHOWN_MAX)].escape_ascii())
+}
 
 /// `host`, `host:port`, `[::1]:port`, or an IPv6 address by itself. No port is 0.
 fn host_and_port(word: &str) -> Option<(&str, u16)> {
-    let is_host = |host: &str| is_host_name(host) || host.parse::<std::net::IpAddr>().is_ok();
+    let is_host = |host: &str| is_host_name(host) || host.parse::<IpAddr>().is_ok();
     let (host, port) = match word.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -87,17 +128,19 @@ fn host_and_port(word: &str) -> Option<(&str, u16)> {
     is_host(host).then_some((host, port))
 }
 
-/// What a node may announce as its host name.
+/// What a node may announce as its host name, and resolvers do not take for an address.
 fn is_host_name(word: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    !word.is_empty() && word.len() < 256 && word.bytes().all(allowed)
+    let last = word.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let ends_in_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    !word.is_empty() && word.len() < 256 && word.bytes().all(allowed) && !ends_in_number
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rule(text: &str) -> Option<EndpointRule> {
+    fn rule(text: &str) -> Result<EndpointRule, String> {
         let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
         EndpointRule::parse(words.as_slice().try_into().expect("three words"))
     }
@@ -138,19 +181,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_none() {
-        for text in [
-            "10.0.0.0/33 10.0.0.5:6379 db",
-            "10.0.0.0/8 10.0.0.5: db",
-            "10.0.0.0/8 a_b db",
-            "10.0.0.0/8 node db:0",
-            "10.0.0.0/8 node db:65536",
-            "10.0.0.0/8 node [::1]7000",
-            "10.0.0.0/8 node [::1",
-            "10.0.0.0/8 node d\"b",
-            "10.0.0.0/8 node ",
+    fn what_is_no_rule_is_named_with_the_word_that_is_wrong() {
+        for (text, wrong) in [
+            ("10.0.0.0/33 10.0.0.5:6379 db", "'10.0.0.0/33' is no network"),
+            ("10.0.0.0/8 10.0.0.5: db", "'10.0.0.5:' is no node"),
+            ("10.0.0.0/8 10.0.0.5 db", "'10.0.0.5' is no node: an address needs the port of the node"),
+            ("10.0.0.0/8 10.0.0.5.6379 db", "'10.0.0.5.6379' is no node"),
+            ("10.0.0.0/8 0123456789abcdef0123456789abcdef0123456 db", "which has 40 digits"),
+            ("10.0.0.0/8 a_b db", "'a_b' is no node"),
+            ("10.0.0.0/8 node db:0", "'db:0' is no address"),
+            ("10.0.0.0/8 node db:65536", "'db:65536' is no address"),
+            ("10.0.0.0/8 node 203.0.113.777", "'203.0.113.777' is no address"),
+            ("10.0.0.0/8 node [::1]7000", "'[::1]7000' is no address"),
+            ("10.0.0.0/8 node [::1", "'[::1' is no address"),
+            ("10.0.0.0/8 node d\"b", "'d\\\"b' is no address"),
+            ("10.0.0.0/8 node ", "'' is no address"),
         ] {
-            assert_eq!(rule(text), None, "{text}");
+            let reason = rule(text).expect_err(text);
+            let named = format!("the rule 'announce-endpoint-for {}' is none: ", text.replace('"', "\\\""));
+            assert!(reason.starts_with(&named) && reason.contains(wrong), "{text}: {reason}");
         }
     }
 }

@@ -454,11 +454,14 @@ fn parse_endpoint_rules(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result
     };
     let (given, rest) = words.as_chunks::<3>();
     if !rest.is_empty() {
-        return Err("announce-endpoint-for needs a network, a node and an endpoint".into());
+        return Err(format!(
+            "announce-endpoint-for needs a network, a node and an endpoint for each rule, and has {} words",
+            words.len()
+        )
+        .into());
     }
     for words in given {
-        let rule = EndpointRule::parse(words);
-        rules.push(rule.ok_or("announce-endpoint-for has an invalid network, node or endpoint")?);
+        rules.push(EndpointRule::parse(words)?);
     }
     if rules.len() > ENDPOINT_RULES_MAX {
         return Err("announce-endpoint-for has too many rules".into());

@@ -47,10 +47,22 @@ pub enum WorkKind {
         primary: String,
     },
     /// The end of the server waits.
-    Ending {
-        /// Replicas that lack something.
-        replicas: usize,
-    },
+    Ending(AwaitedAtEnd),
+}
+
+/// What an end of the server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AwaitedAtEnd {
+    /// A script or a transaction that is under way.
+    Unit,
+    /// So many replicas that lack something.
+    Replicas(usize),
+    /// A replica that takes over.
+    TakeOver,
+    /// Clients that are sent away.
+    Clients,
+    /// Nothing any more.
+    Nothing,
 }
 
 impl WorkKind {
@@ -64,7 +76,7 @@ impl WorkKind {
             WorkKind::Snapshot { .. } => "snapshot",
             WorkKind::Sending { .. } => "sending",
             WorkKind::Receiving { .. } => "receiving",
-            WorkKind::Ending { .. } => "ending",
+            WorkKind::Ending(_) => "ending",
         }
     }
 }
@@ -87,9 +99,17 @@ impl fmt::Display for WorkKind {
             WorkKind::Receiving { primary } => {
                 write!(f, "Receiving a full synchronization from primary {primary}")
             }
-            WorkKind::Ending { replicas } => {
-                write!(f, "Waiting for {replicas} replica{} before shutting down", plural(*replicas))
-            }
+            WorkKind::Ending(awaited) => match awaited {
+                AwaitedAtEnd::Unit => write!(f, "Waiting for a running script before shutting down"),
+                AwaitedAtEnd::Replicas(count) => {
+                    write!(f, "Waiting for {count} replica{} before shutting down", plural(*count))
+                }
+                AwaitedAtEnd::TakeOver => {
+                    write!(f, "Waiting for a replica to take over before shutting down")
+                }
+                AwaitedAtEnd::Clients => write!(f, "Waiting for clients to leave before shutting down"),
+                AwaitedAtEnd::Nothing => write!(f, "Shutting down"),
+            },
         }
     }
 }
@@ -180,8 +200,12 @@ mod tests {
             "Rewriting the AOF: 25.0% of 4000 keys, 500 keys/s, 6 seconds left"
         );
         assert_eq!(
-            line(WorkKind::Ending { replicas: 1 }, ms),
+            line(WorkKind::Ending(AwaitedAtEnd::Replicas(1)), ms),
             "Waiting for 1 replica before shutting down: 1 second of 4 seconds at most"
+        );
+        assert_eq!(
+            line(WorkKind::Ending(AwaitedAtEnd::TakeOver), ms),
+            "Waiting for a replica to take over before shutting down: 1 second of 4 seconds at most"
         );
         let sending = WorkKind::Sending { ip: "10.0.0.5".to_owned(), port: 7001 };
         assert!(

@@ -508,6 +508,7 @@ fn log_start(host: &mut Host, config: &Config, source: &str) {
     for (_, text) in config.without_effect() {
         host.note(LogLevel::Warning, &text);
     }
+    host.log_endpoint_rules(config);
     log_persistence(host, config);
     host.report_clock();
     host.write_pid_file(config);

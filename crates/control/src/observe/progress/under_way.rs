@@ -3,12 +3,13 @@
 
 use crate::Control;
 use crate::persistence::background::JobNumbers;
+use crate::persistence::ending::EndStage;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
 use sluice_base::Now;
 use sluice_base::progress::{ProgressUnit, WorkProgress};
 use sluice_numbers::facts::SyncFacts;
-use sluice_numbers::progress::{LongWork, WorkKind};
+use sluice_numbers::progress::{AwaitedAtEnd, LongWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotMade};
 use sluice_session::Sessions;
 
@@ -68,11 +69,22 @@ impl WorkSources<'_> {
         LongWork { kind: WorkKind::Loading, progress }
     }
 
-    /// The end of the server waits for replicas, at most so long.
+    /// The end of the server waits, at most so long.
     fn ending(&self) -> Option<LongWork> {
         let pending = self.control.persistence.pending_end.as_deref()?;
         let lacks = |key| self.sessions.get(key).is_some_and(|session| pending.is_awaited(session));
-        let replicas = self.control.replicas().into_iter().filter(|key| lacks(*key)).count();
+        let awaited = match pending.stage {
+            EndStage::OpenUnit => AwaitedAtEnd::Unit,
+            EndStage::Replicas => {
+                match self.control.replicas().into_iter().filter(|key| lacks(*key)).count() {
+                    0 => AwaitedAtEnd::Nothing,
+                    count => AwaitedAtEnd::Replicas(count),
+                }
+            }
+            EndStage::TakingOver => AwaitedAtEnd::TakeOver,
+            EndStage::Leaving { .. } => AwaitedAtEnd::Clients,
+            EndStage::Ready => AwaitedAtEnd::Nothing,
+        };
         let spent_ns = self.since(pending.began_ns);
         let progress = WorkProgress {
             done: spent_ns / 1_000_000,
@@ -80,7 +92,7 @@ impl WorkSources<'_> {
             unit: ProgressUnit::Milliseconds,
             spent_ns,
         };
-        Some(LongWork { kind: WorkKind::Ending { replicas }, progress })
+        Some(LongWork { kind: WorkKind::Ending(awaited), progress })
     }
 
     /// A snapshot of the primary. One that is loaded already is a load.

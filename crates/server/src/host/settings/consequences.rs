@@ -55,6 +55,26 @@ impl Host {
         })
     }
 
+    /// Says in the log what clients are told by `announce-endpoint-for`: a rule about another node or network
+    /// than was meant is a rule, too.
+    pub fn log_endpoint_rules(&mut self, config: &Config) {
+        let rules = config.endpoint_rules();
+        if rules.is_empty() {
+            return;
+        }
+        if !config.bool(param::CLUSTER_ENABLED) {
+            let text = "announce-endpoint-for has no effect: this server is no node of a cluster";
+            return self.note(LogLevel::Warning, text);
+        }
+        for rule in rules.iter().take(ENDPOINT_RULES_LOGGED) {
+            self.note(LogLevel::Notice, &format!("announce-endpoint-for: {}", rule.described()));
+        }
+        let left = rules.len().saturating_sub(ENDPOINT_RULES_LOGGED);
+        if left > 0 {
+            self.note(LogLevel::Notice, &format!("announce-endpoint-for: and {left} rules more"));
+        }
+    }
+
     /// Shows the title that the configuration asks for.
     pub fn show_title(&mut self, config: &Config) {
         if let Some(title) = &mut self.settings.title {
@@ -180,6 +200,9 @@ impl Host {
     }
 }
 
+/// Rules of `announce-endpoint-for` that the log names.
+const ENDPOINT_RULES_LOGGED: usize = 50;
+
 /// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs
 /// them, and so does the engine. Errors: text for the client.
 type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
@@ -262,6 +285,10 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     }),
     (&[param::PROC_TITLE_TEMPLATE.any()], |host, config| {
         host.show_title(config);
+        Ok(())
+    }),
+    (&[param::ANNOUNCE_ENDPOINT_FOR.any()], |host, config| {
+        host.log_endpoint_rules(config);
         Ok(())
     }),
     (&[param::CRASH_LOG_ENABLED.any()], |_, config| {
