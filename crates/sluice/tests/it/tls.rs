@@ -1,6 +1,7 @@
 //! TLS through real sockets: handshakes, who is let in, what moves and what ends, links to other servers.
 
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
+use crate::common::guide::{Bash, block};
 use crate::common::{self, Client, Dir, Server, free_port, until};
 use rustls::SupportedProtocolVersion;
 use std::io::{Read, Write};
@@ -506,6 +507,28 @@ fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
     assert_eq!(name_shown(port, &["-sigalgs", only_rsa]), None);
     plain.check("CONFIG SET tls-alt-cert-file \"\" tls-alt-key-file \"\"", "+OK\r\n");
     assert_eq!(plain.info("tls_server_alt_cert_serial"), "none");
+}
+
+#[test]
+fn the_guide_makes_two_certificates_and_each_client_is_shown_its_own() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        return println!("skipped: this machine has no openssl");
+    }
+    const GUIDE: &str = include_str!("../../../../docs/operating.md");
+    let (mut bash, port) = (Bash::new(), free_port().to_string());
+    let folder = bash.dir.join("tls");
+    std::fs::create_dir(&folder).unwrap();
+    let names = [("NODE", "localhost"), ("TLS_DIR", folder.as_str())];
+    bash.run("the certificates", &block(GUIDE, "tls-two-certificates"), &names);
+    let conf = format!("{folder}/sluice.conf");
+    let text = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, text.replace("tls-port 6380", &format!("tls-port {port}"))).unwrap();
+    let server = Server::start_in(Dir::new(), |command| {
+        command.args(["--include", &conf]);
+    });
+    assert_ne!(server.client().info("tls_server_alt_cert_serial"), "none");
+    let seen = block(GUIDE, "tls-two-certificates-seen").replace(":6380", &format!(":{port}"));
+    bash.run("what clients are shown", &seen, &names);
 }
 
 #[test]
