@@ -218,7 +218,7 @@ impl HashTree {
         }
         let (seed, content) = (self.seed, self.content);
         let mut pieces = Vec::new();
-        node::take_ranks(&mut self.root, &mut self.sums, ranks, |name| siphash13(seed, name), &mut pieces);
+        node::take_ranks(&mut self.root, &mut self.sums, ranks, &mut pieces);
         let tree = |piece: HashChild| HashTree { root: piece.node, sums: piece.sums, seed, content };
         pieces.into_iter().map(tree).collect()
     }

@@ -361,7 +361,12 @@ impl HashLeaf {
     }
 
     /// Adds a field that is absent.
+    #[inline]
     pub(super) fn push(&mut self, hash: u64, name: TreeText<'_>, value: TreeText<'_>, expiry: Option<i64>) {
+        self.push_tagged(tag_of(hash), name, value, expiry);
+    }
+
+    fn push_tagged(&mut self, tag: u8, name: TreeText<'_>, value: TreeText<'_>, expiry: Option<i64>) {
         if self.head().len == self.head().room {
             self.add_room();
         }
@@ -376,7 +381,7 @@ impl HashLeaf {
         let offset = self.entry_bytes();
         let (head, bytes) = self.parts();
         let (slot, mut at) = (head.len(), usize::from(head.used));
-        bytes[slot] = tag_of(hash);
+        bytes[slot] = tag;
         let offset_at = head.offset_at(slot);
         bytes[offset_at..offset_at + 2].copy_from_slice(&(offset as u16).to_le_bytes());
         at = put_number(bytes, at, name_number);
@@ -531,25 +536,52 @@ impl HashLeaf {
         }
     }
 
-    /// Adds what another leaf holds. `hash_of` gives the hash of a field.
-    pub(super) fn append(&mut self, other: &HashLeaf, hash_of: impl Fn(&[u8]) -> u64) {
-        for slot in 0..other.len() {
-            let field = other.get(slot);
-            self.push(hash_of(field.name.bytes()), field.name, field.value, field.expiry);
-        }
+    /// Adds what another leaf holds.
+    pub(super) fn append(&mut self, other: &HashLeaf) {
+        (0..other.len()).for_each(|slot| self.push_slot_of(other, slot));
     }
 
-    /// A leaf with the slots that, by their numbers and hashes, `belong`, out of this one.
-    pub(super) fn part_of(&self, hashes: &[u64], belong: impl Fn(usize, u64) -> bool) -> HashLeaf {
-        let slots = || hashes.iter().enumerate().filter(|(slot, hash)| belong(*slot, **hash));
-        let (count, bytes) = slots()
-            .fold((0usize, 0usize), |(count, bytes), (slot, _)| (count + 1, bytes + self.layout(slot).end));
+    /// Adds what another leaf holds in a slot.
+    fn push_slot_of(&mut self, other: &HashLeaf, slot: usize) {
+        let tag = other.bytes()[slot];
+        if other.head().long.is_none() && other.head().volatile == 0 {
+            self.push_entry(tag, &other.entry(slot)[..other.entry_len(slot)]);
+            return;
+        }
+        let field = other.get(slot);
+        self.push_tagged(tag, field.name, field.value, field.expiry);
+    }
+
+    /// Adds an entry without an expiry, of which nothing is long.
+    fn push_entry(&mut self, tag: u8, entry: &[u8]) {
+        if self.head().len == self.head().room {
+            self.add_room();
+        }
+        self.reserve(entry.len());
+        let offset = self.entry_bytes();
+        let (head, bytes) = self.parts();
+        let (slot, at) = (head.len(), usize::from(head.used));
+        bytes[slot] = tag;
+        let offset_at = head.offset_at(slot);
+        bytes[offset_at..offset_at + 2].copy_from_slice(&(offset as u16).to_le_bytes());
+        head.len += 1;
+        head.used = checked_len(put(bytes, at, entry));
+    }
+
+    /// Bytes of the entry of a slot.
+    fn entry_len(&self, slot: usize) -> usize {
+        let end = if slot + 1 < self.len() { self.offset(slot + 1) } else { self.entry_bytes() };
+        end - self.offset(slot)
+    }
+
+    /// A leaf with the slots that `belong`, out of this one.
+    pub(super) fn part_of(&self, belong: impl Fn(usize) -> bool) -> HashLeaf {
+        let slots = || (0..self.len()).filter(|slot| belong(*slot));
+        let (count, bytes) =
+            slots().fold((0usize, 0usize), |(count, bytes), slot| (count + 1, bytes + self.entry_len(slot)));
         // At once, so that nothing is copied twice.
         let mut part = HashLeaf::with_room(self.head().content, count.next_multiple_of(ROOM_STEP), bytes);
-        for (slot, hash) in slots() {
-            let field = self.get(slot);
-            part.push(*hash, field.name, field.value, field.expiry);
-        }
+        slots().for_each(|slot| part.push_slot_of(self, slot));
         part
     }
 

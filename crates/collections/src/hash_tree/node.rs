@@ -188,7 +188,7 @@ impl HashInner {
     }
 
     /// Joins the child at `at`, of which little is left, with a neighbour where both fit into one.
-    fn join(&mut self, at: usize, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+    fn join(&mut self, at: usize) -> bool {
         if self.children[at].sums.count == 0 && self.children.len() > 1 {
             self.children.remove(at);
             return true;
@@ -199,7 +199,7 @@ impl HashInner {
                 continue;
             }
             let (first, second) = self.children.split_at_mut(left + 1);
-            if join_nodes(&mut first[left], &second[0], hash_of) {
+            if join_nodes(&mut first[left], &second[0]) {
                 self.children.remove(left + 1);
                 return true;
             }
@@ -209,7 +209,7 @@ impl HashInner {
 }
 
 /// Adds what `right` holds, the next child, to `left` where one node has room for both.
-fn join_nodes(left: &mut HashChild, right: &HashChild, hash_of: &impl Fn(&[u8]) -> u64) -> bool {
+fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
             if into.len() + from.len() > LEAF_LEN_MAX * 3 / 4
@@ -217,7 +217,7 @@ fn join_nodes(left: &mut HashChild, right: &HashChild, hash_of: &impl Fn(&[u8]) 
             {
                 return false;
             }
-            into.append(from, hash_of);
+            into.append(from);
             left.sums = Sums::of_leaf(into);
         }
         (HashNode::Inner(into), HashNode::Inner(from)) => {
@@ -417,7 +417,7 @@ fn change_inner<R>(
         }
         Reshape::Split(upper) => inner.insert_or_split(at + 1, upper),
         Reshape::Small => {
-            inner.join(at, hash_of);
+            inner.join(at);
             if inner.is_small() { Reshape::Small } else { Reshape::Fits }
         }
     };
@@ -431,25 +431,18 @@ pub(super) fn take_ranks(
     root: &mut HashNode,
     sums: &mut Sums,
     ranks: Range<usize>,
-    hash_of: impl Fn(&[u8]) -> u64,
     pieces: &mut Vec<HashChild>,
 ) {
-    *sums = take_from_node(root, ranks, &hash_of, pieces);
+    *sums = take_from_node(root, ranks, pieces);
     shorten(root, sums);
 }
 
 /// Cuts the fields with these ranks out of the tree below a node; the sums of what stays.
-fn take_from_node(
-    node: &mut HashNode,
-    ranks: Range<usize>,
-    hash_of: &impl Fn(&[u8]) -> u64,
-    pieces: &mut Vec<HashChild>,
-) -> Sums {
+fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<HashChild>) -> Sums {
     let shared = match node {
         HashNode::Leaf(leaf) => {
-            let hashes: Vec<u64> = (0..leaf.len()).map(|slot| hash_of(leaf.name(slot))).collect();
-            pieces.push(HashChild::leaf(0, leaf.part_of(&hashes, |slot, _| ranks.contains(&slot))));
-            let rest = leaf.part_of(&hashes, |slot, _| !ranks.contains(&slot));
+            pieces.push(HashChild::leaf(0, leaf.part_of(|slot| ranks.contains(&slot))));
+            let rest = leaf.part_of(|slot| !ranks.contains(&slot));
             let sums = Sums::of_leaf(&rest);
             *node = HashNode::Leaf(rest);
             return sums;
@@ -470,14 +463,14 @@ fn take_from_node(
             continue;
         }
         if !part.is_empty() {
-            child.sums = take_from_node(&mut child.node, part, hash_of, pieces);
+            child.sums = take_from_node(&mut child.node, part, pieces);
             reduced.push(at);
         }
         at += 1;
     }
     for at in reduced.into_iter().rev() {
         if inner.children[at].node.is_small() {
-            inner.join(at, hash_of);
+            inner.join(at);
         }
     }
     inner.sums()
@@ -509,8 +502,8 @@ fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape
     sorted.sort_unstable();
     // Fields with the same hash stay together.
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
-    let upper = leaf.part_of(&hashes, |_, hash| hash >= low);
-    *leaf = leaf.part_of(&hashes, |_, hash| hash < low);
+    let upper = leaf.part_of(|slot| hashes[slot] >= low);
+    *leaf = leaf.part_of(|slot| hashes[slot] < low);
     Reshape::Split(HashChild::leaf(low, upper))
 }
 
