@@ -27,6 +27,8 @@ use std::collections::BTreeSet;
 const LINK_MS: u64 = 450;
 /// A replica says once a second how far it is; then roles change.
 const HAND_OVER_MS: u64 = 1_000 + 2 * LINK_MS;
+/// So long a failover takes at most in which nothing goes wrong any more.
+const EARLIER_MS: u64 = 10_000;
 /// Milliseconds of an iteration, at most.
 const STEP_MS: u64 = 12;
 
@@ -45,12 +47,6 @@ impl World {
         if !self.handovers.slow.has_drill {
             return Ok(());
         }
-        let from = self.primary;
-        let replicas: BTreeSet<NodeId> =
-            (0..self.hosts.len()).filter(|id| self.followed(*id) == Some(from)).collect();
-        let at = self.handovers.slow.rng.below(replicas.len().max(1) as u64) as usize;
-        let Some(target) = replicas.iter().nth(at).copied() else { return Ok(()) };
-        self.trace(|| format!("a drill: node {from} is to hand over to node {target}"));
         self.net.latency_ms = 1;
         for id in 0..self.hosts.len() {
             // A process that stands still is no link that is lost.
@@ -58,6 +54,13 @@ impl World {
         }
         let mut writes = DrillWrites::default();
         self.drill_for(1_500, &mut writes)?;
+        self.drill_until_no_failover(&mut writes)?;
+        let from = self.primary;
+        let replicas: BTreeSet<NodeId> =
+            (0..self.hosts.len()).filter(|id| self.followed(*id) == Some(from)).collect();
+        let at = self.handovers.slow.rng.below(replicas.len().max(1) as u64) as usize;
+        let Some(target) = replicas.iter().nth(at).copied() else { return Ok(()) };
+        self.trace(|| format!("a drill: node {from} is to hand over to node {target}"));
         self.order(from, &["CLIENT", "KILL", "TYPE", "replica"]);
         self.drill_until_lost(target, &mut writes)?;
         let slow_ms = self.draw_slow_steps(from);
@@ -143,6 +146,19 @@ impl World {
     fn drill_for(&mut self, ms: u64, writes: &mut DrillWrites) -> Result<(), String> {
         let end_ns = self.now.mono_ns + ms * MS;
         while self.now.mono_ns < end_ns {
+            self.drill_step(writes)?;
+        }
+        Ok(())
+    }
+
+    /// A failover of the time before the drill has its outcome first: while its node was busy with a script it
+    /// could not be given up.
+    fn drill_until_no_failover(&mut self, writes: &mut DrillWrites) -> Result<(), String> {
+        let end_ns = self.now.mono_ns + EARLIER_MS * MS;
+        while self.has_failover(self.primary) || self.handovers.is_under_way() {
+            if self.now.mono_ns > end_ns {
+                return Err(format!("a failover of before has no outcome after {EARLIER_MS} ms"));
+            }
             self.drill_step(writes)?;
         }
         Ok(())
