@@ -439,6 +439,24 @@ fn cb_a32_what_expires_or_has_to_make_room_comes_as_deletions() {
 }
 
 #[test]
+fn cb_a82_what_waits_for_the_target_is_not_counted_for_maxmemory() {
+    let (mut rig, mut export) = streaming(&["SET {a}s 1", "SET {a}t 2"]);
+    rig.run("CONFIG SET maxmemory-policy allkeys-random maxmemory 1mb");
+    rig.process.facts.used_memory = (1 << 20) - 5_000;
+    for _ in 0..100 {
+        rig.run(&format!("SET {{a}}s {}", "x".repeat(100)));
+        // What the stream has of it, which the target does not take.
+        rig.process.facts.used_memory += 100;
+        rig.pass_ms(20);
+    }
+    rig.check("DBSIZE", ":2");
+    export.fed(&mut rig);
+    rig.pass_ms(20);
+    rig.run("GET {a}none");
+    assert_ne!(rig.run("DBSIZE"), ":2", "it has taken all: what is used is used by keys");
+}
+
+#[test]
 fn cb_a89_the_keys_of_a_flushed_slot_are_unlinked_one_by_one() {
     let (mut rig, mut export) = streaming(&["SET {a}s 1", "SELECT 1", "SET {a}t 1", "SELECT 0"]);
     rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"{a}")), "+OK");
