@@ -222,10 +222,18 @@ pub(crate) fn slots_to_add(m: &ClusterMachine, slots: &[HashSlot]) -> Result<Slo
     once(slots, |slot| m.table.owner(slot).is_none(), "already busy")
 }
 
-/// The slots of DELSLOTS, each once and with an owner, likewise.
+/// The slots of DELSLOTS, each once and with an owner, likewise. One that was granted to the target of a move
+/// may be the target's by now: its writers would go on if ADDSLOTS followed.
 pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
-    once(slots, |slot| m.table.owner(slot).is_some(), "already unassigned")
+    let slots = once(slots, |slot| m.table.owner(slot).is_some(), "already unassigned")?;
+    match m.keys.moves.granted().any(|slot| slots.contains(slot)) {
+        true => Err(EXPORTED.to_owned()),
+        false => Ok(slots),
+    }
 }
+
+/// The error of SETSLOT, for commands that the target of a move has to be waited for with.
+const EXPORTED: &str = "ERR Slot export in progress.";
 
 fn once(slots: &[HashSlot], is_fit: impl Fn(HashSlot) -> bool, otherwise: &str) -> Result<SlotSet, String> {
     let mut set = SlotSet::EMPTY;
@@ -274,6 +282,9 @@ fn del_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
 fn flush_slots(m: &mut ClusterMachine, data: HasKeys) -> Result<ClusterAnswer, String> {
     if data == HasKeys::Yes {
         return Err("ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned());
+    }
+    if m.keys.moves.granted().next().is_some() {
+        return Err(EXPORTED.to_owned());
     }
     let slots = m.table.me().slots.clone();
     for slot in slots.iter() {

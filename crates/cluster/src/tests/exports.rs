@@ -333,6 +333,23 @@ fn cb_a47_a_flush_does_not_end_a_move_whose_slots_may_be_the_targets() {
     assert_eq!(shown(&network).0, "success");
 }
 
+#[test]
+fn cb_a48_slots_that_may_be_the_targets_are_not_unbound_by_hand() {
+    for (_, state) in COURSE {
+        let (mut network, _) = in_state(state);
+        let refused = ClusterAnswer::Error("ERR Slot export in progress.".to_owned());
+        let is_granted = state == "failover-granted";
+        let others = network.command(0, ClusterCommand::DelSlots { slots: &[slot(8)] });
+        assert_eq!(others, ClusterAnswer::Ok, "{state}");
+        let answer = network.command(0, ClusterCommand::DelSlots { slots: &[slot(8), slot(7)] });
+        assert_ne!(answer, ClusterAnswer::Ok, "{state}: slot 8 has no owner");
+        let answer = network.command(0, ClusterCommand::DelSlots { slots: &[slot(7)] });
+        assert_eq!(answer == refused, is_granted, "{state}");
+        let answer = network.command(0, ClusterCommand::FlushSlots { data: HasKeys::No });
+        assert_eq!(answer == refused, is_granted, "{state}");
+    }
+}
+
 /// Node 3 follows node 0, from which slots move, and is told to take over.
 fn with_a_replica_that_takes_over(state: &str) -> (Network, JobName) {
     let mut network = Network::with_replicas();

@@ -221,6 +221,11 @@ impl SlotExports {
         self.jobs.iter().any(|job| job.holds_writers() && job.slots.contains(slot))
     }
 
+    /// Whether another node may own slots of an export.
+    pub fn have_granted(&self) -> bool {
+        self.jobs.iter().any(|job| job.is_granted)
+    }
+
     /// The slot of the oldest job that is not through, whose walk is to begin; `None` while a walk is under
     /// way, and when nothing is left. The slot is tapped from now on.
     pub fn next_walk(&mut self) -> Option<HashSlot> {

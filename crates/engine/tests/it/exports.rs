@@ -479,18 +479,19 @@ fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
         assert_eq!(take_export_output(&mut rig.engine, export.id), None);
         assert!(slot_exports(&mut rig.engine).unwrap().jobs().next().is_none());
     }
-    // Once the other node may own the slots writers wait for what the map says of them, whatever was flushed.
+    // Once the other node may own the slots, a flush waits as writers do: keys of that node would come back.
     let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
     export.pause(&mut rig);
     slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
     let writer = rig.connect();
     rig.check_as(writer, "SET {a}s 2", "");
-    rig.check("FLUSHALL", "+OK");
+    let flush = rig.connect();
+    rig.check_as(flush, "FLUSHALL", "");
     export.send(&mut rig);
     assert_eq!((export.failure(), rig.output(writer)), (None, vec![]));
     end_export(&mut rig.engine, export.id);
     rig.end_iteration();
-    assert_eq!(rig.output(writer), b"+OK\r\n");
+    assert_eq!((rig.output(writer), rig.output(flush)), (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec()));
     // During the walk, too: nothing of it is left.
     let mut rig = source(&[]);
     (0..50).for_each(|n| drop(rig.run(&format!("SET {{a}}{n} 1"))));
@@ -781,4 +782,70 @@ fn cb_a84_a_flush_of_a_held_slot_waits_as_writers_do() {
     end_export(&mut rig.engine, export.id);
     rig.end_iteration();
     rig.check("EXISTS {a}s", ":0");
+}
+
+#[test]
+fn cb_h26_whatever_reaches_a_granted_slot_waits_for_what_the_map_says_of_it() {
+    const LIBRARY: &str = "#!lua name=l\nserver.register_function{function_name='f', flags={'no-writes'}, \
+                           callback=function() return server.call('del', '{a}s') end}";
+    let flush = format!("CLUSTER FLUSHSLOT {}", key_slot(b"{a}"));
+    let in_script = format!("EVAL \"return server.call('cluster', 'flushslot', {})\" 0", key_slot(b"{a}"));
+    let ways: [&[&str]; 16] = [
+        &[&flush],
+        &["FLUSHALL"],
+        &["FLUSHDB ASYNC"],
+        &[&in_script],
+        &["EVAL \"return server.call('flushall')\" 0"],
+        &["EVAL \"#!lua\nreturn server.call('del', '{a}s')\" 0"],
+        &["FCALL g 0"],
+        &["MULTI", &flush, "EXEC"],
+        &["MULTI", "GET {b}s", &flush, "EXEC"],
+        &["MULTI", "FLUSHALL", "EXEC"],
+        &["MULTI", "SET {b}s 2", "FLUSHDB", "EXEC"],
+        &["MULTI", "DEL {a}s", "EXEC"],
+        &["MULTI", &in_script, "EXEC"],
+        &["MULTI", "EVAL \"#!lua\nreturn server.call('del', '{a}s')\" 0", "EXEC"],
+        &["MULTI", "FCALL g 0", "EXEC"],
+        &["MULTI", "FCALL f 0", "EXEC"],
+    ];
+    for way in ways {
+        let (mut rig, mut export) = streaming(&["SET {a}s 1", "SET {b}s 1"]);
+        let writes = LIBRARY.replace("name=l", "name=m").replace("'f', flags={'no-writes'}", "'g'");
+        rig.check(&format!("FUNCTION LOAD \"{LIBRARY}\""), "\"l\"");
+        rig.check(&format!("FUNCTION LOAD \"{writes}\""), "\"m\"");
+        export.pause(&mut rig);
+        export.fed(&mut rig);
+        slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
+        let client = rig.connect();
+        for (at, line) in way.iter().enumerate() {
+            let expected = match at {
+                _ if at + 1 == way.len() => "",
+                0 => "+OK",
+                _ => "+QUEUED",
+            };
+            // A library that is replaced may write where the one of the queue did not.
+            if at > 0 && at + 1 == way.len() {
+                let writes = LIBRARY.replace("flags={'no-writes'}, ", "");
+                rig.check(&format!("FUNCTION LOAD REPLACE \"{writes}\""), "\"l\"");
+            }
+            assert_eq!(rig.run_as(client, line), expected, "{way:?}: {line}");
+        }
+        rig.end_iteration();
+        assert_eq!(rig.run("GET {a}s"), "\"1\"", "{way:?}");
+        assert_eq!(export.fed(&mut rig), "", "{way:?}");
+        end_export(&mut rig.engine, export.id);
+        rig.end_iteration();
+        assert!(!rig.output(client).is_empty(), "{way:?} goes on");
+        rig.check("EXISTS {a}s", ":0");
+    }
+    // Transactions that do not reach the slot go on.
+    let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
+    export.pause(&mut rig);
+    slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
+    let elsewhere = format!("CLUSTER FLUSHSLOT {}", key_slot(b"{b}"));
+    for queue in [&elsewhere[..], "FUNCTION FLUSH", "PUBLISH c m", "SET {b}s 1", "GET {a}s"] {
+        rig.check("MULTI", "+OK");
+        rig.check(queue, "+QUEUED");
+        assert_ne!(rig.run("EXEC"), "", "{queue}");
+    }
 }

@@ -1,12 +1,16 @@
 //! Who waits while writers of exported slots are held.
 
-use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec};
+use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::exec::gate::{Asked, Verdict};
 use sluice_base::mistake::{Mistake, is_made};
 use sluice_cluster::HashSlot;
-use sluice_command::Flags;
-use sluice_command::specs::{cluster, transactions};
+use sluice_command::specs::{cluster, server, transactions};
+use sluice_command::{Flags, Named, Spec};
+use sluice_commands::{Args, Hashing};
+use sluice_control::cluster::exports::SlotExports;
+use sluice_keyspace::Keyspace;
 use sluice_scripts::shebang::runs_script;
+use sluice_session::transaction::Transaction;
 
 /// Whether a request waits for an export, whatever else it waits for.
 pub(crate) fn waits(asked: &Asked<'_>) -> bool {
@@ -14,37 +18,55 @@ pub(crate) fn waits(asked: &Asked<'_>) -> bool {
     exports.is_some_and(|exports| exports.may_hold()) && ask(asked).is_some()
 }
 
-/// The check `exported` of the gate: a write to slots whose writers are held waits (A-84, H-26). A script
-/// that may write waits whatever its keys are: one without a first line may write to any slot.
+/// The check `exported` of the gate: what may change slots whose writers are held waits (A-84, H-26), a
+/// transaction as a whole.
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let exports = asked.control.cluster.as_deref()?.exports();
-    if asked.spec.id == cluster::CLUSTER_FLUSHSLOT.id {
-        let slot = asked.args.get(2).and_then(sluice_base::num::parse_i64);
-        let slot = slot.and_then(|number| u16::try_from(number).ok()).and_then(HashSlot::new);
-        return slot.is_some_and(|slot| exports.hold(slot)).then_some(Verdict::Postpone);
-    }
-    let is_exec = asked.spec.id == transactions::EXEC.id;
-    let may_replicate = asked.flags.has(Flags::MAY_REPLICATE);
-    let writes = asked.flags.has(Flags::WRITE) || may_replicate && !asked.spec.flags.has(Flags::PUBSUB);
-    if !writes || !exports.hold_any() || is_made(Mistake::WrittenAfterPaused) {
+    if !exports.hold_any() || is_made(Mistake::WrittenAfterPaused) {
         return None;
     }
-    let queue = match &asked.session.transaction {
+    let is_exec = asked.spec.id == transactions::EXEC.id;
+    let waits = match asked.session.transaction.as_deref() {
+        Some(transaction) if is_exec => queue_waits(exports, transaction, asked.keyspace),
         // It waits with its transaction.
-        Some(_) if !is_exec => return None,
-        Some(transaction) if transaction.aborted => return None,
-        queue => queue.as_ref().filter(|_| is_exec),
+        Some(_) => false,
+        None => call_waits(exports, asked.spec, asked.args, asked.flags),
     };
-    // Of a queued script nothing but that is known.
-    let is_script = runs_script(asked.spec) || is_exec && may_replicate;
-    let route = match queue {
-        Some(transaction) => route_of_exec(asked.spec, asked.args, &transaction.route),
-        None => route_of(asked.spec, asked.args),
-    };
-    let is_held = match route {
+    waits.then_some(Verdict::Postpone)
+}
+
+/// Whether a command of this transaction would wait by itself.
+fn queue_waits(exports: &SlotExports, transaction: &Transaction, keyspace: &Keyspace) -> bool {
+    if transaction.aborted {
+        return false;
+    }
+    let hashing = Hashing { hasher: keyspace.hasher(), hashes: Vec::new() };
+    transaction.prepared.iter().enumerate().any(|(at, prepared)| {
+        let request = transaction.requests.at(at);
+        let Named::Command(spec) = prepared.named else { return false };
+        // What a script said of itself when it was queued may be wrong by now: a library can be replaced. The
+        // command says what any script may do.
+        call_waits(exports, spec, Args::new(&request, prepared, &hashing), spec.flags)
+    })
+}
+
+/// Whether a command waits. A script that may write does whatever its keys are: a script reaches slots of
+/// which its keys do not tell. What empties databases ends a move that is not granted, and waits for
+/// one that is: keys of the other node would come back.
+fn call_waits(exports: &SlotExports, spec: &Spec, args: Args<'_>, flags: Flags) -> bool {
+    if spec.id == cluster::CLUSTER_FLUSHSLOT.id {
+        let slot = args.int(2).ok().and_then(|number| u16::try_from(number).ok()).and_then(HashSlot::new);
+        return slot.is_some_and(|slot| exports.hold(slot));
+    }
+    if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) {
+        return exports.have_granted();
+    }
+    let may_replicate = flags.has(Flags::MAY_REPLICATE) && !spec.flags.has(Flags::PUBSUB);
+    let writes = flags.has(Flags::WRITE) || may_replicate;
+    let is_held = || match route_of(spec, args) {
         SlotRoute::Keyless => false,
         SlotRoute::Slot(slot) => exports.hold(slot),
         SlotRoute::Crosses => true,
     };
-    (is_held || is_script).then_some(Verdict::Postpone)
+    writes && (runs_script(spec) || is_held())
 }
