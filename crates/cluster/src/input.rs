@@ -60,6 +60,9 @@ pub enum ClusterInput<'a> {
     /// decides on an election, and on the cluster's state where other nodes' health has changed. Wanted where
     /// [`crate::Cluster::awaits_iteration_end`] says so.
     IterationEnd,
+    /// The unit of commands that were executed at once has ended. Wanted when
+    /// [`crate::Cluster::awaits_unit_end`] says so.
+    UnitEnd,
     /// The open slots of this replica's primary, as a full synchronisation has brought them.
     OpenSlots(&'a OpenSlotList),
     /// A command of a client.

@@ -246,6 +246,11 @@ impl Cluster {
         self.machine.todo.elect || self.machine.todo.reconsider
     }
 
+    /// Whether [`ClusterInput::UnitEnd`] is wanted once no unit stands open. O(1).
+    pub fn awaits_unit_end(&self) -> bool {
+        self.machine.todo.is_in_unit
+    }
+
     /// When [`ClusterInput::Deadline`] is wanted, if nothing happens before. O(1).
     pub fn deadline(&self) -> Option<Ms> {
         health::deadline(&self.machine)
@@ -262,11 +267,13 @@ impl Cluster {
     }
 
     /// One command of a client that cannot wait, as in a transaction: the answer comes at once, and may tell
-    /// of what is not durable yet. Outputs follow from [`Cluster::next_output`].
+    /// of what is not durable yet. Nothing is written, and so nobody is told, before
+    /// [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
     pub fn execute_at_once(&mut self, now: Now, client: &str, command: &ClusterCommand<'_>) -> ClusterAnswer {
         self.inputs += 1;
         self.machine.time = step_time(now);
         let answer = commands::execute_at_once(&mut self.machine, client, command);
+        self.machine.todo.is_in_unit = true;
         self.settle();
         answer
     }
@@ -552,6 +559,7 @@ impl Cluster {
                     candidate::advance(m);
                 }
             }
+            ClusterInput::UnitEnd => m.todo.is_in_unit = false,
             ClusterInput::OpenSlots(open) => saved::reopen(m, open),
             ClusterInput::Command { ticket, client, ref command } => {
                 commands::execute(m, ticket, client, command)
@@ -652,7 +660,7 @@ impl Cluster {
         if std::mem::take(&mut m.todo.evaluate) {
             health::evaluate(m);
         }
-        if m.durable.wants_write(m.time.now) {
+        if !m.todo.is_in_unit && m.durable.wants_write(m.time.now) {
             let file = Arc::from(info::file_text(m));
             let view = m.view();
             let generation = m.durable.begin(view, m.time.now);

@@ -145,6 +145,9 @@ pub(crate) struct Todo {
     pub(crate) reconsider: bool,
     /// Look whether this replica stands for election, at the end of the event loop iteration.
     pub(crate) elect: bool,
+    /// Begin no write before the unit has ended whose commands have changed this node: others would be told
+    /// of slots that one command has given up and the next one takes again.
+    pub(crate) is_in_unit: bool,
     /// Let the writes go on that a failover by hand has held back, after the map by which they are judged,
     /// unless another failover by hand has begun.
     pub(crate) unpause: bool,

@@ -421,3 +421,31 @@ fn cl_e17_a_replica_whose_primary_is_forgotten_is_no_primary() {
         assert_eq!(network.flags(2, 3), "slave", "its file says that it follows the forgotten node");
     }
 }
+
+#[test]
+fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
+    let mut network = Network::cluster(2, 2);
+    let slot = HashSlot::new(5).unwrap();
+    let source = network.id(0);
+    // A source that lets go of a slot leaves the slot to the node that imports it.
+    let action = SlotAction::Importing(source.as_bytes());
+    let command = SetSlot { slot, action, keys: HasKeys::No };
+    assert_eq!(network.command(1, ClusterCommand::SetSlot(command)), ClusterAnswer::Ok);
+    for command in [ClusterCommand::DelSlots { slots: &[slot] }, ClusterCommand::AddSlots { slots: &[slot] }]
+    {
+        let now = network.now();
+        let answer = network.peers[0].cluster.execute_at_once(now, "test", &command);
+        assert_eq!(answer, ClusterAnswer::Ok);
+        // The unit may stand open meanwhile.
+        network.run(2_000);
+        assert!(network.peers[0].cluster.awaits_unit_end());
+    }
+    network.step(0, &ClusterInput::UnitEnd);
+    network.run(2_000);
+    for peer in &network.peers {
+        let table = &peer.cluster.machine.table;
+        assert_eq!(table.owner(slot).map(|ix| table.node(ix).id), Some(source));
+    }
+    // One write, of the end.
+    assert!(!network.has_logged(1, "Slot 5 is not claimed by its source"));
+}

@@ -131,6 +131,9 @@ impl ClusterDriver<'_> {
         if mode.machine.awaits_iteration_end() {
             mode.machine.step(now, &ClusterInput::IterationEnd);
         }
+        if mode.machine.awaits_unit_end() && !*self.core.control.clients.unit_stands_open {
+            mode.machine.step(now, &ClusterInput::UnitEnd);
+        }
         if !self.core.is_loading()
             && let Some(mode) = &mut self.core.control.cluster
             && std::mem::take(&mut mode.keys_to_check)

@@ -66,7 +66,8 @@ impl Engine {
     pub fn cluster_deadline_ns(&self) -> u64 {
         let Some(mode) = &self.core.control.cluster else { return u64::MAX };
         // What was stepped behind the end of an iteration does not wait for the next event.
-        if mode.machine.awaits_iteration_end() {
+        let is_unit_over = mode.machine.awaits_unit_end() && !self.core.has_open_unit();
+        if mode.machine.awaits_iteration_end() || is_unit_over {
             return 0;
         }
         // Keys are deleted and freed in slices, an iteration each.
