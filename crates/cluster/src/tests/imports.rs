@@ -1,5 +1,6 @@
 //! Atomic moves of slots to a node (specification of the slots, section 6; ids A-…).
 
+use super::files::{restart, saved};
 use super::network::{Disk, Network, header_of};
 use crate::*;
 
@@ -457,4 +458,66 @@ fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_ne
     // From then on the source is a node as any other.
     tells(&mut network, 40, &old);
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)), "the higher epoch counts");
+}
+
+/// Two slots of node 1 have been claimed by node 0, to which node 1 has granted them. Node 1 does not hear of
+/// the claim.
+fn claimed_unheard() -> (Network, JobName) {
+    let mut network = Network::cluster(3, 3);
+    for node in [0, 1] {
+        network.configure(node, |settings| settings.migration.repl_timeout_ms = 10_000);
+    }
+    let ranges = [(slot(FIRST), slot(FIRST)), (slot(8_300), slot(8_300))];
+    let groups = [SlotsToMove { ranges: ranges.into(), target: network.id(0) }];
+    let at_source = |network: &mut Network, input: MigrationInput<'_>| {
+        network.step(1, &ClusterInput::Migration(input));
+        network.deliver();
+    };
+    at_source(&mut network, MigrationInput::Begin { client: "test", groups: &groups });
+    let name = network.peers[1].cluster.migrations().next().unwrap().name;
+    let said = |word| MigrationInput::Said { job: name, word };
+    let is = |input| MigrationInput::Export { job: name, input };
+    let job = SlotMove { name, source: Some(network.id(1)), ranges: ranges.into() };
+    step(&mut network, MigrationInput::Established(&job));
+    for input in [ExportInput::Established, ExportInput::StreamBegan, ExportInput::ImageSent] {
+        at_source(&mut network, is(input));
+    }
+    at_source(&mut network, said(SyncWord::RequestPause));
+    at_source(&mut network, is(ExportInput::Held { left: 0 }));
+    at_source(&mut network, said(SyncWord::RequestFailover));
+    WORDS[..3].iter().for_each(|word| step(&mut network, said(*word)));
+    network.cut(0, 1);
+    step(&mut network, said(SyncWord::FailoverGranted));
+    assert_eq!(state(&network), "success");
+    (network, name)
+}
+
+/// The claimant's memory of the grant is not in its file: the source's own, which tells the slots no more as
+/// its own, is enough.
+#[test]
+fn cb_a48_a_claimant_that_starts_again_ahead_of_the_news_keeps_the_slots() {
+    let (mut network, name) = claimed_unheard();
+    let file = saved(&network, 0);
+    network.kill(0);
+    // The source is the target of another move meanwhile.
+    network.run(300);
+    let epoch = |network: &Network, node: usize| network.peers[node].cluster.info().my_epoch;
+    assert!(
+        matches!(network.command(1, ClusterCommand::BumpEpoch), ClusterAnswer::Status(text) if text.starts_with("BUMPED"))
+    );
+    network.run(300);
+    assert!(epoch(&network, 1) > file.me.config_epoch);
+    network.peers[0].seen.clear();
+    restart(&mut network, 0, &file);
+    network.heal();
+    for ms in [1_000, 5_000] {
+        network.run(ms);
+        for node in 0..3 {
+            assert_eq!(owner(&network, node, FIRST), Some(network.id(0)), "by node {node} after {ms} ms");
+        }
+    }
+    let row = network.peers[1].cluster.migrations().find(|row| row.name == name).unwrap();
+    assert_eq!(row.state, "success");
+    let empties = |output: &ClusterOutput| matches!(output, ClusterOutput::EmptySlots { .. });
+    assert!(!network.peers[0].seen.iter().any(empties), "the claimant deletes nothing");
 }
