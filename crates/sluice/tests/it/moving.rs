@@ -94,7 +94,8 @@ impl Shell {
             ("NEW_PORT", &new_port),
             ("NEW_DIR", &new_dir),
         ];
-        self.bash.run(name, &block(GUIDE, name), &[&names, more].concat());
+        let commands = block(GUIDE, "wait") + &block(GUIDE, name);
+        self.bash.run(name, &commands, &[&names, more].concat());
     }
 
     fn client(&self) -> Client {
@@ -179,6 +180,21 @@ fn a_server_moves_in_live_and_back() {
         check_data(&mut fresh.client());
         assert_eq!(ours.info("sync_full"), "1");
     }
+}
+
+/// Nothing in the guide waits for ever for a server that has ended.
+#[test]
+fn each_wait_of_the_guide_ends_and_says_where_to_look() {
+    assert!(!GUIDE.lines().any(|line| line.trim_start().starts_with("until ")), "a wait without an end");
+    let waits = GUIDE.lines().map(str::trim_start).filter(|line| line.starts_with("wait_for \""));
+    let waits: Vec<&str> = waits.filter_map(|line| line.strip_suffix(" \\")).collect();
+    assert!(waits.len() > 10, "{waits:?}");
+    let commands: String = waits.iter().map(|wait| format!("! {wait} false\n")).collect();
+    let hosts = ["OLD_HOST", "OLD_PORT", "NEW_HOST", "NEW_PORT"].map(|name| (name, "h"));
+    let names = [&hosts[..], &[("WAIT_TRIES", "2")]].concat();
+    let said = Bash::new().says("waits", &(block(GUIDE, "wait") + &commands), &names);
+    assert_eq!(said.matches("Gave up waiting. ").count(), waits.len(), "{said}");
+    assert!(said.contains("h:h does not answer: what does its log say"), "{said}");
 }
 
 #[test]

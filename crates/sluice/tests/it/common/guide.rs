@@ -70,6 +70,11 @@ impl Bash {
 
     /// Runs commands with these names set. Fails where a command fails.
     pub fn run(&mut self, name: &str, commands: &str, names: &[(&str, &str)]) {
+        self.says(name, commands, names);
+    }
+
+    /// As [`Bash::run`]; what the commands have written.
+    pub fn says(&mut self, name: &str, commands: &str, names: &[(&str, &str)]) -> String {
         let output = self.dir.join("output");
         let file = std::fs::File::create(&output).unwrap();
         // Waits of a second are for people.
@@ -88,6 +93,7 @@ impl Bash {
         let status = until(name, || child.try_wait().unwrap());
         let said = std::fs::read_to_string(output).unwrap();
         assert!(status.success(), "{name}: {said}");
+        said
     }
 }
 
