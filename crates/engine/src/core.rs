@@ -65,8 +65,6 @@ pub(crate) struct Upkeep {
     pub compaction: CompactionState,
     /// What makes room above `maxmemory`.
     pub eviction: Eviction,
-    /// When keys of slots that were taken out were freed last, monotonic ns; none where none is left.
-    pub detached_at_ns: Option<u64>,
 }
 
 /// What was concluded from the control plane, beside the gate's and the effects' own conclusions.

@@ -10,8 +10,9 @@ use sluice_control::process::Process;
 const SLICE_NS: u64 = 500_000;
 /// How long it takes at most, ns.
 const SLICE_MAX_NS: u64 = 5_000_000;
-/// A slice may take this part of the time since the one before: where commands keep iterations long, what is
-/// left to free does not pile up.
+/// A slice may take this part of the time that commands took in the iteration: where they take long, what is
+/// left to free does not pile up. The time between slices says nothing: an iteration is long, too, where the
+/// machine has let the server wait.
 const SHARE: u64 = 8;
 
 /// The steps of freeing.
@@ -28,22 +29,18 @@ impl<'a> DetachedSteps<'a> {
 }
 
 impl DetachedSteps<'_> {
-    /// Frees keys for half a millisecond, more where iterations are long; once an iteration.
+    /// Frees keys for half a millisecond, more where commands take long; once an iteration.
     pub(crate) fn free_slice(&mut self, process: &mut dyn Process) {
         if !self.core.keyspace.has_detached() || !self.core.control.between_units(BetweenUnits::Cluster) {
             return;
         }
         let began = process.now();
-        let since_ns = self.core.upkeep.detached_at_ns.map_or(0, |at_ns| began.mono_ns.saturating_sub(at_ns));
-        let slice_ns = (since_ns / SHARE).clamp(SLICE_NS, SLICE_MAX_NS);
+        let slice_ns = (self.core.stats.iteration.command_ns / SHARE).clamp(SLICE_NS, SLICE_MAX_NS);
         while self.free_some(began) {
-            let now_ns = process.now().mono_ns;
-            self.core.upkeep.detached_at_ns = Some(now_ns);
-            if now_ns.saturating_sub(began.mono_ns) >= slice_ns {
+            if process.now().mono_ns.saturating_sub(began.mono_ns) >= slice_ns {
                 return;
             }
         }
-        self.core.upkeep.detached_at_ns = None;
     }
 
     /// Frees some dozens of keys; whether there were any. To be called between units.

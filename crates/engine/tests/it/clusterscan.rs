@@ -239,6 +239,7 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     assert_eq!(rig.engine.cluster_deadline_ns(), 0, "the next slice is due at once");
     let mut slices = 0;
     while rig.engine.keyspace().has_detached() {
+        rig.engine.take_command_ns();
         rig.end_iteration();
         slices += 1;
         assert!(slices < 5_000);
@@ -253,6 +254,23 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "GET {a}:7", "+QUEUED");
     rig.check_as(watcher, "EXEC", "[\"new\"]");
     rig.check("DBSIZE", ":21");
+}
+
+#[test]
+fn cb_g22_a_slice_of_freeing_is_no_longer_after_a_time_in_which_nothing_ran() {
+    let mut rig = alone(&[]);
+    (0..2_000).for_each(|number| rig.check(&format!("SET {{a}}:{number} v"), "+OK"));
+    rig.process.us_each_look = 100;
+    rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"a")), "+OK");
+    let mut slices = 0;
+    while rig.engine.keyspace().has_detached() {
+        rig.engine.take_command_ns();
+        rig.pass_ms(40);
+        rig.end_iteration();
+        slices += 1;
+    }
+    // Five milliseconds each would be two.
+    assert!(slices > 3, "{slices}");
 }
 
 /// The event of a key's end stands ahead of the events of later commands about the key.
