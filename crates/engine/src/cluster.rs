@@ -18,6 +18,7 @@ mod emptying;
 pub(crate) mod export_links;
 pub(crate) mod exports;
 pub(crate) mod imports;
+pub(crate) mod lost_keys;
 mod lost_waits;
 mod messages;
 mod move_audit;

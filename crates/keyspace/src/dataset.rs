@@ -341,20 +341,22 @@ impl Dataset<'_> {
         removed
     }
 
-    /// Empties a hash slot of all databases; the keys are freed later, by [`Keyspace::free_detached`].
-    /// Watching clients learn of the end with the effects, clients that cache a key when the key is freed; no
-    /// event is published. Returns the number of keys. Cost: one step for each database.
+    /// Empties a hash slot of all databases, as [`Dataset::detach_slot_of`]; returns the number of keys.
+    /// Cost: one step for each database.
     pub fn detach_slot(&mut self, slot: u16) -> usize {
-        let mut sum = 0;
-        for number in 0..self.databases() {
-            let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
-            if keys > 0 {
-                self.effects.meet_database(number);
-                self.effects.database_changed(DbChange::SlotFlushed(number, slot), keys as u64, None);
-            }
-            sum += keys;
+        (0..self.databases()).map(|number| self.detach_slot_of(number, slot)).sum()
+    }
+
+    /// Empties a hash slot of a database; the keys are freed later, by [`Keyspace::free_detached`]. Watching
+    /// clients learn of the end with the effects, clients that cache a key when the key is freed; no event is
+    /// published. Returns the number of keys. `number` must be below [`Dataset::databases`]. O(1).
+    pub fn detach_slot_of(&mut self, number: usize, slot: u16) -> usize {
+        let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
+        if keys > 0 {
+            self.effects.meet_database(number);
+            self.effects.database_changed(DbChange::SlotFlushed(number, slot), keys as u64, None);
         }
-        sum
+        keys
     }
 
     /// Puts other databases in the place of all, as many as there are, with the imports of slots that they

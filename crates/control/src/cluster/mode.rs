@@ -85,6 +85,10 @@ pub struct Emptying {
     /// None of them is a slot that this node owns or gets, and none is on a replica, whose keys are its
     /// primary's affair.
     pub slots: SlotSet,
+    /// Slots among them that were open for a move by hand when another node claimed them, with the time until
+    /// which they stay, ns of the monotonic clock: keys that were not moved are nowhere else. IMPORTING has
+    /// them back within that time, as `valkey-cli --cluster fix` says it to move them on to the owner.
+    pub kept: BTreeMap<HashSlot, u64>,
     /// The slot among them of which some keys are gone; of no other one any key is.
     pub begun: Option<HashSlot>,
     /// Where the walk over its keys in a database stands.
@@ -95,13 +99,28 @@ pub struct Emptying {
 
 impl Emptying {
     /// The slot whose keys are to be deleted next: the one that was begun comes first.
-    pub fn next(&self) -> Option<HashSlot> {
-        self.begun.or_else(|| self.slots.iter().next())
+    pub fn next(&self, now_ns: u64) -> Option<HashSlot> {
+        let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
+        self.begun.or_else(|| self.slots.iter().find(is_due))
+    }
+
+    /// When keys are to be deleted next, ns of the monotonic clock; 0: at once; `u64::MAX`: none are.
+    pub fn due_ns(&self) -> u64 {
+        match usize::from(self.slots.len()) > self.kept.len() {
+            true => 0,
+            false => self.kept.values().copied().min().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether all keys of a slot are there, and stay for a while.
+    pub fn keeps(&self, slot: HashSlot) -> bool {
+        self.kept.contains_key(&slot) && self.begun != Some(slot)
     }
 
     /// A slot is empty, or keeps its keys.
     pub fn remove(&mut self, slot: HashSlot) {
         self.slots.remove(slot);
+        self.kept.remove(&slot);
         self.begun.take_if(|begun| *begun == slot);
     }
 }

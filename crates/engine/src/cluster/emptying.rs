@@ -4,29 +4,25 @@
 //! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its own
 //! (G-21): replicas and the append-only file are told, as are clients that watch or cache the key; no
 //! notification is published. Snapshots have the keys that are left: the stream deletes them. Where the slot
-//! must be empty sooner, all that is left goes as a whole (G-22).
+//! must be empty sooner, all that is left goes as a whole (G-22). Keys of a slot that was open for a move by
+//! hand are kept for a while: the claim may be that of a node that has a part of them.
 //!
 //! Invariant: the keyspace hides the slots that are being emptied, as leaving, and no others.
 
 use crate::cluster::driver::ClusterDriver;
+use crate::cluster::lost_keys::{LostKeySteps, access};
 use crate::persistence::saving::Saves;
 use crate::scripting::garbage::free_functions;
 use sluice_base::LogLevel;
 use sluice_cluster::{HashSlot, LostSlots, SlotMap, SlotSet};
 use sluice_control::between_units::BetweenUnits;
+use sluice_control::cluster::mode::Emptying;
 use sluice_control::process::Process;
-use sluice_keyspace::{Access, AccessUpdate, Event, ExpiryMode};
 
 /// How long one slice of deletions may take, ns.
 const SLICE_NS: u64 = 500_000;
-/// Buckets whose keys are deleted between two looks at the clock.
-const BUCKETS_AT_ONCE: usize = 4;
-
-/// The access by which the cluster deletes keys, whatever their expiry.
-fn access(process: &mut dyn Process) -> Access {
-    let now = process.recent();
-    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
-}
+/// How long keys of an open slot are kept that another node has claimed, ns.
+const KEPT_NS: u64 = 30_000_000_000;
 
 impl ClusterDriver<'_> {
     /// Has the keys of these slots deleted from now on. Ahead of the first deletion of keys that were loaded
@@ -36,6 +32,7 @@ impl ClusterDriver<'_> {
         if why == LostSlots::FoundAtStart && !self.keep_loaded_files(slots, process) {
             return false;
         }
+        let until_ns = process.recent().mono_ns.saturating_add(KEPT_NS);
         let Some(mode) = &mut self.core.control.cluster else { return false };
         let databases = 0..self.core.keyspace.databases();
         let (mut dirty, mut keys) = (SlotSet::EMPTY, 0);
@@ -43,7 +40,18 @@ impl ClusterDriver<'_> {
             let lengths =
                 databases.clone().map(|number| self.core.keyspace.db(number).slot_len(slot.number()));
             let len: usize = lengths.sum();
-            if len > 0 {
+            if len > 0
+                && why == LostSlots::TakenOver
+                && mode.map.migrating.iter().any(|(open, _)| *open == slot)
+            {
+                mode.emptying.kept.insert(slot, until_ns);
+                let line = format!(
+                    "Slot {} was lost while it was open: its keys are kept for {} s, for IMPORTING",
+                    slot.number(),
+                    KEPT_NS / 1_000_000_000
+                );
+                process.log(LogLevel::Warning, &line);
+            } else if len > 0 {
                 dirty.insert(slot);
                 keys += len;
             }
@@ -56,30 +64,10 @@ impl ClusterDriver<'_> {
         true
     }
 
-    /// A slot is empty, or keeps its keys.
-    fn end_emptying_of(&mut self, slot: HashSlot) {
-        if let Some(mode) = &mut self.core.control.cluster {
-            mode.emptying.remove(slot);
-            self.core.keyspace.show_slots(std::iter::once(slot.number()));
-        }
-    }
-
-    /// Has what is left of a slot go at once: replicas and the append-only file are told to empty the slot,
-    /// and the keys are freed later.
-    fn take_out(&mut self, slot: HashSlot, process: &mut dyn Process) {
-        let access = access(process);
-        let words =
-            || vec![b"CLUSTER".to_vec(), b"FLUSHSLOT".to_vec(), slot.number().to_string().into_bytes()];
-        if self.core.keyspace.dataset(access, &mut self.core.effects).detach_slot(slot.number()) > 0 {
-            self.core.effects.rewrite(words);
-            self.core.commit_unasked_in(0, access.now);
-        }
-    }
-
     /// A map is about to be put in force. Slots that are this node's again keep their keys, and a replica
     /// deletes nothing. Where some of a slot's keys are gone already, or a slot is about to come here
     /// key by key, what is left of the old keys goes at once: later they could not be told from new ones
-    /// (G-22). O(1) for each slot.
+    /// (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.core.control.cluster else { return };
         if mode.emptying.slots.is_empty() {
@@ -90,18 +78,19 @@ impl ClusterDriver<'_> {
             self.core.keyspace.show_slots(emptying.slots.iter().map(HashSlot::number));
             return;
         }
-        let begun = mode.emptying.begun;
+        let Emptying { slots, begun, .. } = mode.emptying.clone();
         let comes = |slot: &HashSlot| map.importing.iter().any(|(importing, _)| importing == slot);
-        for slot in mode.emptying.slots.clone().iter() {
+        for slot in slots.iter() {
             // Keys that an import has brought are nobody's, whoever the slot belongs to.
             let mut imports = self.core.keyspace.imports().iter();
             let stays_without_owner = !imports.any(|import| import.has(slot.number()));
             let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
-            if comes(&slot) || is_back && begun == Some(slot) {
-                self.take_out(slot, process);
+            let keeps = self.core.control.cluster.as_ref().is_some_and(|mode| mode.emptying.keeps(slot));
+            if comes(&slot) && !keeps || is_back && begun == Some(slot) {
+                LostKeySteps::of(self.core).take_out(slot, process);
             }
             if is_back || comes(&slot) {
-                self.end_emptying_of(slot);
+                LostKeySteps::of(self.core).end(slot);
             }
         }
     }
@@ -143,54 +132,16 @@ impl ClusterDriver<'_> {
     /// Deletes keys of foreign slots for about half a millisecond, if there are any.
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
-        loop {
-            let next = self.core.control.cluster.as_ref().and_then(|mode| mode.emptying.next());
-            let Some(slot) = next else { return };
-            if !self.core.control.between_units(BetweenUnits::Cluster) {
-                return;
-            }
-            let is_done = !self.delete_some_of(slot, process);
-            let Some(mode) = &mut self.core.control.cluster else { return };
-            mode.emptying.begun = Some(slot);
-            if is_done {
-                self.end_emptying_of(slot);
-            }
+        if !LostKeySteps::of(self.core).are_due(process)
+            || !self.core.control.between_units(BetweenUnits::Cluster)
+        {
+            return;
+        }
+        while LostKeySteps::of(self.core).delete_some(process) {
             if process.now().mono_ns.saturating_sub(began_ns) > SLICE_NS {
                 return;
             }
         }
-    }
-
-    /// Deletes the keys of a few buckets of a slot's table; whether there were any keys.
-    fn delete_some_of(&mut self, slot: HashSlot, process: &mut dyn Process) -> bool {
-        let access = access(process);
-        let verb: &[u8] = if self.core.control.limits.lazy_server_del { b"UNLINK" } else { b"DEL" };
-        for number in 0..self.core.keyspace.databases() {
-            if self.core.keyspace.db(number).slot_len(slot.number()) == 0 {
-                continue;
-            }
-            let Some(mode) = &mut self.core.control.cluster else { return false };
-            let (cursor, mut names) = (&mut mode.emptying.cursor, Vec::new());
-            for _ in 0..BUCKETS_AT_ONCE {
-                *cursor = self.core.keyspace.walk_slot(number, slot.number(), *cursor, |entry| {
-                    names.push(entry.key().to_vec());
-                });
-                if *cursor == 0 {
-                    break;
-                }
-            }
-            for name in names {
-                let key = self.core.keyspace.key(&name);
-                self.core.control.persistence.aof.note_key(key.hash);
-                if self.core.keyspace.write(number, access, &mut self.core.effects).remove(key, Event::Silent)
-                {
-                    self.core.effects.rewrite_as(|| vec![vec![verb.to_vec(), name]]);
-                }
-                self.core.commit_unasked_in(number, access.now);
-            }
-            return true;
-        }
-        false
     }
 
     /// Drops all keys and all functions: a replica becomes an empty primary (R3, M21).

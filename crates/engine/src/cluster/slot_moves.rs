@@ -58,8 +58,11 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     }
     // The keys of before would be taken for the source's (G-16).
     let mut gone = SlotSet::EMPTY;
-    for slot in old.iter().filter(|slot| !mode.emptying.slots.contains(*slot)) {
-        gone.insert(slot);
+    for slot in old.iter() {
+        mode.emptying.kept.remove(&slot);
+        if !mode.emptying.slots.contains(slot) {
+            gone.insert(slot);
+        }
     }
     mode.moves.establishing.push(waiting);
     if !gone.is_empty() && !ClusterDriver::of(core).empty_slots(&gone, LostSlots::FoundAtStart, process) {

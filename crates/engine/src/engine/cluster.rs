@@ -71,12 +71,13 @@ impl Engine {
             return 0;
         }
         // Keys are deleted and freed in slices, an iteration each.
-        if !mode.emptying.slots.is_empty() || self.core.keyspace.has_detached() {
+        if self.core.keyspace.has_detached() {
             return 0;
         }
+        let emptying_ns = mode.emptying.due_ns();
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
         let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
-        mode.pulse.next_tick_ns.min(own).min(exports)
+        mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)
     }
 
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open

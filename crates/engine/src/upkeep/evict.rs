@@ -1,6 +1,7 @@
 //! How room is made above `maxmemory`, and clients are evicted.
 
 use crate::cluster::export_links::held_for_targets;
+use crate::cluster::lost_keys::LostKeySteps;
 use crate::core::Core;
 use crate::persistence::background::Jobs;
 use crate::replication::replicas::ReplicaFeeds;
@@ -113,7 +114,7 @@ impl Evictions<'_> {
         if limit == 0 || self.counted_memory(process) <= limit || !self.core.control.may_evict(now) {
             return self.note_room(Headroom::Enough, now);
         }
-        let room = self.free_detached(now, process).or_else(|| self.clear_remains(now, process));
+        let room = self.free_lost(now, process).or_else(|| self.clear_remains(now, process));
         if let Some(room) = room {
             return self.note_room(room, process.now());
         }
@@ -153,12 +154,13 @@ impl Evictions<'_> {
         self.note_room(room, end)
     }
 
-    /// Frees keys of slots that were emptied, before a key goes or a command is refused for it: `None` where
-    /// that was not enough.
-    fn free_detached(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
+    /// Frees keys of slots that were emptied, and deletes those of slots that were lost, before a key goes or
+    /// a command is refused for it: `None` where that was not enough.
+    fn free_lost(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         let (limit, budget_ns) =
             (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);
-        while DetachedSteps::of(self.core).free_some(now) {
+        while DetachedSteps::of(self.core).free_some(now) || LostKeySteps::of(self.core).delete_some(process)
+        {
             if self.gauged_bytes() <= limit {
                 return Some(Headroom::Enough);
             }

@@ -8,7 +8,7 @@ use sluice_cluster::{
 };
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::order::BusOrder;
-use sluice_testkit::Rig;
+use sluice_testkit::{Rig, request_of};
 
 pub(crate) const ME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 pub(crate) const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
@@ -537,23 +537,99 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
         buses.pass_ms(100);
     }
     let rig = &mut buses.nodes[1].1;
-    let remain = left(rig);
-    assert!(remain > 0, "one slice");
+    assert!(left(rig) > 0, "one slice");
     // No command meets the other keys.
     rig.check("DBSIZE", ":0");
     rig.check("SCAN 0", "[\"0\", []]");
     rig.check(&format!("CLUSTER COUNTKEYSINSLOT {slot}"), ":0");
     rig.engine.begin_aof();
     rig.appended();
+    let remain = left(rig);
     rig.check(&format!("CLUSTER SETSLOT {slot} NODE {OTHER}"), "+OK");
     rig.check("DBSIZE", ":0");
     assert_eq!(rig.engine.keyspace().db(0).len(), 0, "all at once");
     rig.check("SET {a} new", "+OK");
+    // In words that replicas of any version know: each key that was left, and no other.
     let told = rig.appended();
-    assert!(told.ends_with(&format!("CLUSTER FLUSHSLOT {slot} SET {{a}} new")), "{told}");
+    let told = told.strip_suffix(" SET {a} new").expect(&told);
+    let unlinked: Vec<&str> = told.split(' ').filter(|word| word.starts_with("{a}")).collect();
+    let others = told.split(' ').filter(|word| !word.starts_with("{a}") && *word != "UNLINK");
+    assert_eq!(others.collect::<Vec<_>>(), ["SELECT", "0"]);
+    assert_eq!(unlinked.len(), remain, "{told}");
+    assert!(unlinked.iter().all(|word| keys.iter().any(|key| key == word)), "{told}");
     (0..500).for_each(|_| rig.end_iteration());
     assert_eq!(rig.appended(), "", "keys that are freed are told to nobody");
     rig.check("DBSIZE", ":1");
+}
+
+#[test]
+fn cb_e11_keys_of_an_open_slot_that_another_node_claims_stay_for_importing() {
+    for comes_back in [true, false] {
+        let mut buses = joined();
+        let (keys, slot) = keys_of_a_slot(50);
+        let rig = &mut buses.nodes[1].1;
+        keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
+        rig.check(&format!("CLUSTER SETSLOT {slot} MIGRATING {ME}"), "+OK");
+        rig.engine.begin_aof();
+        rig.appended();
+        let first = &mut buses.nodes[0].1;
+        first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
+        first.check("CLUSTER BUMPEPOCH", "+BUMPED 7002");
+        buses.pass_ms(2_000);
+        let rig = &mut buses.nodes[1].1;
+        assert!(rig.process.log.iter().any(|(_, text)| text.contains("its keys are kept for 30 s")));
+        rig.check("DBSIZE", ":0");
+        assert!(rig.engine.cluster_deadline_ns() > 0, "nothing to do until then");
+        if comes_back {
+            rig.check(&format!("CLUSTER SETSLOT {slot} IMPORTING {ME}"), "+OK");
+            rig.check("DBSIZE", ":50");
+            assert_eq!(rig.appended(), "");
+            buses.pass_ms(40_000);
+            buses.nodes[1].1.check("DBSIZE", ":50");
+        } else {
+            buses.pass_ms(30_000);
+            let rig = &mut buses.nodes[1].1;
+            assert_eq!(rig.engine.keyspace().db(0).len(), 0);
+            assert_eq!(rig.appended().matches("UNLINK").count(), 50);
+        }
+    }
+}
+
+#[test]
+fn cb_g22_what_a_lost_slot_has_left_makes_room_ahead_of_keys_and_of_refusals() {
+    for policy in ["noeviction", "allkeys-lru"] {
+        let mut buses = joined();
+        let (keys, slot) = keys_of_a_slot(1000);
+        let rig = &mut buses.nodes[1].1;
+        let value = "v".repeat(100);
+        keys.iter().for_each(|key| rig.check(&format!("SET {key} {value}"), "+OK"));
+        let mut written = (0..).filter(|n| rig.run(&format!("SET o{n} {value}")) == "+OK");
+        assert!(written.nth(199).is_some());
+        // Each look at the clock is a slice.
+        rig.process.us_each_look = 1_500;
+        let first = &mut buses.nodes[0].1;
+        first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
+        first.check("CLUSTER BUMPEPOCH", "+BUMPED 7002");
+        while buses.nodes[1].1.engine.keyspace().db(0).len() == 1200 {
+            buses.pass_ms(100);
+        }
+        let rig = &mut buses.nodes[1].1;
+        rig.process.us_each_look = 0;
+        (rig.process.facts.used_memory, rig.process.counts_data) = (0, true);
+        let limit = rig.engine.keyspace().data_bytes();
+        rig.check(&format!("CONFIG SET maxmemory {limit} maxmemory-policy {policy}"), "+OK");
+        // In one iteration, in which no slice deletes anything.
+        let names = (0..).map(|n| format!("p{n}"));
+        let is_own = |name: &String| {
+            let of = sluice_base::key_slot(name.as_bytes());
+            of > 8_191 && of != slot
+        };
+        let own = names.filter(is_own).take(200);
+        let batch: Vec<u8> = own.flat_map(|name| request_of(&format!("SET {name} {value}"))).collect();
+        assert_eq!(rig.bytes(rig.client, &batch), b"+OK\r\n".repeat(200), "{policy}");
+        rig.check("DBSIZE", ":400");
+        assert!(rig.run("INFO stats").contains("evicted_keys:0\\r"), "{policy}");
+    }
 }
 
 #[test]
@@ -561,17 +637,17 @@ fn cb_g22_the_slot_that_was_begun_is_emptied_first_and_known_no_longer() {
     let slot = |number: u16| HashSlot::new(number).unwrap();
     let mut emptying = sluice_control::cluster::mode::Emptying::default();
     emptying.slots.insert(slot(5));
-    assert_eq!(emptying.next(), Some(slot(5)));
+    assert_eq!(emptying.next(0), Some(slot(5)));
     emptying.begun = Some(slot(5));
     // One that is lost later does not come in between, or two would be half empty.
     emptying.slots.insert(slot(3));
-    assert_eq!(emptying.next(), Some(slot(5)));
+    assert_eq!(emptying.next(0), Some(slot(5)));
     emptying.remove(slot(3));
     assert_eq!(emptying.begun, Some(slot(5)));
     emptying.remove(slot(5));
     // Lost again, with other keys: none of these is gone.
     emptying.slots.insert(slot(5));
-    assert_eq!((emptying.begun, emptying.next()), (None, Some(slot(5))));
+    assert_eq!((emptying.begun, emptying.next(0)), (None, Some(slot(5))));
 }
 
 #[test]
