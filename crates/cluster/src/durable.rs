@@ -2,13 +2,15 @@
 //!
 //! Invariants: (1) at most one write is under way, and generations only rise; (2) headers show the claim of
 //! the last durable file, never a newer one of this node's own making; (3) what waits for a generation leaves
-//! when a file of that generation or a later one is durable, and a vote leaves at no other moment.
+//! when a file of that generation or a later one is durable, and a vote leaves at no other moment; (4) keys of
+//! a slot are deleted for its loss when the file that a start would read is without the slot, whatever
+//! `cluster-config-save-behavior` says: a process that ended before would come back as an owner without keys.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
 use crate::node::Ms;
 use crate::output::{ClusterAnswer, Generation, Ticket};
-use crate::slots::SlotSet;
+use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 
 /// What this node says of its own role and slots.
@@ -57,6 +59,8 @@ struct Writing {
     generation: Generation,
     /// What may be told once it is durable.
     view: ToldView,
+    /// Slots that are this node's in the file.
+    owned: Box<SlotSet>,
     since: Ms,
 }
 
@@ -92,6 +96,8 @@ pub(crate) struct Durable {
     pub(crate) told: ToldView,
     pub(crate) last_write: LastWrite,
     pub(crate) counts: SaveCounts,
+    /// Slots that are this node's in the file that a start would read.
+    owned: Box<SlotSet>,
     generation: Generation,
     durable: Generation,
     unsaved: Unsaved,
@@ -114,6 +120,7 @@ impl Durable {
             told,
             last_write: LastWrite::Succeeded,
             counts: SaveCounts::default(),
+            owned: Box::new(SlotSet::EMPTY),
             generation: Generation(0),
             durable: Generation(0),
             unsaved: Unsaved::Nothing,
@@ -121,6 +128,16 @@ impl Durable {
             held: Vec::new(),
             said_at: None,
         }
+    }
+
+    /// The file of the start was read: what it said may be told, and these slots are this node's in it.
+    pub(crate) fn loaded(&mut self, told: ToldView, owned: SlotSet) {
+        (self.told, self.owned) = (told, Box::new(owned));
+    }
+
+    /// Whether this node would come back as the owner of a slot if its process ended now.
+    pub(crate) fn is_owned_in_file(&self, slot: HashSlot) -> bool {
+        self.owned.contains(slot)
     }
 
     /// Whether the log shall say now that the node goes on without its file.
@@ -152,26 +169,29 @@ impl Durable {
         self.writing.is_none() && (self.unsaved == Unsaved::Something || retries)
     }
 
-    /// A write begins: of `view`, and its generation.
-    pub(crate) fn begin(&mut self, view: ToldView, now: Ms) -> Generation {
+    /// A write begins: of `view`, in a file by which this node owns `owned`. The result is its generation.
+    pub(crate) fn begin(&mut self, view: ToldView, owned: SlotSet, now: Ms) -> Generation {
         self.generation = Generation(self.generation.0 + 1);
         self.unsaved = Unsaved::Nothing;
         if is_made(Mistake::ToldBeforeFile) {
             self.told = view.clone();
         }
-        self.writing = Some(Writing { generation: self.generation, view, since: now });
+        self.writing =
+            Some(Writing { generation: self.generation, view, owned: Box::new(owned), since: now });
         self.counts.saves += 1;
         self.generation
     }
 
-    /// A write has succeeded; the result says whether this node's claim is another one by that. Inputs about
-    /// other generations than the one under way change nothing.
+    /// A write has succeeded; the result says whether this node's claim, or what the file says of its slots, is
+    /// another one by that. Inputs about other generations than the one under way change nothing.
     pub(crate) fn saved(&mut self, generation: Generation) -> bool {
-        let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
+        let Some(mut writing) = self.writing.take_if(|writing| writing.generation == generation) else {
             return false;
         };
         self.last_write = LastWrite::Succeeded;
-        self.end_write(writing)
+        std::mem::swap(&mut self.owned, &mut writing.owned);
+        let is_other = self.owned != writing.owned;
+        self.end_write(writing) || is_other
     }
 
     /// The view that a write was to make durable may be told; whether that is another claim than before.

@@ -328,6 +328,12 @@ impl Cluster {
         self.settle();
     }
 
+    /// Whether keys of a slot that another node owns may be deleted: a start of this node would not take the slot
+    /// for its own (E-53). O(1).
+    pub fn may_delete_keys_of(&self, slot: HashSlot) -> bool {
+        !self.machine.durable.is_owned_in_file(slot)
+    }
+
     /// What stands in the way of any move of slots to this node (A-10, rows 1 to 3).
     ///
     /// # Errors
@@ -663,7 +669,7 @@ impl Cluster {
         if !m.todo.is_in_unit && m.durable.wants_write(m.time.now) {
             let file = Arc::from(info::file_text(m));
             let view = m.view();
-            let generation = m.durable.begin(view, m.time.now);
+            let generation = m.durable.begin(view, m.table.me().slots.clone(), m.time.now);
             m.out.push_back(ClusterOutput::Persist { generation, file });
         }
         while let Some(held) = m.durable.release() {

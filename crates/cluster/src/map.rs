@@ -34,7 +34,8 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
     }
 }
 
-/// Slots of mine that the file does not have yet.
+/// Slots of mine that the file does not have yet; and those on their way here, key by key, that are still mine
+/// in the file: keys that come would be deleted with what is left of the old ones.
 fn postponed(m: &ClusterMachine) -> SlotSet {
     let mut slots = m.table.me().slots.clone();
     if let OwnClaim::Primary { slots: told, .. } = &m.durable.told.claim {
@@ -44,6 +45,11 @@ fn postponed(m: &ClusterMachine) -> SlotSet {
     }
     // They are not told, and served until the target has them.
     m.keys.moves.granted().for_each(|slot| _ = slots.remove(slot));
+    let was_mine =
+        |slot: &HashSlot| m.durable.is_owned_in_file(*slot) && m.table.owner(*slot) != Some(m.table.my_ix());
+    for slot in m.table.importing.keys().copied().filter(was_mine) {
+        slots.insert(slot);
+    }
     slots
 }
 

@@ -67,7 +67,8 @@ pub enum ClusterOutput {
     Role(RoleChange),
     /// What the gate reads, whole.
     Slots(Arc<SlotMap>),
-    /// Delete the keys of slots that another node owns.
+    /// Hide the keys of slots that another node owns, and delete those of each as soon as
+    /// [`crate::Cluster::may_delete_keys_of`] says so.
     EmptySlots {
         slots: Box<SlotSet>,
         why: LostSlots,
@@ -194,7 +195,8 @@ pub struct SlotMap {
     pub owners: Box<[u16]>,
     /// By id.
     pub nodes: Vec<MapNode>,
-    /// Slots that this node has just got: requests to them wait until the file is durable.
+    /// Slots that this node has just got, or lost and gets back key by key: requests to them wait until the
+    /// file is durable.
     pub postponed: SlotSet,
     /// This node is a replica that is about to end: who reads here is sent to the slot's owner.
     pub is_leaving: bool,

@@ -123,7 +123,11 @@ impl SlotMap {
         }
         if is_importing && request.is_asking {
             let is_split = keys.are_several && keys.missing > 0;
-            return if is_split { SlotVerdict::TryAgain } else { SlotVerdict::Local };
+            return match is_split {
+                true => SlotVerdict::TryAgain,
+                false if self.postponed.contains(slot) => SlotVerdict::LocalLater,
+                false => SlotVerdict::Local,
+            };
         }
         let reads = (request.is_readonly || request.is_shard_pubsub) && !request.writes;
         let reads_here = reads && !self.is_leaving;

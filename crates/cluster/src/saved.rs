@@ -142,7 +142,7 @@ pub(crate) fn load(
         m.rights.votes = VoteRight::EpochUnknown { since: time.now, heard: Vec::new() };
     }
     // The file said all of it.
-    m.durable.renamed(m.view());
+    m.durable.loaded(m.view(), m.table.me().slots.clone());
     log!(m, Notice, "Node configuration loaded, I'm {}", saved.me.id);
     own_address(&mut m, local);
     m.save();

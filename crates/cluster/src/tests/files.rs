@@ -32,6 +32,43 @@ fn cl_e53_slots_are_answered_and_told_when_they_are_durable() {
     assert_eq!(network.line(1, 2).unwrap()[8], "0");
 }
 
+/// Another node has taken the slot by a higher epoch, and this node's file is not written yet, or cannot be.
+#[test]
+fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
+    let mut network = Network::cluster(3, 3);
+    let slot = HashSlot::new(0).unwrap();
+    let may_delete = |network: &Network| network.peers[0].cluster.may_delete_keys_of(slot);
+    network.configure(0, |settings| settings.save_behavior = SaveBehavior::BestEffort);
+    network.peers[0].disk = Disk::Stands;
+    let m = &mut network.peers[1].cluster.machine;
+    m.table.unbind(slot);
+    let my_ix = m.table.my_ix();
+    m.table.bind(slot, my_ix);
+    network.command(1, ClusterCommand::BumpEpoch);
+    network.run(1_000);
+    let owner = last_map(&network, 0).owner(slot).map(|node| node.id);
+    assert_eq!(owner, Some(network.id(1)));
+    assert!(!may_delete(&network), "a start would take the slot for this node's");
+    // Keys that come back one by one would go with those of before.
+    let from = network.id(1);
+    let action = SlotAction::Importing(from.as_bytes());
+    let command = ClusterCommand::SetSlot(SetSlot { slot, action, keys: HasKeys::No });
+    let now = network.now();
+    network.peers[0].cluster.execute_at_once(now, "test", &command);
+    network.deliver();
+    assert!(last_map(&network, 0).postponed.contains(slot));
+    network.peers[0].disk = Disk::Fails;
+    let generation = network.peers[0].standing.take().expect("a write").0;
+    network.step(0, &ClusterInput::SaveFailed { generation });
+    network.run(3_000);
+    assert!(!may_delete(&network), "best-effort goes on without the file, and a start does not");
+    network.peers[0].disk = Disk::Writes;
+    network.run(3_000);
+    assert!(may_delete(&network));
+    assert!(!last_map(&network, 0).postponed.contains(slot));
+    assert!(start_from_own_file(&mut network, 0).saved.me.slots.iter().all(|own| own != slot));
+}
+
 fn last_map(network: &Network, number: usize) -> std::sync::Arc<SlotMap> {
     let maps = network.peers[number].seen.iter().rev();
     let mut maps = maps.filter_map(|output| match output {

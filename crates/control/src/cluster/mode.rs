@@ -98,18 +98,23 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// The slot whose keys are to be deleted next: the one that was begun comes first.
-    pub fn next(&self, now_ns: u64) -> Option<HashSlot> {
+    /// The slot whose keys are to be deleted next, among those of which they may be: the one that was begun comes
+    /// first.
+    pub fn next(&self, now_ns: u64, may_delete: impl Fn(HashSlot) -> bool) -> Option<HashSlot> {
         let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
-        self.begun.or_else(|| self.slots.iter().find(is_due))
+        self.begun.or_else(|| self.slots.iter().find(|slot| is_due(slot) && may_delete(*slot)))
     }
 
     /// When keys are to be deleted next, ns of the monotonic clock; 0: at once; `u64::MAX`: none are.
-    pub fn due_ns(&self) -> u64 {
-        match usize::from(self.slots.len()) > self.kept.len() {
-            true => 0,
-            false => self.kept.values().copied().min().unwrap_or(u64::MAX),
+    pub fn due_ns(&self, may_delete: impl Fn(HashSlot) -> bool) -> u64 {
+        let mut due_ns = u64::MAX;
+        for slot in self.slots.iter().filter(|slot| may_delete(*slot)) {
+            match self.kept.get(&slot) {
+                Some(until_ns) => due_ns = due_ns.min(*until_ns),
+                None => return 0,
+            }
         }
+        due_ns
     }
 
     /// Whether all keys of a slot are there, and stay for a while.
@@ -206,6 +211,17 @@ impl ServedSlots {
 }
 
 impl ClusterMode {
+    /// The slot whose keys are to be deleted next; none where each of them is this node's by its file, or stays
+    /// for a while.
+    pub fn next_to_empty(&self, now_ns: u64) -> Option<HashSlot> {
+        self.emptying.next(now_ns, |slot| self.machine.may_delete_keys_of(slot))
+    }
+
+    /// When keys of lost slots are to be deleted next: see [`Emptying::due_ns`].
+    pub fn emptying_due_ns(&self) -> u64 {
+        self.emptying.due_ns(|slot| self.machine.may_delete_keys_of(slot))
+    }
+
     /// Has the machine know the directives in force.
     pub(crate) fn apply_settings(&mut self, config: &Config, now: Now) {
         let settings = Arc::new(settings::of(config, self.debug));

@@ -3,9 +3,11 @@
 //!
 //! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its own
 //! (G-21): replicas and the append-only file are told, as are clients that watch or cache the key; no
-//! notification is published. Snapshots have the keys that are left: the stream deletes them. Where the slot
-//! must be empty sooner, all that is left goes as a whole (G-22). Keys of a slot that was open for a move by
-//! hand are kept for a while: the claim may be that of a node that has a part of them.
+//! notification is published. No key goes before `nodes.conf` is without the slot (E-53): a server that ended
+//! then would come back as the slot's owner without keys. Snapshots have the keys that are left: the stream
+//! deletes them. Where the slot must be empty sooner, all that is left goes as a whole (G-22). Keys of a slot
+//! that was open for a move by hand are kept for a while: the claim may be that of a node that has a part of
+//! them.
 //!
 //! Invariant: the keyspace hides the slots that are being emptied, as leaving, and no others.
 
@@ -79,17 +81,20 @@ impl ClusterDriver<'_> {
             return;
         }
         let Emptying { slots, begun, .. } = mode.emptying.clone();
-        let comes = |slot: &HashSlot| map.importing.iter().any(|(importing, _)| importing == slot);
+        // Requests to a slot that comes key by key wait until the file is without it, and a map follows that.
+        let importing = map.importing.iter().map(|(slot, _)| *slot);
+        let comes: Vec<HashSlot> = importing.filter(|slot| mode.machine.may_delete_keys_of(*slot)).collect();
         for slot in slots.iter() {
             // Keys that an import has brought are nobody's, whoever the slot belongs to.
             let mut imports = self.core.keyspace.imports().iter();
             let stays_without_owner = !imports.any(|import| import.has(slot.number()));
             let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
             let keeps = self.core.control.cluster.as_ref().is_some_and(|mode| mode.emptying.keeps(slot));
-            if comes(&slot) && !keeps || is_back && begun == Some(slot) {
+            let comes = comes.contains(&slot);
+            if comes && !keeps || is_back && begun == Some(slot) {
                 LostKeySteps::of(self.core).take_out(slot, process);
             }
-            if is_back || comes(&slot) {
+            if is_back || comes {
                 LostKeySteps::of(self.core).end(slot);
             }
         }

@@ -39,7 +39,7 @@ impl LostKeySteps<'_> {
 
     fn next(&self, process: &mut dyn Process) -> Option<HashSlot> {
         let now_ns = process.recent().mono_ns;
-        self.core.control.cluster.as_ref().and_then(|mode| mode.emptying.next(now_ns))
+        self.core.control.cluster.as_ref().and_then(|mode| mode.next_to_empty(now_ns))
     }
 
     /// Deletes the keys of a few buckets of the slot whose turn it is, each key by a unit of its own; whether

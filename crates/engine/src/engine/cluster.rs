@@ -74,7 +74,7 @@ impl Engine {
         if self.core.keyspace.has_detached() {
             return 0;
         }
-        let emptying_ns = mode.emptying.due_ns();
+        let emptying_ns = mode.emptying_due_ns();
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
         let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
         mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)

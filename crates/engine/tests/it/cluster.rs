@@ -2,11 +2,11 @@
 
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
-    BusLane, Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, HashSlot,
-    LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedEpochs, SavedNode,
-    SavedRole, ShardId, SlotSet,
+    BusLane, Cluster, ClusterEpoch, ClusterInput, ClusterOutput, ClusterSettings, DialMoment, Generation,
+    HashSlot, LinkKey, NodeAddress, NodeId, NodeLabels, OwnLine, PublishScope, SavedCluster, SavedEpochs,
+    SavedNode, SavedRole, ShardId, SlotSet,
 };
-use sluice_control::cluster::mode::ClusterMode;
+use sluice_control::cluster::mode::{ClusterMode, Emptying};
 use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::{Rig, request_of};
 
@@ -303,11 +303,13 @@ pub(crate) struct Buses {
     pub(crate) nodes: Vec<(u16, Rig)>,
     /// Both ends of each connection: node and link.
     joined: Vec<[(usize, LinkKey); 2]>,
+    /// Writes of `nodes.conf` that stand, where a node's saves are held.
+    standing: Vec<(usize, Generation)>,
 }
 
 impl Buses {
     fn new(nodes: Vec<(u16, Rig)>) -> Buses {
-        Buses { nodes, joined: Vec::new() }
+        Buses { nodes, joined: Vec::new(), standing: Vec::new() }
     }
 
     fn other_end(&self, end: (usize, LinkKey)) -> Option<(usize, LinkKey)> {
@@ -351,12 +353,23 @@ impl Buses {
                     }
                     self.joined.retain(|ends| !ends.contains(&(at, link)));
                 }
+                BusOrder::Persist { generation, .. } if self.nodes[at].1.holds_saves => {
+                    self.standing.push((at, generation));
+                }
                 BusOrder::Resolve { .. } | BusOrder::Persist { .. } | BusOrder::End => {
                     panic!("not asked for here: {order:?}")
                 }
             }
         }
         any
+    }
+
+    /// Has the writes that stand succeed, and those to come.
+    fn save(&mut self) {
+        self.nodes.iter_mut().for_each(|(_, rig)| rig.holds_saves = false);
+        for (at, generation) in std::mem::take(&mut self.standing) {
+            self.nodes[at].1.step_cluster(&ClusterInput::Saved { generation });
+        }
     }
 
     fn dial(&mut self, at: usize, link: LinkKey, port: u16) {
@@ -562,6 +575,55 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     rig.check("DBSIZE", ":1");
 }
 
+/// The second node, which has keys of this slot, loses it to the first one; its file stands.
+fn lost_ahead_of_its_file(keys: &[String], slot: u16) -> Buses {
+    let mut buses = joined();
+    let rig = &mut buses.nodes[1].1;
+    keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
+    rig.holds_saves = true;
+    let first = &mut buses.nodes[0].1;
+    first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
+    first.check("CLUSTER BUMPEPOCH", "+BUMPED 7002");
+    buses.pass_ms(2_000);
+    let rig = &mut buses.nodes[1].1;
+    rig.check(&format!("GET {}", keys[0]), &format!("-MOVED {slot} 10.0.0.1:7000"));
+    rig.check("DBSIZE", ":0");
+    buses
+}
+
+#[test]
+fn cl_e53_keys_of_a_lost_slot_go_when_the_file_is_without_the_slot() {
+    let (keys, slot) = keys_of_a_slot(50);
+    let mut buses = lost_ahead_of_its_file(&keys, slot);
+    let left = |buses: &Buses| buses.nodes[1].1.engine.keyspace().db(0).len();
+    assert_eq!(left(&buses), 50, "a start would take the slot for this node's");
+    buses.save();
+    buses.pass_ms(200);
+    assert_eq!(left(&buses), 0);
+}
+
+#[test]
+fn cl_e53_keys_for_a_lost_slot_wait_until_the_file_is_without_the_slot() {
+    let (keys, slot) = keys_of_a_slot(50);
+    let mut buses = lost_ahead_of_its_file(&keys, slot);
+    let rig = &mut buses.nodes[1].1;
+    // In a transaction the answer waits for no file.
+    rig.check("MULTI", "+OK");
+    rig.check(&format!("CLUSTER SETSLOT {slot} IMPORTING {ME}"), "+QUEUED");
+    rig.check("EXEC", "[+OK]");
+    rig.end_iteration();
+    assert_eq!(rig.engine.keyspace().db(0).len(), 50);
+    let client = rig.connect();
+    rig.check_as(client, "ASKING", "+OK");
+    rig.argv_unread(client, &[b"SET", b"{a}0", b"new"]);
+    assert_eq!(rig.output(client), b"");
+    buses.save();
+    buses.pass_ms(200);
+    let rig = &mut buses.nodes[1].1;
+    assert_eq!(rig.output(client), b"+OK\r\n");
+    rig.check("DBSIZE", ":1");
+}
+
 #[test]
 fn cb_e11_keys_of_an_open_slot_that_another_node_claims_stay_for_importing() {
     for comes_back in [true, false] {
@@ -635,19 +697,21 @@ fn cb_g22_what_a_lost_slot_has_left_makes_room_ahead_of_keys_and_of_refusals() {
 #[test]
 fn cb_g22_the_slot_that_was_begun_is_emptied_first_and_known_no_longer() {
     let slot = |number: u16| HashSlot::new(number).unwrap();
-    let mut emptying = sluice_control::cluster::mode::Emptying::default();
+    let mut emptying = Emptying::default();
+    let next = |emptying: &Emptying| emptying.next(0, |_| true);
     emptying.slots.insert(slot(5));
-    assert_eq!(emptying.next(0), Some(slot(5)));
+    assert_eq!(emptying.next(0, |_| false), None);
+    assert_eq!(next(&emptying), Some(slot(5)));
     emptying.begun = Some(slot(5));
     // One that is lost later does not come in between, or two would be half empty.
     emptying.slots.insert(slot(3));
-    assert_eq!(emptying.next(0), Some(slot(5)));
+    assert_eq!(next(&emptying), Some(slot(5)));
     emptying.remove(slot(3));
     assert_eq!(emptying.begun, Some(slot(5)));
     emptying.remove(slot(5));
     // Lost again, with other keys: none of these is gone.
     emptying.slots.insert(slot(5));
-    assert_eq!((emptying.begun, emptying.next(0)), (None, Some(slot(5))));
+    assert_eq!((emptying.begun, next(&emptying)), (None, Some(slot(5))));
 }
 
 #[test]
