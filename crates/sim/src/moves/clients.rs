@@ -2,7 +2,7 @@
 
 use super::ledger::Excuse;
 use super::plan::MovesSeason;
-use super::view::{KeyName, ids_in, slot_of};
+use super::view::{KeyName, ids_in, shown, slot_of};
 use super::world::{MS, MovesWorld};
 use super::writer::{Doing, Executed, Write, Writer};
 use crate::net::NodeId;
@@ -48,7 +48,8 @@ impl MovesWorld {
             writer.input = rest;
             self.heard(writer, &line);
         }
-        if matches!(writer.doing, Doing::Nothing) && writer.idle_until_ns <= now_ns {
+        if matches!(writer.doing, Doing::Nothing) && writer.idle_until_ns <= now_ns && now_ns < self.rests_ns
+        {
             self.begin_write(writer);
         }
     }
@@ -121,6 +122,7 @@ impl MovesWorld {
                     Executed::AtOnce(excuse) => excuse,
                     Executed::Later => self.claimed_elsewhere(id, &key),
                 };
+                self.trace(|| format!("node {id} answers {} of {}, {excuse:?}", ids[0], shown(&key)));
                 self.ledger.answered(&key, &ids, excuse);
                 if self.plan.nodes.len() == self.primaries() {
                     self.ledger.confirmed(&key, &ids);

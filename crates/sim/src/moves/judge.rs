@@ -2,7 +2,7 @@
 
 use super::clients::is_over;
 use super::ledger::Excuse;
-use super::view::{KeyName, NodeLine, content_of, lines_of, slot_of};
+use super::view::{KeyName, NodeLine, content_of, lines_of, shown, slot_of};
 use super::world::{MS, MovesWorld};
 use crate::net::NodeId;
 use sluice_cluster::SLOT_COUNT;
@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps between two looks at owners.
 const LOOK_STEPS: u64 = 8;
-/// Milliseconds in which all must have come together.
+/// Milliseconds in which all must have come together, and of these so many in which clients go on.
 const TOGETHER_MS: u64 = 60_000;
+const WRITTEN_MS: u64 = 30_000;
 
 impl MovesWorld {
     /// What must hold at each step.
@@ -119,6 +120,7 @@ impl MovesWorld {
     /// Runs until all agree and nothing is under way.
     pub(super) fn come_together(&mut self) -> Result<(), String> {
         let end_ns = self.now.mono_ns + TOGETHER_MS * MS;
+        self.rests_ns = self.now.mono_ns + WRITTEN_MS * MS;
         loop {
             self.run_ms(500)?;
             self.hear_answers();
@@ -127,7 +129,7 @@ impl MovesWorld {
                 Err(why) if self.now.mono_ns > end_ns => {
                     return Err(format!("not within {TOGETHER_MS} ms: {why}"));
                 }
-                Err(_) => {}
+                Err(why) => self.trace(|| why),
             }
         }
     }
@@ -200,7 +202,7 @@ impl MovesWorld {
                 return Err(format!(
                     "node {id} has other data than node {primary}: {differs:?}, here {:?}; or more: {:?}",
                     differs.and_then(|(key, _)| contents[id].get(key)),
-                    more.map(show)
+                    more.map(shown)
                 ));
             }
         }
@@ -215,11 +217,11 @@ impl MovesWorld {
             let content = content_of(&node.engine);
             for (key, ids) in &content {
                 if line.is_primary && !line.has(slot_of(key)) {
-                    return Err(format!("node {id} keeps {}, whose slot is another's", show(key)));
+                    return Err(format!("node {id} keeps {}, whose slot is another's", shown(key)));
                 }
                 let once: BTreeSet<&u64> = ids.iter().collect();
                 if once.len() < ids.len() {
-                    return Err(format!("{} at node {id} has a write twice: {ids:?}", show(key)));
+                    return Err(format!("{} at node {id} has a write twice: {ids:?}", shown(key)));
                 }
             }
             if !line.is_primary {
@@ -230,7 +232,7 @@ impl MovesWorld {
                 if let Some(lost) = self.ledger.owed(&key).find(|id| !has.contains(id)) {
                     return Err(format!(
                         "write {lost} of {} in slot {} was confirmed, and node {id}, its owner, has not: {has:?}",
-                        show(&key),
+                        shown(&key),
                         slot_of(&key)
                     ));
                 }
@@ -240,14 +242,11 @@ impl MovesWorld {
         self.met.lost_by_failover = self.ledger.counts(Some(Excuse::Failover));
         self.met.lost_by_flush = self.ledger.counts(Some(Excuse::Flush));
         self.met.lost_by_claims = self.ledger.counts(Some(Excuse::Claims));
+        self.met.lost_by_base = self.ledger.counts(Some(Excuse::Base));
         Ok(())
     }
 }
 
 fn has(imports: &[(Vec<u8>, Vec<u16>)], name: &[u8]) -> bool {
     imports.iter().any(|(own, _)| own == name)
-}
-
-fn show((number, name): &KeyName) -> String {
-    format!("{} of database {number}", name.escape_ascii())
 }

@@ -4,7 +4,8 @@
 //! plan has replicas. Excused is (1) what the primary whose place a replica takes has and the replica has
 //! not; (2) what FLUSHALL deletes; (3) what a node answers while another one claims the slot with an epoch
 //! not below the node's, or may claim it by a grant that the node has forgotten: what a claim without
-//! consensus costs where the two do not hear each other.
+//! consensus costs where the two do not hear each other; (4) what a primary that crashes has in memory alone,
+//! because no base of its append-only file has been in force since its full copy.
 
 use super::view::{KeyName, slot_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ pub enum Excuse {
     Failover,
     Flush,
     Claims,
+    Base,
 }
 
 /// A write.
@@ -32,6 +34,8 @@ pub struct Ledger {
     /// The last id that was given out ahead of a flush, by slot: what was executed before it may be answered
     /// after it.
     flushed: BTreeMap<u16, u64>,
+    /// Writes that somebody has lost, and why it may: some of them are answered later.
+    lost: BTreeMap<u64, Excuse>,
     last_id: u64,
 }
 
@@ -46,7 +50,8 @@ impl Ledger {
     /// Writes were answered; `excuse`: they may be lost.
     pub fn answered(&mut self, key: &KeyName, ids: &[u64], excuse: Option<Excuse>) {
         let flushed = self.flushed.get(&slot_of(key)).copied().unwrap_or(0);
-        let excuse = |id| excuse.or((id <= flushed).then_some(Excuse::Flush));
+        let lost = &self.lost;
+        let excuse = |id| excuse.or(lost.get(&id).copied()).or((id <= flushed).then_some(Excuse::Flush));
         let written = ids.iter().map(|id| Written { id: *id, is_confirmed: false, excuse: excuse(*id) });
         self.keys.entry(key.clone()).or_default().extend(written);
     }
@@ -60,11 +65,12 @@ impl Ledger {
     }
 
     /// Excuses writes of a key.
-    pub fn lost_by_failover(&mut self, key: &KeyName, ids: &BTreeSet<u64>) {
+    pub fn lost(&mut self, key: &KeyName, ids: &BTreeSet<u64>, excuse: Excuse) {
+        ids.iter().for_each(|id| _ = self.lost.entry(*id).or_insert(excuse));
         for written in
             self.keys.get_mut(key).into_iter().flatten().filter(|written| ids.contains(&written.id))
         {
-            written.excuse.get_or_insert(Excuse::Failover);
+            written.excuse.get_or_insert(excuse);
         }
     }
 

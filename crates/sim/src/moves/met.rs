@@ -20,8 +20,11 @@ pub struct MovesMet {
     pub lost_by_failover: u64,
     pub lost_by_flush: u64,
     pub lost_by_claims: u64,
+    pub lost_by_base: u64,
     pub redirected: u64,
     pub crashes: u64,
+    /// Crashes of nodes that had just claimed slots.
+    pub claimants_crashed: u64,
     pub cuts: u64,
     pub kills: u64,
     /// Connections of moves that were killed.
@@ -49,8 +52,10 @@ impl MovesMet {
         self.lost_by_failover += other.lost_by_failover;
         self.lost_by_flush += other.lost_by_flush;
         self.lost_by_claims += other.lost_by_claims;
+        self.lost_by_base += other.lost_by_base;
         self.redirected += other.redirected;
         self.crashes += other.crashes;
+        self.claimants_crashed += other.claimants_crashed;
         self.cuts += other.cuts;
         self.kills += other.kills;
         self.killed_moves += other.killed_moves;

@@ -63,6 +63,11 @@ fn line_of(line: &str) -> Option<NodeLine> {
 /// A key: its database and its name.
 pub type KeyName = (usize, Vec<u8>);
 
+/// A key, in words.
+pub fn shown((number, name): &KeyName) -> String {
+    format!("{} of database {number}", name.escape_ascii())
+}
+
 /// The slot of a key.
 pub fn slot_of(key: &KeyName) -> u16 {
     key_slot(&key.1)

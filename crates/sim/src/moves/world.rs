@@ -1,6 +1,6 @@
 //! Hosts, network and time of moves: steps, connections, crashes and starts.
 
-use super::ledger::Ledger;
+use super::ledger::{Excuse, Ledger};
 use super::met::MovesMet;
 use super::orders::Operators;
 use super::plan::{MovesPlan, MovesSeason};
@@ -33,6 +33,8 @@ pub(super) struct MovesHost {
     pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,
     /// What its last process had.
     last_content: BTreeMap<KeyName, Vec<u64>>,
+    /// Whether the last process was a primary whose append-only file had no base.
+    lacked_base: bool,
 }
 
 impl MovesHost {
@@ -82,6 +84,8 @@ pub(super) struct MovesWorld {
     pub(super) two_owners: BTreeMap<(NodeId, NodeId), u64>,
     pub(super) met: MovesMet,
     pub(super) steps: u64,
+    /// When clients rest, so that replicas can have all of their primaries' data.
+    pub(super) rests_ns: u64,
 }
 
 impl MovesWorld {
@@ -102,6 +106,7 @@ impl MovesWorld {
             followed: *follows,
             imports: Vec::new(),
             last_content: BTreeMap::new(),
+            lacked_base: false,
         });
         let mut world = MovesWorld {
             is_traced,
@@ -116,6 +121,7 @@ impl MovesWorld {
             two_owners: BTreeMap::new(),
             met: MovesMet::default(),
             steps: 0,
+            rests_ns: u64::MAX,
             rng,
             plan,
         };
@@ -232,16 +238,32 @@ impl MovesWorld {
             return;
         };
         self.met.promotions += 1;
-        let (here, own) = (content_of(&node.engine), host.own_line());
         self.trace(|| format!("node {id} takes the place of node {old}"));
-        for (key, ids) in self.hosts[old].content() {
-            if own.has(slot_of(&key)) {
-                let has = here.get(&key).map_or(&[][..], Vec::as_slice);
-                let lost = ids.into_iter().filter(|id| !has.contains(id)).collect();
-                self.ledger.lost_by_failover(&key, &lost);
-            }
-        }
+        let content = self.hosts[old].content();
+        self.excuse_all_but_own(id, content, Excuse::Failover);
         self.hosts[id].followed = None;
+    }
+
+    /// Excuses what of a content the node has not, in its slots.
+    fn excuse_all_but_own(&mut self, id: NodeId, content: BTreeMap<KeyName, Vec<u64>>, excuse: Excuse) {
+        let host = &self.hosts[id];
+        let Some(node) = &host.node else { return };
+        let (here, own) = (content_of(&node.engine), host.own_line());
+        for (key, ids) in content.into_iter().filter(|(key, _)| own.has(slot_of(key))) {
+            let has = here.get(&key).map_or(&[][..], Vec::as_slice);
+            let lost = ids.into_iter().filter(|id| !has.contains(id)).collect();
+            self.ledger.lost(&key, &lost, excuse);
+        }
+    }
+
+    /// Excuses what the last process of a node had in memory alone, in slots that nobody has taken from it.
+    fn excuse_memory_of(&mut self, id: NodeId) {
+        let (lines, mut content) = (self.own_lines(), self.hosts[id].last_content.clone());
+        content.retain(|key, _| {
+            let is_taken = |line: &NodeLine| line.has(slot_of(key)) && line.epoch > lines[id].epoch;
+            !lines.iter().any(is_taken)
+        });
+        self.excuse_all_but_own(id, content, Excuse::Base);
     }
 
     /// whoever has just claimed the slots of a grant has an epoch above all that it knows of.
@@ -309,6 +331,7 @@ impl MovesWorld {
         self.met.crashes += 1;
         self.operators.ended(id, &mut self.met);
         self.hosts[id].last_content = content_of(&node.engine);
+        self.hosts[id].lacked_base = node.process.lacks_aof_base() && node.engine.primary().is_none();
         drop(node);
         self.net.leave(id, &mut self.rng);
         let away_ms = 50 + self.rng.below(2 * self.plan.timeout_ms);
@@ -333,6 +356,9 @@ impl MovesWorld {
         // Role of before: a node may have been replaced while it was away.
         host.followed = node.engine.primary().map(node_of);
         host.node = Some(node);
+        if std::mem::take(&mut host.lacked_base) {
+            self.excuse_memory_of(id);
+        }
         Ok(())
     }
 
