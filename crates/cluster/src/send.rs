@@ -360,7 +360,11 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
         }
         Withheld::Reply { to, answer } => m.out.push_back(ClusterOutput::Reply { to, answer }),
         Withheld::Announce => pong_to_all(m),
-        Withheld::Takeover { job } => import::taken_over(m, job),
+        Withheld::Takeover { job } => {
+            if let Some(source) = import::taken_over(m, job) {
+                ping(m, source);
+            }
+        }
     }
 }
 

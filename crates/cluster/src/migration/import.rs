@@ -8,7 +8,6 @@ use crate::epochs;
 use crate::machine::{ClusterMachine, log};
 use crate::node::{Ms, NodeIx};
 use crate::output::ClusterOutput;
-use crate::send;
 use crate::settings::Switch;
 use crate::slots::SlotSet;
 use sluice_base::mistake::{Mistake, is_made};
@@ -216,28 +215,27 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
     }
 }
 
-/// The claim of a job is durable.
-pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) {
+/// The claim of a job is durable. The result is the source, which is to be asked for a header: the claim, a PONG, is
+/// not answered.
+pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);
-    let Some(job) = m.keys.moves.unfinished(name).filter(is_claimed) else { return };
+    let job = m.keys.moves.unfinished(name).filter(is_claimed)?;
     let (described, slots, source) = (job.described.clone(), job.slots.clone(), job.job.source);
     // An operator, or an epoch above this node's, may have been faster than the disk.
     if slots.iter().any(|slot| m.table.owner(slot) != Some(my_ix)) {
-        return clean_up(m, name, "Slots are no longer owned by source node");
+        clean_up(m, name, "Slots are no longer owned by source node");
+        return None;
     }
     log!(
         m,
         Notice,
         "Slot migration {described} completed successfully. This node is now the owner of the slots"
     );
-    // The claim itself, a PONG, is not answered.
-    if let Some(source) = source.and_then(|source| m.table.find(&source)) {
-        send::ping(m, source);
-    }
     order(m, MigrationOrder::Show { job: name });
     order(m, MigrationOrder::Close { job: name });
     end(m, name, ImportState::Success, "".into());
+    source.and_then(|source| m.table.find(&source))
 }
 
 /// A job of this node is its primary's from now on: nothing is deleted here.

@@ -55,6 +55,7 @@ fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
     let command = ClusterCommand::SetSlot(SetSlot { slot, action, keys: HasKeys::No });
     let now = network.now();
     network.peers[0].cluster.execute_at_once(now, "test", &command);
+    network.step(0, &ClusterInput::UnitEnd);
     network.deliver();
     assert!(last_map(&network, 0).postponed.contains(slot));
     network.peers[0].disk = Disk::Fails;
