@@ -314,15 +314,39 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
-        (m.table.node(owner).config_epoch > epoch).then_some(owner)
+        (m.table.node(owner).config_epoch > epoch && has_claimed(m, owner)).then_some(owner)
     });
     if let Some(owner) = newer {
         correct_about(m, sender, owner);
     }
 }
 
+/// The slots that my replica holds for mine. The replica may not have heard of one that has gone, and would
+/// claim that one when it takes over, by an epoch above the owner's: mine may have risen over that since the
+/// grant. So epochs are not compared, unlike by E-19.
+pub(crate) fn heard_by_replica(m: &mut ClusterMachine, replica: NodeIx, slots: &SlotSet) {
+    if !m.table.me().is_primary() {
+        return;
+    }
+    let owner = slots.iter().find_map(|slot| {
+        let is_mine = |owner: &NodeIx| *owner == m.table.my_ix() || m.table.is_unclaimed(slot);
+        m.table.owner(slot).filter(|owner| !is_mine(owner))
+    });
+    if let Some(owner) = owner {
+        correct_about(m, replica, owner);
+    }
+}
+
+/// Whether others may be told which slots a node has.
+fn has_claimed(m: &ClusterMachine, owner: NodeIx) -> bool {
+    owner == m.table.my_ix() || m.table.node(owner).marks.has_claimed
+}
+
 /// Tells a node whose slots another node owns by now.
 pub(crate) fn correct_about(m: &mut ClusterMachine, node: NodeIx, owner: NodeIx) {
+    if !has_claimed(m, owner) {
+        return;
+    }
     log!(
         m,
         Verbose,
@@ -343,9 +367,13 @@ pub(crate) fn updated(
 ) {
     let Some(subject) = m.table.find(&about).filter(|ix| !m.table.node(*ix).is_handshake()) else { return };
     let old = m.table.node(subject).config_epoch;
-    if epoch <= old {
+    // Whoever tells that another node has a slot does not claim the slot.
+    let given: Vec<HashSlot> =
+        slots.iter().filter(|slot| m.table.owner(*slot) == Some(sender) && subject != sender).collect();
+    if epoch < old || epoch == old && given.is_empty() {
         return;
     }
+    given.into_iter().for_each(|slot| m.table.set_unclaimed(slot));
     if subject == m.table.my_ix() {
         log!(m, Notice, "Discarding UPDATE message about myself.");
         return;
@@ -363,6 +391,7 @@ pub(crate) fn updated(
     }
     epochs::claimed(m, subject, epoch);
     take(m, subject, epoch, slots);
+    m.table.node_mut(subject).marks.has_claimed = true;
     contested::heard(m, subject, epoch, None);
 }
 

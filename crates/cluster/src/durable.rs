@@ -2,9 +2,10 @@
 //!
 //! Invariants: (1) at most one write is under way, and generations only rise; (2) headers show the claim of
 //! the last durable file, never a newer one of this node's own making; (3) what waits for a generation leaves
-//! when a file of that generation or a later one is durable, and a vote leaves at no other moment; (4) keys of
-//! a slot are deleted for its loss when the file that a start would read is without the slot, whatever
-//! `cluster-config-save-behavior` says: a process that ended before would come back as an owner without keys.
+//! when a file of that generation or a later one is durable, and a vote leaves at no other moment; (4) keys
+//! of a lost slot are deleted when the file that a start would read is without the slot, whatever
+//! `cluster-config-save-behavior` says: a process that ended before would come back as an owner without
+//! keys.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -182,8 +183,8 @@ impl Durable {
         self.generation
     }
 
-    /// A write has succeeded; the result says whether this node's claim, or what the file says of its slots, is
-    /// another one by that. Inputs about other generations than the one under way change nothing.
+    /// A write has succeeded; the result says whether this node's claim, or what the file says of its slots,
+    /// is another one by that. Inputs about other generations than the one under way change nothing.
     pub(crate) fn saved(&mut self, generation: Generation) -> bool {
         let Some(mut writing) = self.writing.take_if(|writing| writing.generation == generation) else {
             return false;

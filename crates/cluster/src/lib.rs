@@ -328,8 +328,8 @@ impl Cluster {
         self.settle();
     }
 
-    /// Whether keys of a slot that another node owns may be deleted: a start of this node would not take the slot
-    /// for its own (E-53). O(1).
+    /// Whether keys of a slot that another node owns may be deleted: a start of this node would not take the
+    /// slot for its own (E-53). O(1).
     pub fn may_delete_keys_of(&self, slot: HashSlot) -> bool {
         !self.machine.durable.is_owned_in_file(slot)
     }

@@ -34,8 +34,8 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
     }
 }
 
-/// Slots of mine that the file does not have yet; and those on their way here, key by key, that are still mine
-/// in the file: keys that come would be deleted with what is left of the old ones.
+/// Slots of mine that the file does not have yet; and those on their way here, key by key, that are still
+/// mine in the file: keys that come would be deleted with what is left of the old ones.
 fn postponed(m: &ClusterMachine) -> SlotSet {
     let mut slots = m.table.me().slots.clone();
     if let OwnClaim::Primary { slots: told, .. } = &m.durable.told.claim {

@@ -108,6 +108,9 @@ pub(crate) struct Marks {
     pub(crate) no_failover: bool,
     pub(crate) my_primary_fail: bool,
     pub(crate) migrate_to: bool,
+    /// The node has told its slots at its epoch, to this process. Slots that the file of the start binds to
+    /// it, or a failover that another node tells of, it may have let go: nobody is told of those (E-20).
+    pub(crate) has_claimed: bool,
     /// MEETs that were sent unasked since a link in was last bound (G-13).
     pub(crate) auto_meets: u8,
     /// Until when the node would have been forgotten, had its own MEET not let it in: what others still say

@@ -250,6 +250,9 @@ fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &B
     epochs::heard(m, header.current_epoch);
     voter::heard(m, ix);
     if header.replica_of.is_none() {
+        // The slots of a new epoch count with PING, PONG and MEET.
+        let node = m.table.node_mut(ix);
+        node.marks.has_claimed &= header.config_epoch <= node.config_epoch;
         epochs::claimed(m, ix, header.config_epoch);
     }
 }
@@ -391,7 +394,10 @@ fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) -
         if node.slots.bitmap() != header.slots || m.table.has_unclaimed() || is_awaited {
             claims::heard(m, ix, header.config_epoch, &SlotSet::from_bitmap(header.slots));
         }
+        m.table.node_mut(ix).marks.has_claimed = true;
         epochs::collide(m, ix, header.config_epoch);
+    } else if header.replica_of == Some(m.table.me().id) && m.table.me().slots.bitmap() != header.slots {
+        claims::heard_by_replica(m, ix, &SlotSet::from_bitmap(header.slots));
     }
     HeaderVerdict::Go
 }

@@ -217,10 +217,16 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
     let slots = m.table.node(loser).slots.clone();
     m.table.make_primary(winner);
     for slot in slots.iter() {
+        // What the loser did not claim the winner has not said to claim.
+        let is_unclaimed = m.table.is_unclaimed(slot);
         m.table.unbind(slot);
         m.table.bind(slot, winner);
+        if is_unclaimed {
+            m.table.set_unclaimed(slot);
+        }
     }
-    m.table.node_mut(winner).config_epoch = epoch;
+    let node = m.table.node_mut(winner);
+    (node.config_epoch, node.marks.has_claimed) = (epoch, false);
     let (sources, targets) = (redirect(&mut m.table.importing, loser, winner), {
         redirect(&mut m.table.migrating, loser, winner)
     });

@@ -119,6 +119,90 @@ fn cl_e19_e20_update_teaches_where_the_winner_is_not_reached() {
     assert_eq!(network.line(0, 0).unwrap()[3], network.id(3).to_string());
 }
 
+/// Node 1 starts with a file in which node 2 has a slot of node 0's, by an epoch that node 0 does not know.
+/// Node 2 has let it go.
+#[test]
+fn cl_e20_nobody_is_told_what_a_node_has_not_claimed_since_the_start() {
+    let mut network = Network::cluster(3, 3);
+    let slot = HashSlot::new(0).unwrap();
+    network.cut(0, 2);
+    network.command(2, ClusterCommand::BumpEpoch);
+    network.run(500);
+    let (id0, id2) = (network.id(0), network.id(2));
+    let mut file = super::files::saved(&network, 1);
+    for node in &mut file.others {
+        match node.id {
+            id if id == id0 => _ = node.slots.remove(slot),
+            id if id == id2 => _ = node.slots.insert(slot),
+            _ => {}
+        }
+    }
+    network.kill(1);
+    network.cut(1, 2);
+    super::files::restart(&mut network, 1, &file);
+    network.run(500);
+    assert_eq!(owner(&network, 1, slot), Some(id2), "by its file");
+    assert_eq!(owner(&network, 0, slot), Some(id0));
+    network.heal();
+    network.run(3_000);
+    for one in 0..3 {
+        assert_eq!(owner(&network, one, slot), Some(id0), "node {one}");
+    }
+}
+
+/// Node 1 has a slot of node 0 by a grant, and node 0's epoch is above node 1's by now; node 3, the
+/// replica of node 0, does not reach node 1.
+#[test]
+fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
+    let mut network = with_replica();
+    let slot = HashSlot::new(0).unwrap();
+    network.cut(1, 3);
+    network.command(1, ClusterCommand::BumpEpoch);
+    network.run(1_000);
+    network.command(0, ClusterCommand::BumpEpoch);
+    for number in 0..2 {
+        let to = network.id(1);
+        let m = &mut network.peers[number].cluster.machine;
+        let to = m.table.find(&to).unwrap();
+        m.table.unbind(slot);
+        m.table.bind(slot, to);
+        m.save();
+        // The old owner tells its claim of before no more.
+        network.run(1_000);
+    }
+    assert_eq!(owner(&network, 3, slot), Some(network.id(1)));
+    network.take_over(3);
+    network.heal();
+    network.run(2_000);
+    for one in 0..4 {
+        assert_eq!(owner(&network, one, slot), Some(network.id(1)), "node {one}");
+    }
+}
+
+/// Node 2 hears of a failover from node 0 to node 3 by node 0 alone.
+#[test]
+fn cl_e16_a_winner_is_not_held_to_claim_what_the_loser_had_let_go() {
+    let mut network = with_replica();
+    let (let_go, kept) = (HashSlot::new(0).unwrap(), HashSlot::new(1).unwrap());
+    network.peers[2].cluster.machine.table.set_unclaimed(let_go);
+    let none = SlotSet::EMPTY;
+    let header = wire::BusHeader {
+        current_epoch: ClusterEpoch(9),
+        config_epoch: ClusterEpoch(9),
+        ip: "10.0.0.1",
+        replica_of: Some(network.id(3)),
+        flags: wire::NodeFlags(0x1C12),
+        ..header_of(network.id(0), &none)
+    };
+    let ping = wire::MessageBody::Ping(wire::Gossip::default());
+    network.inject(0, 2, &wire::BusMessage::Full(header, ping));
+    assert_eq!(owner(&network, 2, let_go), Some(network.id(3)));
+    let table = &network.peers[2].cluster.machine.table;
+    let winner = table.find(&network.id(3)).unwrap();
+    let claimed = table.claimed_slots(winner);
+    assert!(claimed.contains(kept) && !claimed.contains(let_go));
+}
+
 #[test]
 fn cl_e16_a_replica_follows_its_primarys_new_primary() {
     let mut network = Network::cluster(5, 3);

@@ -98,8 +98,8 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// The slot whose keys are to be deleted next, among those of which they may be: the one that was begun comes
-    /// first.
+    /// The slot whose keys are to be deleted next, among those of which they may be: the one that was begun
+    /// comes first.
     pub fn next(&self, now_ns: u64, may_delete: impl Fn(HashSlot) -> bool) -> Option<HashSlot> {
         let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
         self.begun.or_else(|| self.slots.iter().find(|slot| is_due(slot) && may_delete(*slot)))
