@@ -1,6 +1,7 @@
 //! What goes wrong.
 
 use super::world::{MS, MovesWorld};
+use crate::net::NodeId;
 
 impl MovesWorld {
     fn hits(&mut self, one_in: u64) -> bool {
@@ -20,6 +21,12 @@ impl MovesWorld {
         }
         let id = self.rng.below(count) as usize;
         if self.hits(rates.crash) {
+            self.crash(id);
+        }
+        if self.hits(rates.crash_claimant)
+            && let Some(id) = self.claimant()
+        {
+            self.met.claimants_crashed += 1;
             self.crash(id);
         }
         if self.hits(rates.kill) && self.net.kill_any(&mut self.rng).is_some() {
@@ -54,6 +61,15 @@ impl MovesWorld {
             self.trace(|| format!("nodes.conf of node {id} cannot be written"));
         }
         Ok(())
+    }
+
+    /// A node that has claimed slots, of which nobody was told yet.
+    fn claimant(&self) -> Option<NodeId> {
+        (0..self.hosts.len()).find(|id| {
+            let machine = self.hosts[*id].node.as_ref().and_then(|node| node.engine.node());
+            let mut rows = machine.into_iter().flat_map(|machine| machine.migrations());
+            rows.any(|row| row.operation == "IMPORT" && row.state == "failover-granted")
+        })
     }
 
     /// A connection of a move dies.

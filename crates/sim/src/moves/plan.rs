@@ -23,6 +23,8 @@ pub struct MoveRates {
     pub kill_move: u64,
     pub kill: u64,
     pub crash: u64,
+    /// Crashes of nodes that have claimed slots and told nobody yet.
+    pub crash_claimant: u64,
     pub cut: u64,
     pub isolate: u64,
     pub stall: u64,
@@ -70,7 +72,7 @@ impl MovesPlan {
             nodes.push(node(rng, (timeout_ms, databases), NodeFile::new(&text, file_ms)));
         }
         let rates = rates(season, rng);
-        if rates.crash > 0 {
+        if rates.crash + rates.crash_claimant > 0 {
             // A node that goes on without the file tells what a crash takes from the node.
             let best_effort = ("cluster-config-save-behavior", "best-effort".to_owned());
             nodes.iter_mut().for_each(|node| node.directives.retain(|row| *row != best_effort));
@@ -113,6 +115,7 @@ fn rates(season: MovesSeason, rng: &mut Rng) -> MoveRates {
         MovesSeason::Storm => MoveRates {
             kill: rate(100),
             crash: rate(300),
+            crash_claimant: rate(12),
             cut: rate(300),
             isolate: rate(500),
             stall: rate(400),
@@ -136,6 +139,8 @@ fn node(rng: &mut Rng, (timeout_ms, databases): (u64, u64), file: NodeFile) -> N
         ("slot-migration-max-failover-repl-bytes", pick(&["0", "0", "200", "-1"])),
         ("repl-timeout", pick(&["3", "5", "60"])),
         ("repl-diskless-sync-delay", "0".to_owned()),
+        // Slots are written to while they are walked.
+        ("rdb-key-save-delay", pick(&["0", "0", "10000"])),
         ("repl-backlog-size", pick(&["16kb", "1mb"])),
         ("aof-use-rdb-preamble", pick(&["yes", "no"])),
         ("appendfsync", "always".to_owned()),
