@@ -18,8 +18,8 @@ pub(super) enum ReadStop {
         /// Where the missing bytes belong.
         offset: u64,
     },
-    /// What is there is wrong.
-    Bad(LoadError),
+    /// What is there is wrong. In a box, so that the results of all these functions are small.
+    Bad(Box<LoadError>),
 }
 
 /// A position in bytes that have arrived.
@@ -60,7 +60,7 @@ impl<'i> InputCursor<'i> {
 
     /// What is wrong at `offset`.
     pub(super) fn bad<T>(&self, offset: u64, problem: Problem) -> Result<T, ReadStop> {
-        Err(ReadStop::Bad(LoadError { offset, problem }))
+        Err(ReadStop::Bad(Box::new(LoadError { offset, problem })))
     }
 
     /// Exactly `len` bytes.
@@ -128,6 +128,30 @@ impl<'i> InputCursor<'i> {
         })
     }
 
+    /// Two texts, the first of which is plain and the second plain or compressed, both of less than 16 KiB: a
+    /// key and its string, as most files have millions of them. `None`, and nothing is read, where they are
+    /// others, are not there as a whole or are malformed.
+    #[inline]
+    pub(super) fn short_pair(&mut self) -> Option<(&'i [u8], Cow<'i, [u8]>)> {
+        let (key_len, rest) = short_len(self.input.get(self.at..)?)?;
+        let (key, rest) = rest.split_at_checked(key_len)?;
+        let (text, rest) = match rest.split_first()? {
+            (&form::LZF, rest) => {
+                let (small, rest) = short_len(rest)?;
+                let (len, rest) = short_len(rest)?;
+                let (packed, rest) = rest.split_at_checked(small)?;
+                (Cow::Owned(lzf::decompress(packed, len)?), rest)
+            }
+            _ => {
+                let (len, rest) = short_len(rest)?;
+                let (text, rest) = rest.split_at_checked(len)?;
+                (Cow::Borrowed(text), rest)
+            }
+        };
+        self.at = self.input.len() - rest.len();
+        Some((key, text))
+    }
+
     /// A text.
     pub(super) fn text(&mut self) -> Result<Cow<'i, [u8]>, ReadStop> {
         let offset = self.offset();
@@ -144,5 +168,17 @@ impl<'i> InputCursor<'i> {
                 }
             }
         }
+    }
+}
+
+/// A length of one or two bytes, and what is behind it.
+#[inline]
+fn short_len(input: &[u8]) -> Option<(usize, &[u8])> {
+    match *input {
+        [first @ 0..0x40, ref rest @ ..] => Some((usize::from(first), rest)),
+        [first @ 0x40..0x80, second, ref rest @ ..] => {
+            Some((usize::from(first & 0x3f) << 8 | usize::from(second), rest))
+        }
+        _ => None,
     }
 }

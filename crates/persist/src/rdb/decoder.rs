@@ -18,6 +18,7 @@ use super::stream::StreamBuilder;
 use super::zset::{self, ZsetBuilder};
 use super::{Item, Loaded, LoadedEntry, Mended, ReadOptions, SlotSizes, Unknown, Usage, op};
 use sluice_value::Pages;
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 /// The decoder of a file, or of one value.
@@ -212,7 +213,7 @@ impl Decoder {
                     }
                 }
                 Err(ReadStop::Need { total, offset }) => break DecodeStep::Need { bytes: total, offset },
-                Err(ReadStop::Bad(error)) => return Err(error),
+                Err(ReadStop::Bad(error)) => return Err(*error),
             }
         };
         self.add_up(&input[summed..taken]);
@@ -450,6 +451,11 @@ impl Decoder {
                 let Some(kind) = ValueKind::of(number, self.dialect) else {
                     return cursor.bad(offset, Problem::Unknown(number));
                 };
+                if matches!(kind, ValueKind::String)
+                    && let Some((key, text)) = cursor.short_pair()
+                {
+                    return Ok(self.entry_of(Cow::Borrowed(key), Loaded::Str(text), None));
+                }
                 self.head.key = cursor.text()?.into_owned();
                 self.begin_value(kind, offset);
                 return Ok(DecodedPart::Nothing);
@@ -582,7 +588,18 @@ impl Decoder {
 
     fn mended_entry<'i>(&mut self, value: Loaded<'i>, mended: Option<Mended>) -> DecodedPart<'i> {
         self.state = DecoderState::Item;
-        let ValueHead { key, expiry_ms, usage } = std::mem::take(&mut self.head);
+        let key = Cow::Owned(std::mem::take(&mut self.head.key));
+        self.entry_of(key, value, mended)
+    }
+
+    /// A key with its value, which the expiry and the usage stand before.
+    fn entry_of<'i>(
+        &mut self,
+        key: Cow<'i, [u8]>,
+        value: Loaded<'i>,
+        mended: Option<Mended>,
+    ) -> DecodedPart<'i> {
+        let (expiry_ms, usage) = (self.head.expiry_ms.take(), std::mem::take(&mut self.head.usage));
         DecodedPart::Item(Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended }))
     }
 

@@ -120,7 +120,7 @@ impl Item<'_> {
                     Loaded::Zset(zset) => Loaded::Zset(zset),
                     Loaded::Set(set) => Loaded::Set(set),
                 };
-                Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, mended })
+                Item::LoadedEntry(LoadedEntry { key: own(key), value, expiry_ms, usage, mended })
             }
             Item::Empty { key } => Item::Empty { key },
             Item::Skipped { key, kind, offset, expiry_ms } => Item::Skipped { key, kind, offset, expiry_ms },
@@ -143,7 +143,7 @@ pub struct SlotSizes {
 #[derive(Debug)]
 pub struct LoadedEntry<'a> {
     /// The key.
-    pub key: Vec<u8>,
+    pub key: Cow<'a, [u8]>,
     /// The value.
     pub value: Loaded<'a>,
     /// The expiry, ms since the epoch.

@@ -19,8 +19,8 @@ fn rows(file: &[u8]) -> Vec<Row> {
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
         if let Item::LoadedEntry(LoadedEntry { key, value, expiry_ms, usage, .. }) = item {
             match value {
-                Loaded::Str(text) => rows.push((key, text.into_owned(), expiry_ms, usage)),
-                Loaded::Pages(pages) => rows.push((key, pages.to_vec(), expiry_ms, usage)),
+                Loaded::Str(text) => rows.push((key.into_owned(), text.into_owned(), expiry_ms, usage)),
+                Loaded::Pages(pages) => rows.push((key.into_owned(), pages.to_vec(), expiry_ms, usage)),
                 Loaded::List(_) | Loaded::Set(_) | Loaded::Hash(_) | Loaded::Zset(_) | Loaded::Stream(_) => {}
             }
         }
@@ -211,7 +211,7 @@ fn lists(file: &[u8], limits: ListLimits) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEnc
     let mut all = Vec::new();
     while let Some(item) = reader.next_of_whole().expect("the file is whole") {
         if let Item::LoadedEntry(LoadedEntry { key, value: Loaded::List(list), .. }) = item {
-            all.push((key, elements(list.view()), list.encoding()));
+            all.push((key.into_owned(), elements(list.view()), list.encoding()));
         }
     }
     all
@@ -660,7 +660,7 @@ fn values_of_other_types_are_named_or_passed_over() {
         // The expiry of what was passed over is not the next key's.
         match reader.next_of_whole() {
             Ok(Some(Item::LoadedEntry(entry))) => {
-                assert_eq!((entry.key, entry.expiry_ms), (b"s".to_vec(), None))
+                assert_eq!((&*entry.key, entry.expiry_ms), (&b"s"[..], None))
             }
             other => panic!("{number}: {other:?}"),
         }
