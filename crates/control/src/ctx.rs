@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::cluster::mode::ClusterMode;
 use crate::persistence::background::JobNumbers;
 use crate::persistence::loading::aof::LogReplay;
-use crate::process::Process;
+use crate::process::{MemoryShown, Process};
 use crate::users::UsersState;
 use sluice_base::Now;
 use sluice_base::SessionKey;
@@ -268,6 +268,11 @@ impl<'a> Observed<'a> {
     /// Facts for INFO, MEMORY and their like. Cost: some system calls.
     pub fn facts(&mut self, keyspace: &Keyspace) -> Facts {
         self.0.facts(keyspace)
+    }
+
+    /// Facts for INFO: see [`Process::facts_for_info`].
+    pub fn facts_for_info(&mut self, keyspace: &Keyspace, memory: MemoryShown) -> Facts {
+        self.0.facts_for_info(keyspace, memory)
     }
 
     /// The allocator's own report.

@@ -14,6 +14,16 @@ use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::SnapshotFile;
 use sluice_snapshot::SnapshotSource;
 
+/// Whether INFO shows the numbers of memory, and how new they have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryShown {
+    /// INFO shows none.
+    No,
+    /// INFO shows them. Numbers of a tenth of a second before will do while no more commands than this have
+    /// run, INFO left out: what a client has written shows in the client's next INFO.
+    Behind(u64),
+}
+
 /// What time it is.
 pub trait ProcessClock {
     /// Reads the clock. At most twice per execution unit.
@@ -186,6 +196,13 @@ pub trait Process:
     /// Facts for INFO, MEMORY and their like. Of the memory, `keyspace` knows what the allocator does not:
     /// how much of the entries' chunks is in use. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;
+
+    /// As [`Process::facts`], for INFO. Cost: as of that where memory is shown and its numbers are read anew,
+    /// otherwise some microseconds.
+    fn facts_for_info(&mut self, keyspace: &Keyspace, memory: MemoryShown) -> Facts {
+        let _ = memory;
+        self.facts(keyspace)
+    }
 
     /// As [`Process::facts`], for a sample of the metrics endpoint, once a second at most: the allocator's
     /// numbers may be some tenths of a second old, and what another thread can read of the process

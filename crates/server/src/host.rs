@@ -29,7 +29,7 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
-use sluice_control::process::{Process, ProcessClock};
+use sluice_control::process::{MemoryShown, Process, ProcessClock};
 use sluice_daemon::log::Log;
 use sluice_daemon::named_file;
 use sluice_daemon::restart::Restart;
@@ -331,6 +331,14 @@ impl Process for Host {
     fn facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.read_memory(keyspace);
         self.facts_of(numbers, usage::process_numbers())
+    }
+
+    fn facts_for_info(&mut self, keyspace: &Keyspace, memory: MemoryShown) -> Facts {
+        let (numbers, resident) = match memory {
+            MemoryShown::No => (self.memory.numbers, 0),
+            MemoryShown::Behind(commands) => (self.shown_memory(keyspace, commands), self.shown_resident()),
+        };
+        self.facts_of(numbers, usage::process_numbers_with(resident))
     }
 
     // The endpoint's thread reads the numbers of the process (`metrics/facts.rs`).

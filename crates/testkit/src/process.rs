@@ -9,7 +9,7 @@ use sluice_control::process::{
     SnapshotSink,
 };
 use sluice_control::process::{
-    AppendOnlyFile, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile,
+    AppendOnlyFile, MemoryShown, ProcessClock, ProcessMemory, ProcessSettings, SnapshotFiles, UserFile,
 };
 use sluice_keyspace::{Captured, Keyspace};
 use sluice_numbers::facts::{AofFacts, Counts, Facts, SyncFacts};
@@ -47,6 +47,8 @@ pub struct FakeProcess {
     pub file: Option<String>,
     /// What INFO is told.
     pub facts: Facts,
+    /// What INFO asked of the numbers of memory, each time.
+    pub memory_shown: Vec<MemoryShown>,
     /// The long work that was shown, each time.
     pub shown: Vec<Vec<LongWork>>,
     /// Snapshot files by name.
@@ -456,6 +458,7 @@ impl Default for FakeProcess {
             applied: Vec::new(),
             refuse: None,
             file: None,
+            memory_shown: Vec::new(),
             shown: Vec::new(),
             facts: Facts { pid: 4711, used_memory: 1 << 20, ..Facts::default() },
             snapshots: Snapshots::default(),
@@ -659,6 +662,11 @@ impl AppendOnlyFile for FakeProcess {
 impl Process for FakeProcess {
     fn facts(&mut self, _: &Keyspace) -> Facts {
         self.facts.clone()
+    }
+
+    fn facts_for_info(&mut self, keyspace: &Keyspace, memory: MemoryShown) -> Facts {
+        self.memory_shown.push(memory);
+        self.facts(keyspace)
     }
 
     fn sync(&mut self) -> Option<SyncFacts> {

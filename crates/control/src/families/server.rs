@@ -15,9 +15,11 @@ mod shutdown;
 use crate::ctx::{Handler, ReportCtx, Route, route};
 use crate::families::server::common::view;
 use crate::observe::info;
+use crate::process::MemoryShown;
 use sluice_command::specs::server as specs;
 use sluice_commands::{Args, DataHandler, Outcome, Run, reply_help};
 use sluice_numbers::facts::Facts;
+use sluice_numbers::stats::Stats;
 use sluice_replication::LinkState;
 use sluice_session::ReplicaState;
 
@@ -83,10 +85,21 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
-    let facts = ctx.process.facts(ctx.keyspace);
-    let text = info::text(&view(ctx, &facts), args.iter_from(1).map(sluice_commands::until_zero));
+    let words = args.iter_from(1).map(sluice_commands::until_zero);
+    let memory = match info::shows_memory(words.clone()) {
+        true => MemoryShown::Behind(commands_but_info(ctx.stats)),
+        false => MemoryShown::No,
+    };
+    let facts = ctx.process.facts_for_info(ctx.keyspace, memory);
+    let text = info::text(&view(ctx, &facts), words);
     ctx.reply.verbatim(b"txt", &text);
     Ok(Outcome::Done)
+}
+
+/// Commands that have run, INFO left out.
+fn commands_but_info(stats: &Stats) -> u64 {
+    let asked = stats.commands.get(usize::from(specs::INFO.id.0)).map_or(0, |info| info.calls);
+    stats.total_commands.wrapping_sub(asked)
 }
 
 fn lastsave(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {

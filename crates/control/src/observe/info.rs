@@ -18,5 +18,6 @@ mod tests;
 
 pub use client_memory::{ClientMemoryPass, LOOKED_AT_MAX};
 pub(crate) use numbers::MemoryReport;
+pub(crate) use table::shows_memory;
 pub use table::{sample, text};
 pub use view::View;

@@ -1,5 +1,6 @@
 //! Behaviour of INFO.
 
+use sluice_control::process::MemoryShown;
 use sluice_testkit::Rig;
 
 /// The reply's text, without its quotes.
@@ -16,6 +17,22 @@ fn field(rig: &mut Rig, section: &str, name: &str) -> String {
     let text = text(rig, section);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     line.unwrap_or("(none)").to_owned()
+}
+
+#[test]
+fn numbers_of_memory_are_asked_for_behind_the_last_command_that_is_not_info() {
+    let mut rig = Rig::new();
+    let mut asked = |lines: &[&str]| {
+        lines.iter().for_each(|line| drop(rig.run(line)));
+        rig.process.memory_shown.pop().unwrap()
+    };
+    let first = asked(&["INFO"]);
+    assert_eq!(asked(&["INFO memory", "INFO", "INFO all"]), first, "nothing but INFO has run");
+    let MemoryShown::Behind(commands) = first else { panic!("{first:?}") };
+    assert_eq!(asked(&["SET k v", "INFO memory"]), MemoryShown::Behind(commands + 1));
+    assert_eq!(asked(&["INFO replication"]), MemoryShown::No);
+    assert_eq!(asked(&["INFO stats cpu"]), MemoryShown::No);
+    assert_eq!(asked(&["EVAL 'return 1' 0", "INFO cpu memory"]), MemoryShown::Behind(commands + 2));
 }
 
 #[test]

@@ -19,6 +19,11 @@ pub(super) struct Memory {
     pub(super) read_at_ns: u64,
     /// What clients had made the server do when the numbers were read.
     pub(super) read_behind: WorkDone,
+    /// Commands but INFO that had run when INFO was last shown numbers that were read for it.
+    pub(super) shown_behind: u64,
+    /// Resident bytes of the process as INFO was shown them last, and when they were read.
+    pub(super) resident: usize,
+    pub(super) resident_at_ns: u64,
     pub(super) peak: usize,
     pub(super) peak_s: i64,
     pub(super) startup: usize,

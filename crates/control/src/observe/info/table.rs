@@ -52,6 +52,12 @@ const SECTIONS: &[InfoSection] = &[
 ];
 
 impl InfoSection {
+    /// Whether the words a client gave ask for the section.
+    fn is_shown_for<'w>(&self, mut words: impl ExactSizeIterator<Item = &'w [u8]>) -> bool {
+        let is_bare = words.len() == 0;
+        is_bare && self.shown == ShownBy::ByDefault || words.any(|word| self.is_asked_for_by(word))
+    }
+
     fn is_asked_for_by(&self, word: &[u8]) -> bool {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match self.shown {
@@ -62,13 +68,17 @@ impl InfoSection {
     }
 }
 
+/// Whether the text for these words has the numbers of memory.
+pub(crate) fn shows_memory<'w>(words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> bool {
+    let is_memory = |section: &&InfoSection| section.name == "memory";
+    SECTIONS.iter().find(is_memory).is_some_and(|section| section.is_shown_for(words))
+}
+
 /// The text for the words a client gave; none at all means `default`. Unknown words show nothing.
 pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
-    let bare = words.len() == 0;
     let mut lines = Lines::new();
     for section in SECTIONS {
-        let asked = words.clone().any(|word| section.is_asked_for_by(word));
-        if asked || bare && section.shown == ShownBy::ByDefault {
+        if section.is_shown_for(words.clone()) {
             lines.heading(section.title);
             (section.write)(view, &mut lines);
         }

@@ -6,6 +6,7 @@ use crate::host::memory::WorkDone;
 use crate::lazyfree::Bio;
 use sluice_base::LogLevel;
 use sluice_control::process::ProcessMemory;
+use sluice_daemon::usage;
 use sluice_keyspace::Keyspace;
 use sluice_storage::plain_error;
 
@@ -15,6 +16,9 @@ const MEMORY_FRESH_NS: u64 = 1_000_000;
 /// default. A reading in a sample took two thirds of the sample's time: jemalloc goes through all its arenas
 /// and their lists of free pages.
 const MEMORY_RECENT_NS: u64 = 300_000_000;
+/// How long a reading serves INFO while nobody else has a command run: as long as the reference's numbers of
+/// its allocator.
+const MEMORY_SHOWN_NS: u64 = 100_000_000;
 /// How long a reading serves a server at rest.
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
@@ -51,6 +55,27 @@ impl Host {
             true => self.read_memory(keyspace),
             false => self.memory.numbers,
         }
+    }
+
+    /// The numbers of the allocator for INFO, after so many commands that are not INFO. The reading is no
+    /// older than a tenth of a second, and no older than the last of these commands.
+    pub(in crate::host) fn shown_memory(&mut self, keyspace: &Keyspace, commands: u64) -> Allocated {
+        let age_ns = self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns);
+        if age_ns < MEMORY_SHOWN_NS && self.memory.shown_behind == commands {
+            return self.memory.numbers;
+        }
+        self.memory.shown_behind = commands;
+        self.read_memory(keyspace)
+    }
+
+    /// Resident bytes of the process, not older than a tenth of a second.
+    pub(in crate::host) fn shown_resident(&mut self) -> usize {
+        let now_ns = self.clock.recent().mono_ns;
+        if self.memory.resident == 0 || now_ns.saturating_sub(self.memory.resident_at_ns) >= MEMORY_SHOWN_NS {
+            self.memory.resident_at_ns = now_ns;
+            self.memory.resident = usage::resident_bytes();
+        }
+        self.memory.resident
     }
 
     /// Bytes in use at this moment.
