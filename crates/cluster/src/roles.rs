@@ -48,8 +48,8 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.channels_gone(elsewhere);
     m.end_pause();
     m.failover.candidacy.give_up();
-    // A vote for a replica of this node has had its effect. What this node owns as a primary again it owns by an
-    // epoch of its own, above that of the vote.
+    // A vote for a replica of this node has had its effect. Slots that this node gets as a primary again are
+    // its own by a new epoch, above that of the vote.
     m.failover.voted_until = 0;
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();

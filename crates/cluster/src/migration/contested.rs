@@ -3,9 +3,9 @@
 //! The source takes the claim whatever its epoch. Until then it goes on telling that the slots are its
 //! own, and may make a higher epoch meanwhile, as the target of another move: by that epoch this node and all
 //! others would give the slots back to a node that is about to give them up, and both would delete the keys.
-//! So this node's epoch stays above the source's until a header of the source is without the slots. A PING that
-//! follows the claim brings that header: an operator may hand a slot back by SETSLOT in the next moment, without a
-//! word to this node before.
+//! So this node's epoch stays above the source's until a header of the source is without the slots. A PING
+//! follows the claim, whose answer has that header: an operator may hand a slot back by SETSLOT in the next
+//! moment, and this node learns of that by the claim alone.
 
 use crate::epochs;
 use crate::id::ClusterEpoch;
@@ -20,8 +20,8 @@ pub(crate) fn claimed(m: &mut ClusterMachine, slots: &SlotSet, source: NodeIx) {
     m.keys.granted_here.extend(slots.iter().map(|slot| (slot, id)));
 }
 
-/// These slots may go to another node, the source they came from among others: by a grant of this node, or by an
-/// operator who has opened them here.
+/// These slots may go to another node, the source they came from among others: by a grant of this node, or by
+/// an operator who has opened them here.
 pub(crate) fn may_leave(m: &mut ClusterMachine, slots: &SlotSet) {
     m.keys.granted_here.retain(|slot, _| !slots.contains(*slot));
 }

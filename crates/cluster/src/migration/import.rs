@@ -215,8 +215,8 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
     }
 }
 
-/// The claim of a job is durable. The result is the source, which is to be asked for a header: the claim, a PONG, is
-/// not answered.
+/// The claim of a job is durable. The result is the source, which is to be asked for a header: the claim, a
+/// PONG, is not answered.
 pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);

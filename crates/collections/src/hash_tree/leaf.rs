@@ -5,8 +5,8 @@
 //!  40 bytes │ room bytes │ room × u16, LE  │ one behind the other, in the order of slots  │
 //! ```
 //!
-//! A look-up in a large table waits for memory twice: for the lines from the head to the offsets, which are asked
-//! for together as soon as the leaf is known, and for the line of the entry.
+//! A look-up in a large table waits for memory twice: for the lines from the head to the offsets, which are
+//! asked for together as soon as the leaf is known, and for the line of the entry.
 //!
 //! | part of an entry | meaning |
 //! |---|---|

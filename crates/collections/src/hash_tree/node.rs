@@ -120,7 +120,7 @@ impl HashRange {
 }
 
 impl HashInner {
-    /// Where the child that takes a hash is, probably: hashes are uniform, and children have about as many each.
+    /// Where the child that takes a hash probably is: hashes are uniform, and children take as many each.
     #[inline]
     fn guess(&self, hash: u64, range: HashRange) -> usize {
         let at = (range.part(hash) * self.children.len() as f64) as usize;

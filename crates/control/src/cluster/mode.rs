@@ -211,8 +211,8 @@ impl ServedSlots {
 }
 
 impl ClusterMode {
-    /// The slot whose keys are to be deleted next; none where each of them is this node's by its file, or stays
-    /// for a while.
+    /// The slot whose keys are to be deleted next; none where each of them is this node's by its file, or
+    /// stays for a while.
     pub fn next_to_empty(&self, now_ns: u64) -> Option<HashSlot> {
         self.emptying.next(now_ns, |slot| self.machine.may_delete_keys_of(slot))
     }

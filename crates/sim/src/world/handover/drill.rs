@@ -151,8 +151,8 @@ impl World {
         Ok(())
     }
 
-    /// A failover of the time before the drill has its outcome first: while its node was busy with a script it
-    /// could not be given up.
+    /// A failover that began earlier has its outcome first: a node that is busy with a script refuses to give
+    /// one up.
     fn drill_until_no_failover(&mut self, writes: &mut DrillWrites) -> Result<(), String> {
         let end_ns = self.now.mono_ns + EARLIER_MS * MS;
         while self.has_failover(self.primary) || self.handovers.is_under_way() {
