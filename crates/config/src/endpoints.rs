@@ -33,7 +33,7 @@ impl EndpointRule {
     /// The rule that these words mean: a network, a node, and an address or host name with or without a port.
     ///
     /// # Errors
-    /// Which rule is none, and why.
+    /// The word of the line that no rule can have, and why.
     pub(crate) fn parse(words: &[&[u8]; 3]) -> Result<EndpointRule, String> {
         let texts = words.map(|word| std::str::from_utf8(word).unwrap_or_default());
         let [subnet, node, endpoint] = texts;
