@@ -78,6 +78,7 @@ const NAMED_MAX: usize = 3;
 mod tests {
     use super::*;
     use sluice_base::progress::{ProgressUnit, WorkProgress};
+    use sluice_numbers::progress::AwaitedAtEnd;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -118,7 +119,7 @@ mod tests {
         assert!(!stuck.contains("EXTEND_TIMEOUT"), "a load that does not move: {stuck}");
         assert_eq!(starting.due(&[], 7 * SECOND), None, "whether clients are served is not said here");
         assert!(!longer(&mut served(), WorkKind::Loading));
-        assert!(longer(&mut served(), WorkKind::Ending { replicas: 1 }));
+        assert!(longer(&mut served(), WorkKind::Ending(AwaitedAtEnd::Clients)));
         assert!(longer(&mut served(), WorkKind::FinalSave));
     }
 

@@ -5,7 +5,7 @@ use crate::cluster::clock::MS;
 use crate::cluster::file::{self, Damage};
 use crate::cluster::net::Delays;
 use crate::cluster::queue::Event;
-use crate::cluster::view::{Opinion, Role};
+use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::{NodeId, wire};
 use std::net::Ipv4Addr;
@@ -299,6 +299,14 @@ impl World {
         // epoch than its primary has (E-16.2), and gives such a one no vote.
         let mut views = self.views_of(0);
         views.retain(|(host, _)| !self.hosts[*host].is_ours());
+        // A stock heir takes the slots of its primary by its own map. A slot that this map binds to a replica of
+        // another shard, with an epoch above the owner's, stays bound to that replica (E-12).
+        let holds_less = |(_, heir): &(usize, View)| {
+            heir.own().role == Role::Replica(Some(id)) && heir.nodes[&id].slots != view.own().slots
+        };
+        if views.iter().any(holds_less) {
+            return Ok(());
+        }
         let is_replica = |heir: NodeId| {
             views.iter().all(|(_, view)| {
                 view.nodes.get(&heir).is_some_and(|node| node.role == Role::Replica(Some(id)))

@@ -61,8 +61,8 @@ fn moves_while_clients_count(kinds: &str) {
     assert!(others.iter().all(|key| !moved.contains(key)));
 }
 
-/// An operator's tool gives a slot back by SETSLOT as soon as the job is over. All nodes of the second cluster
-/// are ours.
+/// An operator's tool gives a slot back by SETSLOT as soon as the job is over. All nodes of the second
+/// cluster are ours.
 #[test]
 fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
     for kinds in ["ssoo", "oooo"] {
