@@ -299,8 +299,8 @@ impl World {
         // epoch than its primary has (E-16.2), and gives such a one no vote.
         let mut views = self.views_of(0);
         views.retain(|(host, _)| !self.hosts[*host].is_ours());
-        // A stock heir takes the slots of its primary by its own map. A slot that the map binds to a replica of
-        // another shard, with an epoch above the owner's, stays bound to it for ever (E-12).
+        // A stock heir takes the slots of its primary by its own map. A slot that the map binds to a replica
+        // of another shard, with an epoch above the owner's, stays bound to it for ever (E-12).
         let holds_less = |(_, heir): &(usize, View)| {
             heir.own().role == Role::Replica(Some(id)) && heir.nodes[&id].slots != view.own().slots
         };
