@@ -145,7 +145,7 @@ impl FromIterator<HashSlot> for SlotSet {
     }
 }
 
-/// How a line of the log names slots: `slot 5`, `slots 0-99 300`. Of more than [`RUNS_NAMED_MAX`] runs the
+/// How a line of the log names slots: `slot 5`, `slots 0-99 300`. Of more than 64 runs the
 /// first are named.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedSlots<'a>(&'a SlotSet);
