@@ -33,9 +33,9 @@ const PROBES: &[Probe] = &[
         cfg: "value",
         package: "sluice-keyspace",
         files: &[
-            "crates/keyspace/src/db/change.rs",
             "crates/keyspace/src/db/in_place.rs",
             "crates/keyspace/src/db/remains.rs",
+            "crates/keyspace/src/db/volatile.rs",
             "crates/keyspace/src/view.rs",
         ],
     },
