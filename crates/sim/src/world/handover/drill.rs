@@ -161,7 +161,17 @@ impl World {
             }
             self.drill_step(writes)?;
         }
+        // One that the Sentinel has lost sight of has another primary than it knows.
+        if let [primary] = self.primaries()[..] {
+            self.primary = primary;
+        }
         Ok(())
+    }
+
+    fn primaries(&self) -> Vec<NodeId> {
+        let is_primary =
+            |id: &NodeId| self.hosts[*id].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
+        (0..self.hosts.len()).filter(is_primary).collect()
     }
 
     fn drill_until_lost(&mut self, target: NodeId, writes: &mut DrillWrites) -> Result<(), String> {
@@ -237,9 +247,7 @@ impl World {
 
     /// There is one primary, and it is the one that the Sentinel knows.
     fn check_one_primary(&self) -> Result<(), String> {
-        let is_primary =
-            |id: &NodeId| self.hosts[*id].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
-        let primaries: Vec<NodeId> = (0..self.hosts.len()).filter(is_primary).collect();
+        let primaries = self.primaries();
         match primaries[..] == [self.primary] {
             true => Ok(()),
             false => Err(format!("primaries after a failover are {primaries:?}, wanted {}", self.primary)),
