@@ -21,7 +21,7 @@ pub enum MemoryShown {
     No,
     /// INFO shows them. Numbers of a tenth of a second before will do while no more commands than this have
     /// run, INFO left out: what a client has written shows in the client's next INFO.
-    Behind(u64),
+    After(u64),
 }
 
 /// What time it is.

@@ -336,7 +336,7 @@ impl Process for Host {
     fn facts_for_info(&mut self, keyspace: &Keyspace, memory: MemoryShown) -> Facts {
         let (numbers, resident) = match memory {
             MemoryShown::No => (self.memory.numbers, 0),
-            MemoryShown::Behind(commands) => (self.shown_memory(keyspace, commands), self.shown_resident()),
+            MemoryShown::After(commands) => (self.shown_memory(keyspace, commands), self.shown_resident()),
         };
         self.facts_of(numbers, usage::process_numbers_with(resident))
     }

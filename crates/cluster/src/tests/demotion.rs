@@ -284,12 +284,7 @@ fn cl_e7_a_node_that_gets_slots_at_epoch_0_among_others_takes_a_new_epoch() {
 fn cl_e10_e15_a_slot_taken_by_a_higher_epoch_is_emptied_here() {
     let mut network = Network::cluster(3, 3);
     let slot = HashSlot::new(0).unwrap();
-    let m = &mut network.peers[1].cluster.machine;
-    m.table.unbind(slot);
-    let my_ix = m.table.my_ix();
-    m.table.bind(slot, my_ix);
-    network.command(1, ClusterCommand::BumpEpoch);
-    network.run(1_000);
+    network.outbid(1, slot);
     let emptied = network.peers[0].seen.iter().find_map(|output| match output {
         ClusterOutput::EmptySlots { slots, .. } => Some(slots.clone()),
         _ => None,

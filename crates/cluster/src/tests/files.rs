@@ -40,12 +40,7 @@ fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
     let may_delete = |network: &Network| network.peers[0].cluster.may_delete_keys_of(slot);
     network.configure(0, |settings| settings.save_behavior = SaveBehavior::BestEffort);
     network.peers[0].disk = Disk::Stands;
-    let m = &mut network.peers[1].cluster.machine;
-    m.table.unbind(slot);
-    let my_ix = m.table.my_ix();
-    m.table.bind(slot, my_ix);
-    network.command(1, ClusterCommand::BumpEpoch);
-    network.run(1_000);
+    network.outbid(1, slot);
     let owner = last_map(&network, 0).owner(slot).map(|node| node.id);
     assert_eq!(owner, Some(network.id(1)));
     assert!(!may_delete(&network), "a start would take the slot for this node's");

@@ -296,6 +296,16 @@ impl Network {
         self.peers[from].sent.iter().filter(|sent| **sent == (kind as u16, to)).count()
     }
 
+    /// A node takes a slot of another one by a higher epoch, and the others have a second to hear of that.
+    pub(super) fn outbid(&mut self, number: usize, slot: HashSlot) {
+        let m = &mut self.peers[number].cluster.machine;
+        let my_ix = m.table.my_ix();
+        m.table.unbind(slot);
+        m.table.bind(slot, my_ix);
+        self.command(number, ClusterCommand::BumpEpoch);
+        self.run(1_000);
+    }
+
     /// A node that took over from its primary, as a winner of an election does (E-55).
     pub(super) fn take_over(&mut self, number: usize) {
         let m = &mut self.peers[number].cluster.machine;

@@ -87,7 +87,7 @@ pub(crate) const ROUTES: &[Route] = &[
 fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let words = args.iter_from(1).map(sluice_commands::until_zero);
     let memory = match info::shows_memory(words.clone()) {
-        true => MemoryShown::Behind(commands_but_info(ctx.stats)),
+        true => MemoryShown::After(commands_but_info(ctx.stats)),
         false => MemoryShown::No,
     };
     let facts = ctx.process.facts_for_info(ctx.keyspace, memory);

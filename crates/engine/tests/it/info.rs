@@ -28,11 +28,11 @@ fn numbers_of_memory_are_asked_for_behind_the_last_command_that_is_not_info() {
     };
     let first = asked(&["INFO"]);
     assert_eq!(asked(&["INFO memory", "INFO", "INFO all"]), first, "nothing but INFO has run");
-    let MemoryShown::Behind(commands) = first else { panic!("{first:?}") };
-    assert_eq!(asked(&["SET k v", "INFO memory"]), MemoryShown::Behind(commands + 1));
+    let MemoryShown::After(commands) = first else { panic!("{first:?}") };
+    assert_eq!(asked(&["SET k v", "INFO memory"]), MemoryShown::After(commands + 1));
     assert_eq!(asked(&["INFO replication"]), MemoryShown::No);
     assert_eq!(asked(&["INFO stats cpu"]), MemoryShown::No);
-    assert_eq!(asked(&["EVAL 'return 1' 0", "INFO cpu memory"]), MemoryShown::Behind(commands + 2));
+    assert_eq!(asked(&["EVAL 'return 1' 0", "INFO cpu memory"]), MemoryShown::After(commands + 2));
 }
 
 #[test]

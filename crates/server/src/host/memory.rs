@@ -20,7 +20,7 @@ pub(super) struct Memory {
     /// What clients had made the server do when the numbers were read.
     pub(super) read_behind: WorkDone,
     /// Commands but INFO that had run when INFO was last shown numbers that were read for it.
-    pub(super) shown_behind: u64,
+    pub(super) shown_after: u64,
     /// Resident bytes of the process as INFO was shown them last, and when they were read.
     pub(super) resident: usize,
     pub(super) resident_at_ns: u64,

@@ -61,10 +61,10 @@ impl Host {
     /// older than a tenth of a second, and no older than the last of these commands.
     pub(in crate::host) fn shown_memory(&mut self, keyspace: &Keyspace, commands: u64) -> Allocated {
         let age_ns = self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns);
-        if age_ns < MEMORY_SHOWN_NS && self.memory.shown_behind == commands {
+        if age_ns < MEMORY_SHOWN_NS && self.memory.shown_after == commands {
             return self.memory.numbers;
         }
-        self.memory.shown_behind = commands;
+        self.memory.shown_after = commands;
         self.read_memory(keyspace)
     }
 
