@@ -76,8 +76,8 @@ pub use migration::convergence::{Convergence, ConvergenceStep};
 pub use migration::establish::OwnersOfRanges;
 pub use migration::job::MigrationRow;
 pub use migration::{
-    ExportHandshake, ExportInput, ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove,
-    SlotsToMove, SyncWord, ToldBy,
+    ExportHandshake, ExportInput, ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder,
+    SlotMove, SlotsToMove, SyncWord, ToldBy,
 };
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;

@@ -25,6 +25,9 @@ use crate::node::Ms;
 use crate::slots::HashSlot;
 use std::fmt;
 
+/// What operators are shown of a move whose other end was silent for `repl-timeout`.
+pub const MOVE_TIMED_OUT: &str = "Timed out after too long with no interaction";
+
 /// The name of a job: 40 bytes that the source has drawn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobName(pub [u8; ID_LEN]);

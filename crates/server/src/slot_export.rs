@@ -7,7 +7,7 @@
 use crate::host::Host;
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
-use sluice_cluster::{ExportHandshake, JobName};
+use sluice_cluster::{ExportHandshake, JobName, MOVE_TIMED_OUT};
 use sluice_config::param;
 use sluice_control::cluster::slot_moves::ExportTarget;
 use sluice_engine::Engine;
@@ -124,28 +124,30 @@ fn connect(
 ) -> Result<(Stream, Vec<u8>), String> {
     let ExportSource { address, tls, timeout } = source;
     let plan = ConnectPlan { host: target.host.clone(), port: target.port, source: address, timeout, tls };
-    let unable = |error: io::Error| format!("Unable to connect to target node: {}", plain_error(&error));
+    let unable =
+        |error| why(&error, |error| format!("Unable to connect to target node: {}", plain_error(error)));
+    let lost = |error| why(&error, |_| LOST.to_owned());
     let mut stream = Stream::connect(&plan).map_err(unable)?.block().map_err(unable)?;
     stream.set_timeout(timeout).map_err(unable)?;
     let mut input = Vec::new();
     if let Some(auth) = &target.auth {
         step(ExportHandshake::SendingAuthCommand);
         stream.write_all(auth).map_err(|error| {
-            format!("Failed to send AUTH command to target node: {}", plain_error(&error))
+            why(&error, |error| format!("Failed to send AUTH command to target node: {}", plain_error(error)))
         })?;
         step(ExportHandshake::ReadingAuthResponse);
         let answer = line(&mut stream, &mut input)
-            .map_err(|_| "Target node did not respond to AUTH command".to_owned())?;
+            .map_err(|error| why(&error, |_| "Target node did not respond to AUTH command".to_owned()))?;
         if answer.starts_with(b"-") {
             return Err(format!("Failed to AUTH to target node: {}", String::from_utf8_lossy(&answer)));
         }
     }
     step(ExportHandshake::SendingEstablishCommand);
-    stream.write_all(&target.establish).map_err(|_| LOST.to_owned())?;
+    stream.write_all(&target.establish).map_err(lost)?;
     step(ExportHandshake::ReadingEstablishResponse);
     let answer = line(&mut stream, &mut input).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => "Response to establish job is larger than buffer limit".to_owned(),
-        _ => LOST.to_owned(),
+        _ => lost(error),
     })?;
     if answer != b"+OK" {
         let answer = String::from_utf8_lossy(&answer);
@@ -153,6 +155,15 @@ fn connect(
     }
     let stream = stream.release(&mut input);
     Ok((stream, input))
+}
+
+/// What operators are shown of an error: a silent target is told of in the words of the node's machine, whose
+/// own clock of the move ends at the same time.
+fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => MOVE_TIMED_OUT.to_owned(),
+        _ => otherwise(error),
+    }
 }
 
 /// The next line of what the target answers, without its end; `input` has what came after.
@@ -185,3 +196,28 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// What operators are shown of a connection that ends ahead of the target's answer.
 const LOST: &str =
     "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// The kernel accepts for a process that is stopped, or the target never answers AUTH.
+    #[test]
+    fn cb_a40_a_silent_target_is_told_of_in_the_words_of_the_moves_own_clock() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        for auth in [None, Some(b"AUTH".to_vec())] {
+            let target = ExportTarget {
+                job: JobName([b'a'; 40]),
+                host: "127.0.0.1".to_owned(),
+                port: silent.local_addr().unwrap().port(),
+                auth,
+                establish: b"ESTABLISH".to_vec(),
+            };
+            let source =
+                ExportSource { address: String::new(), tls: None, timeout: Duration::from_millis(100) };
+            let refused = connect(&target, source, |_| ()).map(|_| ()).unwrap_err();
+            assert_eq!(refused, MOVE_TIMED_OUT);
+        }
+    }
+}

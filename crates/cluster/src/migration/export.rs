@@ -7,7 +7,9 @@
 
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
-use super::{ExportHandshake, ExportInput, JobName, MigrationOrder, SlotMove, SlotsToMove, SyncWord};
+use super::{
+    ExportHandshake, ExportInput, JobName, MOVE_TIMED_OUT, MigrationOrder, SlotMove, SlotsToMove, SyncWord,
+};
 use crate::id::{ID_LEN, NodeId};
 use crate::machine::{ClusterMachine, ManualFailover, log};
 use crate::node::NodeIx;
@@ -293,7 +295,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
             fail(m, name, "Timed out before streaming completed");
         } else if now.saturating_sub(job.acked) > m.settings.migration.repl_timeout_ms {
             log!(m, Warning, "Timing out slot migration {described} after not receiving ack for too long");
-            fail(m, name, "Timed out after too long with no interaction");
+            fail(m, name, MOVE_TIMED_OUT);
         } else if state.is_established() && job.said_ack.is_none_or(|at| now.saturating_sub(at) >= ACK_MS) {
             job.said_ack = Some(now);
             order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });

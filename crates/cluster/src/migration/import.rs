@@ -3,7 +3,9 @@
 use super::contested;
 use super::export;
 use super::job::{ImportJob, ImportState, Takeover};
-use super::{ImportFault, JobName, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy};
+use super::{
+    ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy,
+};
 use crate::epochs;
 use crate::machine::{ClusterMachine, log};
 use crate::node::{Ms, NodeIx};
@@ -144,7 +146,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
         if now.saturating_sub(job.heard) > m.settings.migration.repl_timeout_ms {
             let described = job.described.clone();
             log!(m, Warning, "Timing out slot migration {described} after not receiving ack for too long");
-            fail(m, name, "Timed out after too long with no interaction");
+            fail(m, name, MOVE_TIMED_OUT);
         } else if job.state != ImportState::WaitingForAck
             && job.said_ack.is_none_or(|at| now.saturating_sub(at) >= ACK_MS)
         {
