@@ -243,17 +243,31 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
     if !sources.is_empty() {
         log!(
             m,
-            Notice,
-            "A failover occurred in migration source. Update importing source of {} to node {name} in shard {shard}.",
+            Verbose,
+            "Failover occurred in migration source. Update importing source for {} to node {name} in shard {shard}.",
             sources.named()
+        );
+        log!(
+            m,
+            Notice,
+            "A failover occurred in migration source. Update importing source of {} slot(s) to node {name} in shard \
+             {shard}.",
+            sources.len()
         );
     }
     if !targets.is_empty() {
         log!(
             m,
+            Verbose,
+            "Failover occurred in migration target. {} now being migrated to node {name} in shard {shard}.",
+            targets.as_subject()
+        );
+        log!(
+            m,
             Notice,
-            "A failover occurred in migration target. Update migrating target of {} to node {name} in shard {shard}.",
-            targets.named()
+            "A failover occurred in migration target. Update migrating target of {} slot(s) to node {name} in shard \
+             {shard}.",
+            targets.len()
         );
     }
     m.reconsider();
