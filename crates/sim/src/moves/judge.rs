@@ -5,6 +5,7 @@ use super::ledger::Excuse;
 use super::view::{KeyName, NodeLine, content_of, lines_of, shown, slot_of};
 use super::world::{MS, MovesWorld};
 use crate::net::NodeId;
+use crate::node::node_of;
 use sluice_cluster::SLOT_COUNT;
 use sluice_engine::exports::slot_exports;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,8 +76,12 @@ impl MovesWorld {
             let is_failed = rows.any(|row| row.name.0[..] == name[..] && row.state == "failed");
             let lines = lines_of(&machine.nodes_text());
             let own = lines.iter().find(|line| line.is_myself).cloned().unwrap_or_default();
+            // A primary that has granted a slot tells it as nobody's, and keeps its keys until the claim.
+            let primary = node.engine.primary().map(|primary| self.hosts[node_of(primary)].own_line());
             let is_served = |slot: u16| {
-                own.has(slot) || lines.iter().any(|line| line.id == own.primary && line.has(slot))
+                own.has(slot)
+                    || primary.as_ref().is_some_and(|primary| primary.has(slot))
+                    || lines.iter().any(|line| line.id == own.primary && line.has(slot))
             };
             let mut left = slots.iter().filter(|slot| {
                 let has_keys = keyspace.iter().any(|(_, db)| db.slot_len(**slot) > 0);
@@ -149,9 +154,21 @@ impl MovesWorld {
         }
         let lines = first.unwrap_or_default();
         let missing = (0..SLOT_COUNT).find(|slot| lines.iter().filter(|line| line.has(*slot)).count() != 1);
-        match missing {
-            Some(slot) => Err(format!("slot {slot} has no owner, or two")),
-            None => self.have_their_primaries_data(),
+        if let Some(slot) = missing {
+            return Err(format!("slot {slot} has no owner, or two"));
+        }
+        self.have_their_primaries_data()?;
+        // Keys of a lost slot are deleted in slices, once `nodes.conf` is without the slot.
+        (0..self.hosts.len()).try_for_each(|id| self.keeps_own_keys(id))
+    }
+
+    /// A primary has no keys of slots that are another's.
+    fn keeps_own_keys(&self, id: NodeId) -> Result<(), String> {
+        let (host, own) = (&self.hosts[id], self.hosts[id].own_line());
+        let Some(node) = host.node.as_ref().filter(|_| own.is_primary) else { return Ok(()) };
+        match content_of(&node.engine).keys().find(|key| !own.has(slot_of(key))) {
+            Some(key) => Err(format!("node {id} keeps {}, whose slot is another's", shown(key))),
+            None => Ok(()),
         }
     }
 
@@ -195,7 +212,7 @@ impl MovesWorld {
             .collect();
         for (id, host) in self.hosts.iter().enumerate() {
             let primary = host.node.as_ref().and_then(|node| node.engine.primary());
-            let Some(primary) = primary.map(crate::node::node_of) else { continue };
+            let Some(primary) = primary.map(node_of) else { continue };
             if contents[id] != contents[primary] {
                 let differs = contents[primary].iter().find(|(key, ids)| contents[id].get(*key) != Some(ids));
                 let more = contents[id].keys().find(|key| !contents[primary].contains_key(*key));
@@ -214,11 +231,9 @@ impl MovesWorld {
         let lines = self.own_lines();
         for (id, line) in lines.iter().enumerate() {
             let Some(node) = &self.hosts[id].node else { return Err(format!("node {id} does not run")) };
+            self.keeps_own_keys(id)?;
             let content = content_of(&node.engine);
             for (key, ids) in &content {
-                if line.is_primary && !line.has(slot_of(key)) {
-                    return Err(format!("node {id} keeps {}, whose slot is another's", shown(key)));
-                }
                 let once: BTreeSet<&u64> = ids.iter().collect();
                 if once.len() < ids.len() {
                     return Err(format!("{} at node {id} has a write twice: {ids:?}", shown(key)));
