@@ -9,6 +9,9 @@ use crate::net::NodeId;
 
 /// How long a client waits for an answer, ms.
 const PATIENCE_MS: u64 = 6_000;
+/// Keys of each kind under a hash tag: so many of all kinds take some buckets of the slot's index, so that
+/// writes come amid a walk.
+const NAMES: u64 = 8;
 
 impl MovesWorld {
     /// Each client goes on.
@@ -63,12 +66,12 @@ impl MovesWorld {
         }
         let (tag, kind) = (self.rng.below(self.plan.tags.len() as u64) as usize, self.rng.below(3));
         let db = self.rng.below(self.plan.databases) as usize;
-        let name = format!("{}{kind}", self.plan.tags[tag].0);
         let count = match self.rng.below(12) {
             0 => 1 + self.rng.below(150),
             _ => 1,
         };
         let ids = self.ledger.new_ids(count);
+        let name = format!("{}{kind}.{}", self.plan.tags[tag].0, ids[0] % NAMES);
         let boot = self.hosts[id].boot;
         let Some(node) = &mut self.hosts[id].node else { return };
         if let Some((old, _, key)) = writer.at.filter(|(old, ..)| *old != id) {

@@ -251,6 +251,12 @@ impl MovesWorld {
                         slot_of(&key)
                     ));
                 }
+                if let Some((first, second)) = self.ledger.reversed(&key, has) {
+                    return Err(format!(
+                        "write {second} of {} stands ahead of {first}, which was answered first: {has:?}",
+                        shown(&key)
+                    ));
+                }
             }
         }
         self.met.confirmed = self.ledger.counts(None);

@@ -23,6 +23,8 @@ pub enum Excuse {
 #[derive(Clone, Copy, Debug)]
 struct Written {
     id: u64,
+    /// The last id that was given out at the answer: writes of later ids were sent after it.
+    answered_by: u64,
     is_confirmed: bool,
     excuse: Option<Excuse>,
 }
@@ -52,7 +54,9 @@ impl Ledger {
         let flushed = self.flushed.get(&slot_of(key)).copied().unwrap_or(0);
         let lost = &self.lost;
         let excuse = |id| excuse.or(lost.get(&id).copied()).or((id <= flushed).then_some(Excuse::Flush));
-        let written = ids.iter().map(|id| Written { id: *id, is_confirmed: false, excuse: excuse(*id) });
+        let answered_by = self.last_id;
+        let written =
+            ids.iter().map(|id| Written { id: *id, answered_by, is_confirmed: false, excuse: excuse(*id) });
         self.keys.entry(key.clone()).or_default().extend(written);
     }
 
@@ -89,8 +93,28 @@ impl Ledger {
 
     /// Confirmed writes of a key that are not excused.
     pub fn owed(&self, key: &KeyName) -> impl Iterator<Item = u64> + '_ {
+        self.counted(key).map(|written| written.id)
+    }
+
+    /// Two confirmed writes that stand the wrong way round in a key: the first was answered before the second
+    /// was sent.
+    pub fn reversed(&self, key: &KeyName, ids: &[u64]) -> Option<(u64, u64)> {
+        let answered_by: BTreeMap<u64, u64> =
+            self.counted(key).map(|written| (written.id, written.answered_by)).collect();
+        let mut last = 0;
+        for id in ids {
+            let Some(answered_by) = answered_by.get(id) else { continue };
+            if *answered_by < last {
+                return Some((*id, last));
+            }
+            last = last.max(*id);
+        }
+        None
+    }
+
+    fn counted<'a>(&'a self, key: &KeyName) -> impl Iterator<Item = &'a Written> + use<'a> {
         let all = self.keys.get(key).into_iter().flatten();
-        all.filter(|written| written.is_confirmed && written.excuse.is_none()).map(|written| written.id)
+        all.filter(|written| written.is_confirmed && written.excuse.is_none())
     }
 
     /// How many confirmed writes there are, and how many are excused for this reason.
