@@ -223,6 +223,11 @@ impl HashTree {
         pieces.into_iter().map(tree).collect()
     }
 
+    /// Bytes of all fields as bulk strings of the wire protocol. O(1).
+    pub fn bulk_bytes(&self) -> usize {
+        self.sums.bulk
+    }
+
     /// The field with `rank` fields in front of it, in the order of their hashes: with a rank drawn at random
     /// a field drawn at random. Cost: O(log n).
     pub fn nth(&self, rank: usize) -> Option<Field<'_>> {

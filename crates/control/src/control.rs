@@ -401,6 +401,12 @@ impl Control {
         self.functions.codes().cloned().collect()
     }
 
+    /// Whether bytes for replicas or for the append-only file are promised and not made.
+    #[inline]
+    pub fn has_promises(&self) -> bool {
+        self.replication.stream.has_promises() || self.persistence.aof.has_promises()
+    }
+
     /// Counts changes of the data.
     #[inline]
     pub fn count_changes(&mut self, changes: u64) {

@@ -22,6 +22,7 @@ use crate::replication::full_sync::FullCopies;
 use crate::replication::replicas::ReplicaFeeds;
 use crate::session::output_limit::note_query_buffer_disconnection;
 use crate::upkeep::evict::Evictions;
+use crate::upkeep::promised::PromisedSteps;
 use sluice_base::{HashSeed, Now, Rng, SessionKey, heap, hex};
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
@@ -346,6 +347,7 @@ impl Engine {
     /// that they ask for, and what the units have added to the replication stream.
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         self.core.notice();
+        PromisedSteps::of(&mut self.core).make_slice();
         self.scripts().renew_script_share();
         Appending::of(&mut self.core).list_durable_output();
         TrackingSteps::of(&mut self.core).advance_tracking(process);
@@ -454,10 +456,11 @@ impl Engine {
         self.core.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
 
-    /// Whether there are actions.
+    /// Whether the next iteration has something to do though nothing happens: there are actions, or bytes for
+    /// replicas or the append-only file that were promised.
     #[inline]
-    pub fn has_actions(&self) -> bool {
-        !self.core.actions.is_empty()
+    pub fn has_more_to_do(&self) -> bool {
+        !self.core.actions.is_empty() || self.core.control.has_promises()
     }
 
     /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own

@@ -5,3 +5,4 @@ pub(crate) mod cron;
 pub(crate) mod detached;
 pub(crate) mod evict;
 pub(crate) mod expire;
+pub(crate) mod promised;

@@ -7,9 +7,11 @@
 
 mod access_log;
 mod event;
+mod promised;
 
 pub use access_log::{KeyAccessLog, MetKey};
 pub use event::{Class, Classes, Event};
+pub use promised::{CommandSource, EncodedCommands, PromisedCommands};
 
 use crate::{Db, Key, KeyFilter};
 use access_log::MetKeys;
@@ -72,15 +74,6 @@ impl DbChange {
 
 /// A command to propagate: its arguments.
 pub type Argv = Vec<Vec<u8>>;
-
-/// Commands to propagate, one behind the other as the stream has them.
-#[derive(Default, Debug, PartialEq, Eq)]
-pub struct EncodedCommands {
-    /// RESP arrays of bulk strings.
-    pub bytes: Vec<u8>,
-    /// How many they are.
-    pub count: usize,
-}
 
 /// What one execution unit did. Reused from unit to unit.
 #[derive(Default, Debug)]
@@ -198,7 +191,7 @@ pub enum MessageListeners {
 }
 
 /// How a command that changed something appears in the propagation stream.
-#[derive(Default, Debug, PartialEq, Eq)]
+#[derive(Default, Debug)]
 pub enum Propagation {
     /// As the client sent it.
     #[default]
@@ -211,6 +204,20 @@ pub enum Propagation {
     Rewritten(Vec<Argv>),
     /// As these commands instead: where they are so many that memory for each argument would take the time.
     Encoded(EncodedCommands),
+    /// As these commands instead, whose bytes are made later.
+    Promised(PromisedCommands),
+}
+
+impl From<EncodedCommands> for Propagation {
+    fn from(commands: EncodedCommands) -> Propagation {
+        Propagation::Encoded(commands)
+    }
+}
+
+impl From<PromisedCommands> for Propagation {
+    fn from(commands: PromisedCommands) -> Propagation {
+        Propagation::Promised(commands)
+    }
 }
 
 /// What handlers say about the propagation of their command.
@@ -243,11 +250,14 @@ impl Effects {
         self.propagation = Propagation::Rewritten(commands);
     }
 
-    /// Replaces the command in the propagation stream by commands that are encoded already.
-    pub fn rewrite_encoded(&mut self, commands: impl FnOnce() -> EncodedCommands) {
+    /// Replaces the command in the propagation stream by commands that are encoded already, or later; the
+    /// closure runs only when there is a reader of the stream.
+    pub fn rewrite_encoded<C: Into<Propagation>>(&mut self, commands: impl FnOnce() -> C) {
         self.recorded = true;
-        let commands = if self.propagating { commands() } else { EncodedCommands::default() };
-        self.propagation = Propagation::Encoded(commands);
+        self.propagation = match self.propagating {
+            true => commands().into(),
+            false => Propagation::Encoded(EncodedCommands::default()),
+        };
     }
 
     /// Propagates the command even when it changed nothing.
@@ -481,7 +491,7 @@ impl Effects {
     /// Lets the next command propagate as it was sent.
     #[inline]
     pub fn reset_propagation(&mut self) {
-        if self.propagation != Propagation::Verbatim {
+        if !matches!(self.propagation, Propagation::Verbatim) {
             self.propagation = Propagation::Verbatim;
         }
     }

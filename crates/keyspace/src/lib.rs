@@ -33,9 +33,9 @@ pub use dataset::{Dataset, Keyspace};
 pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found, ShownKeys};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
-    Argv, Class, Classes, DbChange, Effects, EncodedCommands, Event, ExpiredFields, FlushedKeys,
-    KeyAccessLog, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, MessageListeners, MetKey, ModifiedKey,
-    Propagation,
+    Argv, Class, Classes, CommandSource, DbChange, Effects, EncodedCommands, Event, ExpiredFields,
+    FlushedKeys, KeyAccessLog, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, MessageListeners, MetKey,
+    ModifiedKey, PromisedCommands, Propagation,
 };
 pub use entry::CLOCK_MASK;
 pub use evict::{EvictionKeys, EvictionOrder, EvictionPool, EvictionRule};

@@ -25,6 +25,7 @@ use sluice_base::SessionKey;
 use sluice_base::mistake::{self, Mistake};
 use sluice_base::{ClientId, StreamPosition, heap};
 use sluice_resp::command::push_command;
+use sluice_value::Value;
 
 /// The stream and its receivers.
 #[derive(Debug, Default)]
@@ -283,11 +284,37 @@ impl ReplicationStream {
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
         if let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) {
             let tail = backlog.tail(unit.len_bytes() + OWN_BYTES);
-            unit.write_to(Audience::Replicas, grouping, &mut self.selected, tail);
+            let promised = unit.write_to(Audience::Replicas, grouping, &mut self.selected, tail);
+            if let Some((at, commands)) = promised {
+                let behind = tail.split_off(at);
+                backlog.push_promised(commands);
+                backlog.tail(behind.len()).extend_from_slice(&behind);
+            }
             if unit.count() > 1 {
                 backlog.split_large();
             }
             self.offset = backlog.end();
+        }
+    }
+
+    /// Whether bytes of the stream are promised and not made.
+    #[inline]
+    pub fn has_promises(&self) -> bool {
+        self.backlog.as_ref().is_some_and(Backlog::has_promises)
+    }
+
+    /// Bytes of the stream that are promised and not made. Cost: O(promises).
+    pub fn promised_left(&self) -> usize {
+        self.backlog.as_ref().map_or(0, Backlog::promised_left)
+    }
+
+    /// Makes about so many of the first bytes that are promised. Values that are not needed any more go to
+    /// `garbage`.
+    pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
+        if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
+            backlog.keep_promises(bytes, garbage);
+            // They stand in front of what was delivered.
+            self.owes = true;
         }
     }
 
@@ -335,6 +362,7 @@ const OWN_BYTES: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_keyspace::{CommandSource, PromisedCommands};
     use sluice_resp::Outbox;
 
     fn begun() -> ReplicationStream {
@@ -379,6 +407,52 @@ mod tests {
         stream.relay(b"*1\r\n$4\r\nPING\r\n");
         assert_eq!(text(&stream, 1000), b"*1\r\n$4\r\nPING\r\n");
         assert_eq!((stream.offset, stream.generates()), (1014, false));
+    }
+
+    /// One command, whose bytes are made one by one.
+    #[derive(Debug)]
+    struct Ping(usize);
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+    impl CommandSource for Ping {
+        fn share(&self) -> Box<dyn CommandSource> {
+            Box::new(Ping(self.0))
+        }
+
+        fn go_on(&mut self, _: usize, out: &mut Vec<u8>, _: &mut Vec<Value>) {
+            out.push(PING[self.0]);
+            self.0 += 1;
+        }
+
+        fn heap_bytes(&self) -> usize {
+            100
+        }
+    }
+
+    #[test]
+    fn what_is_promised_stays_in_the_history_when_the_server_gets_a_primary_and_is_promoted_again() {
+        let mut stream = begun();
+        let mut unit = UnitCommands::default();
+        unit.promised(0, Audience::All, &PromisedCommands::new(1, PING.len(), Box::new(Ping(0))));
+        stream.add_unit(&unit, Grouping::Transaction);
+        assert_eq!((stream.offset, stream.promised_left()), (23 + 14, 14));
+        stream.set_has_primary(true);
+        stream.relay(b"*1\r\n$4\r\nTIME\r\n");
+        assert_eq!(text(&stream, 37), b"*1\r\n$4\r\nTIME\r\n");
+        stream.keep_promises(5, &mut Vec::new());
+        stream.set_has_primary(false);
+        stream.shift_history("b".repeat(40));
+        assert_eq!(stream.continues("0".repeat(40).as_bytes(), 30), Ok(29), "a byte that is promised");
+        assert!(stream.has_promises() && stream.has_news());
+        stream.keep_promises(usize::MAX, &mut Vec::new());
+        let all = text(&stream, 0);
+        assert_eq!(all[23..], *b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nTIME\r\n");
+        assert_eq!((stream.offset, stream.promised_left()), (all.len() as u64, 0));
+        // Another history has nothing of it.
+        stream.add_unit(&unit, Grouping::Transaction);
+        stream.adopt_history("a".repeat(40), 1000);
+        assert!(!stream.has_promises());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! is given of a unit of several commands stands between MULTI and EXEC.
 
 use sluice_base::heap;
-use sluice_keyspace::{Argv, EncodedCommands};
+use sluice_keyspace::{Argv, EncodedCommands, PromisedCommands};
 use sluice_resp::command::push_command;
 
 /// See the module.
@@ -21,6 +21,8 @@ pub struct UnitCommands {
     count: usize,
     for_replicas: usize,
     for_file: usize,
+    /// Commands that are made later, and the run that they begin.
+    promised: Option<Box<(usize, PromisedCommands)>>,
 }
 
 /// Commands in a row of one database and one audience.
@@ -84,10 +86,25 @@ impl UnitCommands {
         if commands.count > 0 {
             self.begin_run(db, audience);
             self.bytes.extend_from_slice(&commands.bytes);
-            self.count += commands.count;
-            self.for_replicas += if audience == Audience::Replicas { commands.count } else { 0 };
-            self.for_file += if audience == Audience::File { commands.count } else { 0 };
+            self.count_more(audience, commands.count);
         }
+    }
+
+    fn count_more(&mut self, audience: Audience, count: usize) {
+        self.count += count;
+        self.for_replicas += if audience == Audience::Replicas { count } else { 0 };
+        self.for_file += if audience == Audience::File { count } else { 0 };
+    }
+
+    /// Adds commands that are made later; at once where the unit has others of that kind.
+    pub fn promised(&mut self, db: usize, audience: Audience, commands: &PromisedCommands) {
+        if self.promised.is_some() {
+            return self.encoded(db, audience, &commands.encoded());
+        }
+        // A run of their own, so that they belong to no other audience.
+        self.runs.push(Run { start: self.bytes.len(), db, audience });
+        self.promised = Some(Box::new((self.runs.len() - 1, commands.share())));
+        self.count_more(audience, commands.count());
     }
 
     /// Adds a rewritten command.
@@ -104,7 +121,8 @@ impl UnitCommands {
     pub fn bytes_for_replicas(&self) -> usize {
         let wrapping = if self.count - self.for_file > 1 { WRAPPING_BYTES } else { 0 };
         let runs = self.runs_with_ends().filter(|(run, _)| run.audience != Audience::File);
-        runs.map(|(run, end)| end - run.start).sum::<usize>() + wrapping
+        let promised = self.promised.as_ref().map_or(0, |promised| promised.1.left());
+        runs.map(|(run, end)| end - run.start).sum::<usize>() + promised + wrapping
     }
 
     fn runs_with_ends(&self) -> impl Iterator<Item = (&Run, usize)> {
@@ -129,14 +147,16 @@ impl UnitCommands {
     }
 
     /// Appends what is for a receiver, the replicas or the append-only file, to `out`; `selected` is the
-    /// receiver's database.
+    /// receiver's database. Commands that are made later are left out: they come back, with their place in
+    /// `out`.
+    #[must_use]
     pub fn write_to(
         &self,
         receiver: Audience,
         grouping: Grouping,
         selected: &mut Option<usize>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Option<(usize, PromisedCommands)> {
         let count = match receiver {
             Audience::Replicas => self.count - self.for_file,
             Audience::All | Audience::File => self.count - self.for_replicas,
@@ -145,7 +165,8 @@ impl UnitCommands {
         if wrap {
             push_command(out, [&b"MULTI"[..]].into_iter());
         }
-        for (run, end) in self.runs_with_ends() {
+        let mut promised = None;
+        for (number, (run, end)) in self.runs_with_ends().enumerate() {
             if run.audience != Audience::All && run.audience != receiver {
                 continue;
             }
@@ -154,11 +175,15 @@ impl UnitCommands {
                 let number = run.db.to_string();
                 push_command(out, [&b"SELECT"[..], number.as_bytes()].into_iter());
             }
+            if let Some(commands) = self.promised.as_deref().filter(|(run, _)| *run == number) {
+                promised = Some((out.len(), commands.1.share()));
+            }
             out.extend_from_slice(&self.bytes[run.start..end]);
         }
         if wrap {
             push_command(out, [&b"EXEC"[..]].into_iter());
         }
+        promised
     }
 
     /// Forgets the commands and keeps the memory, unless it is large.
@@ -168,6 +193,7 @@ impl UnitCommands {
         self.count = 0;
         self.for_replicas = 0;
         self.for_file = 0;
+        self.promised = None;
         if self.bytes.capacity() > BUFFER_KEPT_BYTES {
             self.bytes = Vec::new();
         }
@@ -200,7 +226,7 @@ mod tests {
         selected: &mut Option<usize>,
     ) -> String {
         let mut out = Vec::new();
-        unit.write_to(receiver, grouping, selected, &mut out);
+        assert!(unit.write_to(receiver, grouping, selected, &mut out).is_none());
         let text = String::from_utf8(out).unwrap();
         let words = text.split("\r\n").filter(|word| !word.is_empty() && !word.starts_with(['*', '$']));
         words.collect::<Vec<_>>().join(" ")

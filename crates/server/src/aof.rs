@@ -53,13 +53,18 @@ impl Aof {
         Ok(Aof { shared, thread: Some(thread), path, written: WrittenBase::default(), has_base })
     }
 
-    /// Gives the thread what the engine has to append.
+    /// Gives the thread what the engine has to append, as far as it is made.
     pub fn append(&self, engine: &mut Engine) {
-        if engine.has_aof() {
-            let mut bytes = self.shared.buffer();
-            if let Some(range) = engine.take_aof(&mut bytes) {
-                self.give(bytes, range.end);
-            }
+        while let Some((bytes, range)) = engine.take_made_aof(|| self.shared.buffer()) {
+            self.give(bytes, range.end);
+        }
+    }
+
+    /// Gives the thread all that the engine has to append: the file is about to end.
+    pub fn append_all(&self, engine: &mut Engine) {
+        let mut bytes = Vec::new();
+        if let Some(range) = engine.take_aof(&mut bytes) {
+            self.give(bytes, range.end);
         }
     }
 

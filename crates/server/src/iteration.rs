@@ -247,7 +247,7 @@ impl Server {
     fn wait_deadline(&self) -> Deadline {
         let pool = &self.io_threads.pool;
         // What the engine asked for after the phase `act` does not wait for an event.
-        let more_to_do = self.engine.has_actions()
+        let more_to_do = self.engine.has_more_to_do()
             || self.engine.has_ready()
             || self.sockets.kept_back != 0
             || pool.has_messages()
@@ -431,7 +431,7 @@ impl Server {
             self.configure();
         }
         self.io_threads.send_settings(&self.engine, configured);
-        if !self.engine.has_actions() {
+        if !self.engine.has_more_to_do() {
             return;
         }
         let mut actions = std::mem::take(&mut self.actions);

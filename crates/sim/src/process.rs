@@ -88,13 +88,10 @@ impl SimProcess {
 
     /// Feeds the file and has it synced; once an iteration.
     pub fn feed_aof(&mut self, engine: &mut Engine) {
-        let mut bytes = Vec::new();
         let now_ns = self.base.now.mono_ns;
-        let end = engine.take_aof(&mut bytes).map(|range| range.end);
+        let made: Vec<_> = std::iter::from_fn(|| engine.take_made_aof(Vec::new)).collect();
         if let Some(aof) = &mut self.aof {
-            if let Some(end) = end {
-                aof.push(bytes, end);
-            }
+            made.into_iter().for_each(|(bytes, range)| aof.push(bytes, range.end));
             aof.work(now_ns, &mut self.rng);
             let (durable, fault) = (aof.durable(), aof.fault());
             engine.report_aof_durable(durable, self);

@@ -601,6 +601,11 @@ impl Set {
         Some(tree.take_ranks(ranks).into_iter().map(set).collect())
     }
 
+    /// Bytes of all members as bulk strings of the wire protocol. `None` where the set is no tree. O(1).
+    pub fn bulk_bytes(&self) -> Option<usize> {
+        if let SetBody::Tree(tree) = &self.0.body { Some(tree.bulk_bytes()) } else { None }
+    }
+
     /// Removes a member; whether it was there.
     pub fn remove(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         match &mut self.0.body {

@@ -19,8 +19,8 @@
 //! A number of up to 127 takes one byte, others two: the low seven bits with the top bit set, then the rest.
 //!
 //! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count
-//! from the first entry, so that the room for slots grows without a change of them; (3) `earliest` and
-//! `volatile` agree with the entries.
+//! from the first entry, so that the room for slots grows without a change of them; (3) `earliest`,
+//! `volatile` and `bulk_bytes` agree with the entries.
 
 use super::field::{Content, Field, TreeText};
 use crate::arch::prefetch;
@@ -43,6 +43,8 @@ type Chunk = [u8; 8];
 struct LeafHead {
     long: Option<Box<Long>>,
     earliest: i64,
+    /// Bytes of the fields as bulk strings, long ones left out.
+    bulk_bytes: u32,
     /// Bytes of tags, offsets and entries.
     used: u16,
     len: u16,
@@ -56,6 +58,8 @@ struct LeafHead {
 struct Long {
     strings: Vec<Bytes>,
     heap: usize,
+    /// Bytes of the fields among the strings, as bulk strings.
+    bulk_bytes: usize,
 }
 
 /// Where the parts of an entry are, from its beginning.
@@ -97,6 +101,24 @@ impl LeafHead {
 
     fn offset_at(&self, slot: usize) -> usize {
         usize::from(self.room) + 2 * slot
+    }
+
+    /// Counts a new field of so many bytes.
+    #[inline]
+    fn add_bulk(&mut self, len: usize) {
+        match &mut self.long {
+            Some(long) if len > INSIDE_MAX => long.bulk_bytes += bulk_len(len),
+            _ => self.bulk_bytes += bulk_len(len) as u32,
+        }
+    }
+
+    /// Counts a removed field of so many bytes.
+    #[inline]
+    fn subtract_bulk(&mut self, len: usize) {
+        match &mut self.long {
+            Some(long) if len > INSIDE_MAX => long.bulk_bytes -= bulk_len(len),
+            _ => self.bulk_bytes -= bulk_len(len) as u32,
+        }
     }
 }
 
@@ -143,8 +165,16 @@ impl HashLeaf {
     fn with_room(content: Content, room: usize, entries: usize) -> HashLeaf {
         debug_assert!(room.is_multiple_of(ROOM_STEP));
         let room = room as u16;
-        let head =
-            LeafHead { long: None, earliest: NEVER, used: 3 * room, len: 0, room, volatile: 0, content };
+        let head = LeafHead {
+            long: None,
+            earliest: NEVER,
+            bulk_bytes: 0,
+            used: 3 * room,
+            len: 0,
+            room,
+            volatile: 0,
+            content,
+        };
         let len = chunks_for(usize::from(3 * room) + entries);
         HashLeaf { body: Arc::from_header_and_iter(head, Copied { from: &[], at: 0, len }) }
     }
@@ -225,6 +255,12 @@ impl HashLeaf {
     /// Bytes of the entries.
     pub(super) fn entry_bytes(&self) -> usize {
         usize::from(self.head().used) - self.head().first()
+    }
+
+    /// Bytes of the fields as bulk strings: `$`, the length, an end of line, the field, an end of line. O(1).
+    pub(super) fn bulk_bytes(&self) -> usize {
+        let long = self.head().long.as_ref().map_or(0, |long| long.bulk_bytes);
+        self.head().bulk_bytes as usize + long
     }
 
     /// Bytes allocated, the leaf's own included. O(1).
@@ -370,6 +406,7 @@ impl HashLeaf {
         if self.head().len == self.head().room {
             self.add_room();
         }
+        let field_len = name.bytes().len();
         let name = self.keep(name);
         let value = if self.head().content == Content::Fields { Some(self.keep(value)) } else { None };
         let name_number = name.header_number() << 1 | usize::from(expiry.is_some());
@@ -397,6 +434,7 @@ impl HashLeaf {
         }
         head.len += 1;
         head.used = checked_len(at);
+        head.add_bulk(field_len);
     }
 
     /// Makes room for more bytes: exactly what the allocator gives for them.
@@ -520,6 +558,8 @@ impl HashLeaf {
     /// Removes a slot.
     pub(super) fn remove(&mut self, slot: usize, garbage: &mut Vec<Bytes>) {
         let layout = self.layout(slot);
+        let field_len = self.part(slot, layout.field).bytes().len();
+        self.parts().0.subtract_bulk(field_len);
         self.release(layout.field, garbage);
         self.release(layout.value, garbage);
         self.resize(slot, 0..layout.end, 0);
@@ -566,6 +606,7 @@ impl HashLeaf {
         bytes[offset_at..offset_at + 2].copy_from_slice(&(offset as u16).to_le_bytes());
         head.len += 1;
         head.used = checked_len(put(bytes, at, entry));
+        head.add_bulk(read_number(entry, 0).0 >> 2);
     }
 
     /// Bytes of the entry of a slot.
@@ -633,6 +674,15 @@ fn read_number(bytes: &[u8], at: usize) -> (usize, usize) {
         return (low, at + 1);
     }
     (low & 0x7f | usize::from(bytes[at + 1]) << 7, at + 2)
+}
+
+/// Bytes of a bulk string of so many bytes.
+fn bulk_len(len: usize) -> usize {
+    let digits = match len {
+        0..1000 => 1 + usize::from(len > 9) + usize::from(len > 99),
+        _ => len.ilog10() as usize + 1,
+    };
+    len + digits + 5
 }
 
 fn number_len(number: usize) -> usize {

@@ -41,6 +41,8 @@ pub(super) struct Sums {
     pub(super) count: usize,
     /// Bytes allocated, the node's own included.
     pub(super) heap: usize,
+    /// Bytes of the fields as bulk strings.
+    pub(super) bulk: usize,
     /// Fields that expire.
     pub(super) volatile: usize,
     /// The first expiry, or [`NEVER`].
@@ -78,12 +80,13 @@ pub(super) const LEAF_BYTES_FILLED: usize = LEAF_BYTES_MAX * 3 / 4;
 const FAN_OUT_FILLED: usize = FAN_OUT * 3 / 4;
 
 impl Sums {
-    pub(super) const NONE: Sums = Sums { count: 0, heap: 0, volatile: 0, earliest: NEVER };
+    pub(super) const NONE: Sums = Sums { count: 0, heap: 0, bulk: 0, volatile: 0, earliest: NEVER };
 
     fn of_leaf(leaf: &HashLeaf) -> Sums {
         Sums {
             count: leaf.len(),
             heap: leaf.heap_bytes(),
+            bulk: leaf.bulk_bytes(),
             volatile: leaf.volatile(),
             earliest: leaf.earliest(),
         }
@@ -93,6 +96,7 @@ impl Sums {
         Sums {
             count: self.count + other.count,
             heap: self.heap + other.heap,
+            bulk: self.bulk + other.bulk,
             volatile: self.volatile + other.volatile,
             earliest: self.earliest.min(other.earliest),
         }
@@ -407,6 +411,7 @@ fn change_inner<R>(
             sums.count = sums.count - before.count + after.count;
             sums.volatile = sums.volatile - before.volatile + after.volatile;
             sums.heap = sums.heap - before.heap + after.heap;
+            sums.bulk = sums.bulk - before.bulk + after.bulk;
             if before.earliest == sums.earliest && after.earliest > before.earliest {
                 let all = inner.children.iter().map(|child| child.sums.earliest);
                 sums.earliest = all.min().unwrap_or(NEVER);
@@ -535,6 +540,9 @@ impl HashNode {
                 let expiries = (0..leaf.len()).filter_map(|slot| leaf.get(slot).expiry);
                 assert_eq!(expiries.clone().count(), leaf.volatile());
                 assert_eq!(expiries.min().unwrap_or(NEVER), leaf.earliest());
+                let names = (0..leaf.len()).map(|slot| leaf.name(slot).len());
+                let bulk: usize = names.map(|len| format!("${len}\r\n\r\n").len() + len).sum();
+                assert_eq!(bulk, leaf.bulk_bytes());
                 assert!(leaf.len() <= LEAF_LEN_MAX, "{} fields in a leaf", leaf.len());
                 (1, Sums::of_leaf(leaf))
             }

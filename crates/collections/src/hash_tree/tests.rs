@@ -221,6 +221,36 @@ fn fields_are_cut_out_by_their_ranks() {
     }
 }
 
+#[test]
+fn bulk_bytes_are_those_of_every_field_written_as_a_bulk_string() {
+    let lengths = [0, 1, 9, 10, 11, 99, 100, 101, 511, 512, 513, 999, 1000, 9999, 10_000, 70_000];
+    let written = |field: Field<'_>| {
+        let name = field.name.bytes();
+        format!("${}\r\n\r\n", name.len()).len() + name.len()
+    };
+    for content in [Content::Members, Content::Fields] {
+        let mut tree = HashTree::new(SEED, content);
+        for number in 0..3000_usize {
+            let mut name = format!("{number}:").into_bytes();
+            let len = if number % 9 == 0 { lengths[number / 9 % lengths.len()] } else { number % 120 };
+            name.resize(len.max(name.len()), b'x');
+            tree.insert(&name, b"", Expiry::Clear, &mut Vec::new());
+        }
+        for name in [&b""[..], b"x"] {
+            tree.insert(name, b"", Expiry::Clear, &mut Vec::new());
+        }
+        check(&tree);
+        assert_eq!(tree.bulk_bytes(), tree.iter().map(written).sum::<usize>());
+        while let Some(field) = tree.nth(tree.len() / 2) {
+            let name = field.name.bytes().to_vec();
+            tree.remove(&name, &mut Vec::new());
+            if tree.len().is_multiple_of(300) {
+                assert_eq!(tree.bulk_bytes(), tree.iter().map(written).sum::<usize>());
+            }
+        }
+    }
+}
+
 /// What is left of a tree may begin anywhere: what comes into the gap has to be found behind all that becomes
 /// of the nodes around it.
 #[test]

@@ -5,7 +5,7 @@ use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
 use crate::element::reply_item;
 use crate::error::CmdError;
-use crate::item_commands::ItemCommands;
+use crate::item_commands::{ItemCommands, promised_removals};
 use crate::outcome::{Outcome, Run};
 use crate::reply_mode::ReplyMode;
 use crate::set::common::set_of;
@@ -167,8 +167,7 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             edit.replace(rest);
         }
         edit.done(Event::SPop, count as u64);
-        let members = pieces.iter().flat_map(|piece| piece.view().iter());
-        ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
+        tell_of(ctx, key, &pieces, count, is_slow);
         return give_away(ctx, pieces, is_slow);
     }
     let mut drawn = Vec::with_capacity(count);
@@ -192,6 +191,20 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let members = drawn.iter().map(|member| ListItem::Bytes(member));
     ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
     Ok(Outcome::Done)
+}
+
+/// Has the stream tell of the members that were cut out: of very many later, unless commands of the same unit
+/// may follow.
+fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, is_slow: bool) {
+    let is_propagated = ctx.db.effects.propagating;
+    let is_promised = is_propagated && is_slow && count >= PROMISED_FROM;
+    match is_promised.then(|| promised_removals(key.bytes, pieces)).flatten() {
+        Some(commands) => ctx.db.effects.rewrite_encoded(|| commands),
+        None => {
+            let members = pieces.iter().flat_map(|piece| piece.view().iter());
+            ctx.db.effects.rewrite_encoded(|| removals(key, count, members));
+        }
+    }
 }
 
 /// Replies with members that are in the data no more: they are freed by another thread, which produces the
@@ -244,6 +257,9 @@ fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
 const SECTIONS: usize = 8;
 /// From so many members on, neighbours are taken rather than single members.
 const CUT_FROM: usize = 1024;
+
+/// From so many members on, the stream is told of them later: fewer take a millisecond at most.
+const PROMISED_FROM: usize = 16_384;
 
 /// Whether the reference makes a new set of what is left.
 fn is_little(left: usize, drawn: usize) -> bool {

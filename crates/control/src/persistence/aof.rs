@@ -7,6 +7,9 @@
 //!                                       └── position: its end          durable ◄── reported ┘
 //! ```
 //!
+//! Commands of a unit may be *promised*: their length counts where they run, their bytes are made in slices.
+//! The process is given nothing from the beginning of such a unit on before the unit is whole.
+//!
 //! A *position* counts all bytes that were ever appended, from the start of the process on, whatever file
 //! they are in.
 //!
@@ -26,12 +29,13 @@ use sluice_command::derive::keys::{key_row, keys};
 use sluice_command::specs::{generic, scripting, transactions};
 use sluice_command::{Flags, Spec, is_word};
 use sluice_commands::Args;
-use sluice_keyspace::{Key, KeyHasher, Keyspace};
+use sluice_keyspace::{Key, KeyHasher, Keyspace, PromisedCommands};
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 use sluice_replication::ReplicationStream;
 use sluice_replication::{Audience, Grouping, UnitCommands};
 use sluice_scripts::shebang::runs_script;
-use std::collections::BTreeMap;
+use sluice_value::Value;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// See the module.
@@ -42,10 +46,14 @@ pub struct AofStream {
     is_on: bool,
     /// Database selected in the file.
     selected: Option<usize>,
-    /// Bytes of closed units that were not taken yet.
+    /// Bytes of closed units that were not taken yet, up to the first one that is promised.
     pending: Vec<u8>,
+    /// Promised units, each with the units that follow.
+    promised: VecDeque<PromisedUnit>,
     /// End of the last unit.
     position: u64,
+    /// End of what was taken.
+    taken: u64,
     /// Time of the last annotation in the file, seconds since the epoch.
     stamped_s: Option<i64>,
     /// Where in the history of replication the file stands, by its last annotation: id, offset.
@@ -62,6 +70,24 @@ pub struct AofStream {
     report: AofReport,
     /// Sessions whose output waits, by the position that must be durable first; some of them may be gone.
     awaited: BTreeMap<u64, Vec<SessionKey>>,
+}
+
+/// A unit with commands whose bytes are made later.
+#[derive(Debug)]
+struct PromisedUnit {
+    /// The unit's bytes as far as they are made, with room for all of them.
+    made: Vec<u8>,
+    commands: PromisedCommands,
+    /// What follows the commands in the unit.
+    end: Vec<u8>,
+    /// Bytes of the units that follow, up to the next promised one.
+    behind: Vec<u8>,
+}
+
+impl PromisedUnit {
+    fn is_whole(&self) -> bool {
+        self.commands.left() == 0
+    }
 }
 
 /// How far the append-only file is: reported by the process.
@@ -131,7 +157,19 @@ impl AofStream {
                 + heap::vec(&written_at.touched)
         });
         let entry = size_of::<(u64, Vec<SessionKey>)>() + size_of::<SessionKey>();
-        heap::vec(&self.pending) + written_at + self.awaited.len() * entry
+        self.promised_bytes() + heap::vec(&self.pending) + written_at + self.awaited.len() * entry
+    }
+
+    /// Bytes that the allocator has given for promised units and for the units that wait for these. Cost:
+    /// O(promises).
+    pub fn promised_bytes(&self) -> usize {
+        let unit = |unit: &PromisedUnit| {
+            heap::vec(&unit.made)
+                + heap::vec(&unit.end)
+                + heap::vec(&unit.behind)
+                + unit.commands.heap_bytes()
+        };
+        heap::deque(&self.promised) + self.promised.iter().map(unit).sum::<usize>()
     }
 
     /// Whether units are appended.
@@ -152,20 +190,15 @@ impl AofStream {
         self.epoch.advance();
     }
 
-    /// The next unit is the first of another file; the stream says whether there is a history by then.
+    /// The next unit is the first of another file; the stream says whether there is a history by then. All
+    /// of the one before was taken.
     pub fn begin_file(&mut self, stream: &ReplicationStream) {
-        debug_assert!(self.pending.is_empty());
+        debug_assert!(self.taken == self.position);
         self.has_begun_in_history = stream.point().is_some();
         self.selected = None;
         self.stamped_s = None;
         self.noted = None;
         self.noted_db = None;
-    }
-
-    /// Whether there are bytes to be taken.
-    #[inline]
-    pub fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
     }
 
     /// Whether replies wait until they are durable.
@@ -247,15 +280,24 @@ impl AofStream {
             return;
         }
         self.has_unnoted = true;
-        let before = self.pending.len();
+        let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.behind);
+        let before = out.len();
         if let Some(now) = stamp
             && self.stamped_s.is_none_or(|last_s| now.unix_s() > last_s)
         {
             self.stamped_s = Some(now.unix_s());
-            self.pending.extend_from_slice(format!("#TS:{}\r\n", now.unix_s()).as_bytes());
+            out.extend_from_slice(format!("#TS:{}\r\n", now.unix_s()).as_bytes());
         }
-        unit.write_to(Audience::File, grouping, &mut self.selected, &mut self.pending);
-        self.position += (self.pending.len() - before) as u64;
+        let promised = unit.write_to(Audience::File, grouping, &mut self.selected, out);
+        let mut bytes = out.len() - before;
+        if let Some((at, commands)) = promised {
+            bytes += commands.left();
+            let end = out.split_off(at);
+            let mut made = Vec::with_capacity(bytes);
+            made.extend(out.drain(before..));
+            self.promised.push_back(PromisedUnit { made, commands, end, behind: Vec::new() });
+        }
+        self.position += bytes as u64;
         if let Some(written_at) = &mut self.written_at {
             written_at.close_unit(self.position);
         }
@@ -270,35 +312,84 @@ impl AofStream {
         if self.noted == Some((id, point.offset)) && !self.has_unnoted {
             return;
         }
-        let before = self.pending.len();
+        let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.behind);
+        let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
             // The history begins here. Without this line the file would look as one that goes on in a history
             // of which the files before it have lost all, as they may have behind a sync that has failed.
-            ReplicationNote::Id(NO_HISTORY).push(&mut self.pending);
+            ReplicationNote::Id(NO_HISTORY).push(out);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
-            ReplicationNote::Id(id).push(&mut self.pending);
+            ReplicationNote::Id(id).push(out);
         }
         // A primary of today may be a replica when the file is loaded: what follows then is in this database.
         let is_left_out = mistake::is_made(Mistake::DbNotNoted) && !stream.has_primary();
         if self.noted_db != Some(point.db) && !is_left_out {
             self.noted_db = Some(point.db);
-            ReplicationNote::Db(point.db as u64).push(&mut self.pending);
+            ReplicationNote::Db(point.db as u64).push(out);
         }
-        ReplicationNote::Offset(point.offset).push(&mut self.pending);
-        self.position += (self.pending.len() - before) as u64;
+        ReplicationNote::Offset(point.offset).push(out);
+        self.position += (out.len() - before) as u64;
         self.noted = Some((id, point.offset));
         self.has_unnoted = false;
     }
 
+    /// Whether bytes are promised and not made.
+    #[inline]
+    pub fn has_promises(&self) -> bool {
+        // The units are made in order.
+        self.promised.back().is_some_and(|unit| !unit.is_whole())
+    }
+
+    /// Bytes that are promised and not made. Cost: O(promises).
+    pub fn promised_left(&self) -> usize {
+        self.promised.iter().map(|unit| unit.commands.left()).sum()
+    }
+
+    /// Makes about so many of the first bytes that are promised. Values that are not needed any more go to
+    /// `garbage`.
+    pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
+        let mut left = bytes;
+        for unit in self.promised.iter_mut().filter(|unit| !unit.is_whole()) {
+            while left > 0 && !unit.is_whole() {
+                let before = unit.made.len();
+                unit.commands.go_on(left, &mut unit.made, garbage);
+                left = left.saturating_sub(unit.made.len() - before);
+            }
+            if !unit.is_whole() {
+                return;
+            }
+            unit.made.append(&mut unit.end);
+        }
+    }
+
     /// See `Engine::take_aof`.
     pub fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
-        if self.pending.is_empty() {
-            return None;
+        self.keep_promises(usize::MAX, &mut Vec::new());
+        let start = self.taken;
+        while let Some((bytes, _)) = self.take_made(Vec::new) {
+            match buffer.is_empty() {
+                true => *buffer = bytes,
+                false => buffer.extend_from_slice(&bytes),
+            }
         }
-        debug_assert!(buffer.is_empty());
-        std::mem::swap(buffer, &mut self.pending);
-        Some(self.position - buffer.len() as u64..self.position)
+        (self.taken > start).then_some(start..self.taken)
+    }
+
+    /// See `Engine::take_made_aof`.
+    pub fn take_made(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<(Vec<u8>, Range<u64>)> {
+        let bytes = match self.promised.front() {
+            _ if !self.pending.is_empty() => std::mem::replace(&mut self.pending, buffer()),
+            Some(unit) if unit.is_whole() => {
+                let unit = self.promised.pop_front()?;
+                self.pending = unit.behind;
+                unit.made
+            }
+            Some(_) | None => return None,
+        };
+        let start = self.taken;
+        self.taken += bytes.len() as u64;
+        Some((bytes, start..self.taken))
     }
 
     /// Notes that the unit under way has written a key.

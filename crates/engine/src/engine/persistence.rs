@@ -56,10 +56,11 @@ impl Engine {
         Appending::of(&mut self.core).take_aof(buffer)
     }
 
-    /// Whether there are bytes to be taken.
+    /// As [`Engine::take_aof`], once an iteration, but for promised bytes that are not made yet and all that
+    /// follows them. `buffer` is asked for where there is something to take.
     #[inline]
-    pub fn has_aof(&self) -> bool {
-        self.core.control.persistence.aof.has_pending()
+    pub fn take_made_aof(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<(Vec<u8>, Range<u64>)> {
+        Appending::of(&mut self.core).take_made_aof(buffer)
     }
 
     /// Learns that everything up to this position is on disk.

@@ -10,6 +10,7 @@ use crate::cluster::publishing::tell_other_nodes;
 use crate::core::Core;
 use crate::exec::unit::Unit;
 use crate::pubsub::delivery::Delivery;
+use crate::upkeep::promised::PROMISED_MAX;
 use sluice_base::{Now, SessionKey, key_slot};
 use sluice_commands::Args;
 use sluice_control::action::Action;
@@ -228,7 +229,12 @@ impl Core {
             tap(keyspace, effects, control, TappedCommand { db, args, now, changes: units.changes });
         }
         if conclusions.has_stream {
-            let Control { persistence: PersistenceState { aof, .. }, limits, .. } = control;
+            let Control {
+                replication: ReplicationState { stream, .. },
+                persistence: PersistenceState { aof, .. },
+                limits,
+                ..
+            } = control;
             let audience = unit.audience;
             let unit = unit.commands.get_or_insert_with(|| units.spare_commands.take().unwrap_or_default());
             for (db, key) in effects.expired_by_write() {
@@ -264,6 +270,14 @@ impl Core {
                         commands.iter().for_each(|argv| unit.argv(command.db, audience, argv));
                     }
                     (Propagation::Encoded(commands), _) => unit.encoded(command.db, audience, commands),
+                    (Propagation::Promised(commands), _)
+                        if stream.promised_left().max(aof.promised_left()) < PROMISED_MAX =>
+                    {
+                        unit.promised(command.db, audience, commands);
+                    }
+                    (Propagation::Promised(commands), _) => {
+                        unit.encoded(command.db, audience, &commands.encoded());
+                    }
                     // A script has said so; or what no command asked for has said what it deleted.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}

@@ -56,6 +56,15 @@ impl Appending<'_> {
         self.core.control.persistence.aof.take(buffer)
     }
 
+    /// As [`Engine::take_made_aof`](crate::engine::Engine::take_made_aof).
+    #[inline]
+    pub(crate) fn take_made_aof(
+        &mut self,
+        buffer: impl FnOnce() -> Vec<u8>,
+    ) -> Option<(Vec<u8>, Range<u64>)> {
+        self.core.control.persistence.aof.take_made(buffer)
+    }
+
     /// Has the file say where in the history of replication the data stand: behind the units of an iteration.
     pub(crate) fn note_history(&mut self) {
         let Control {

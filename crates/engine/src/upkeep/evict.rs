@@ -72,6 +72,7 @@ impl Evictions<'_> {
                 + ReplicaFeeds::of(self.core).held_for_replicas()
                 + held_for_targets(self.core)
                 + self.left_garbage_bytes()
+                + self.core.control.persistence.aof.promised_bytes()
                 + if self.core.control.persistence.aof.is_on() {
                     process.aof().buffer_bytes as usize
                 } else {

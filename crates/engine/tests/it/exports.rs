@@ -419,6 +419,24 @@ fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     export.check(&rig, &TAGS[..1], "behind the walk");
 }
 
+/// The stream of an export knows no promise: the target is told where the command runs.
+#[test]
+fn cb_a32_a_large_pop_comes_whole_and_ahead_of_what_follows() {
+    let members: Vec<String> = (0..20_000).map(|number| format!("member:{number}")).collect();
+    let adds: Vec<String> =
+        members.chunks(1000).map(|some| format!("SADD {{a}}s {}", some.join(" "))).collect();
+    let (mut rig, mut export) = streaming(&adds.iter().map(String::as_str).collect::<Vec<&str>>());
+    rig.engine.feed(rig.client);
+    let other = rig.connect();
+    rig.argv_unread(other, &[b"SPOP", b"{a}s", b"17000"]);
+    rig.argv_unread(other, &[b"SADD", b"{a}s", b"behind"]);
+    export.send(&mut rig);
+    let fed = std::mem::take(&mut export.target.commands);
+    assert_eq!(fed.iter().filter(|command| command.starts_with("SREM {a}s ")).count(), 17);
+    assert_eq!(fed.last().map(String::as_str), Some("SADD {a}s behind"));
+    export.check(&rig, &TAGS[..1], "a pop");
+}
+
 #[test]
 fn cb_a32_what_expires_or_has_to_make_room_comes_as_deletions() {
     let lines = ["SET {a}s 1 PX 10", "SET {a}t 1 PX 10", "HSETEX {a}h PX 10 FIELDS 1 f v", "HSET {a}h g w"];

@@ -46,6 +46,7 @@ mod notifications;
 mod open_units;
 mod page;
 mod progress;
+mod promised;
 mod propagation;
 mod psync;
 mod pubsub;

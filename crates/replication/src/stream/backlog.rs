@@ -10,14 +10,18 @@
 //!
 //! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap; (2)
 //! a sealed block is not empty and never changes; (3) a replica holds nothing but its next byte: what it has
-//! not been queued lies here once, however many replicas wait for it.
+//! not been queued lies here once, however many replicas wait for it; (4) a block of which the bytes are
+//! promised ([`PromisedCommands`]) has its place like any other, and becomes sealed blocks from its
+//! beginning on; until then nobody reads across it, and it is not trimmed.
 //!
 //! Memory: the size that is set and one block more, and beyond that what the slowest replica has not been
 //! queued, which the output limit bounds. What a replica was queued and has not received is at most
 //! [`WINDOW_BYTES`] and a block for each replica.
 
 use sluice_base::{Bytes, heap};
+use sluice_keyspace::PromisedCommands;
 use sluice_resp::Outbox;
+use sluice_value::Value;
 use std::collections::VecDeque;
 
 /// See the module.
@@ -31,17 +35,25 @@ pub struct Backlog {
     tail_start: u64,
     /// Memory of blocks that were trimmed, for the next tails.
     spare: Vec<Vec<u8>>,
+    /// Ends of the sealed blocks of which the bytes are promised, in order.
+    promises: VecDeque<u64>,
 }
 
 #[derive(Debug)]
 struct SealedBlock {
     start: u64,
     bytes: Bytes,
+    /// The source of `bytes`, which are empty until then.
+    promised: Option<Box<PromisedCommands>>,
 }
 
 impl SealedBlock {
+    fn len(&self) -> usize {
+        self.promised.as_ref().map_or(self.bytes.len(), |commands| commands.left())
+    }
+
     fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+        self.start + self.len() as u64
     }
 }
 
@@ -49,13 +61,30 @@ impl Backlog {
     /// A backlog without a byte, at this offset of the history.
     pub fn new(offset: u64) -> Backlog {
         let (sealed, tail, spare) = (VecDeque::new(), Vec::new(), Vec::new());
-        Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare }
+        Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare, promises: VecDeque::new() }
     }
 
-    /// Bytes that the allocator has given. O(1).
+    /// Bytes that the allocator has given, for what is promised too. Cost: O(promises).
     pub fn footprint(&self) -> usize {
         let spare: usize = self.spare.iter().map(heap::vec).sum();
-        heap::deque(&self.sealed) + heap::vec(&self.tail) + heap::vec(&self.spare) + self.sealed_bytes + spare
+        let promised: usize = self.promised().map(PromisedCommands::heap_bytes).sum();
+        heap::deque(&self.sealed)
+            + heap::deque(&self.promises)
+            + heap::vec(&self.tail)
+            + heap::vec(&self.spare)
+            + self.sealed_bytes
+            + spare
+            + promised
+    }
+
+    /// Which sealed block ends there.
+    fn sealed_until(&self, end: u64) -> usize {
+        self.sealed.partition_point(|block| block.end() < end)
+    }
+
+    fn promised(&self) -> impl Iterator<Item = &PromisedCommands> {
+        let block = |end: &u64| self.sealed.get(self.sealed_until(*end));
+        self.promises.iter().filter_map(block).filter_map(|block| block.promised.as_deref())
     }
 
     /// Offset of the first byte.
@@ -124,7 +153,54 @@ impl Backlog {
         self.tail_start += bytes.len() as u64;
         let bytes = Bytes::from_vec(bytes);
         self.sealed_bytes += bytes.footprint();
-        self.sealed.push_back(SealedBlock { start, bytes });
+        self.sealed.push_back(SealedBlock { start, bytes, promised: None });
+    }
+
+    /// Adds commands whose bytes are made later, by [`Backlog::keep_promises`].
+    pub(crate) fn push_promised(&mut self, commands: PromisedCommands) {
+        if !self.tail.is_empty() {
+            self.seal();
+        }
+        let start = self.tail_start;
+        self.tail_start += commands.left() as u64;
+        self.promises.push_back(self.tail_start);
+        self.sealed.push_back(SealedBlock {
+            start,
+            bytes: Bytes::default(),
+            promised: Some(Box::new(commands)),
+        });
+    }
+
+    /// Whether bytes are promised and not made.
+    #[inline]
+    pub(crate) fn has_promises(&self) -> bool {
+        !self.promises.is_empty()
+    }
+
+    /// Bytes that are promised and not made. Cost: O(promises).
+    pub(crate) fn promised_left(&self) -> usize {
+        self.promised().map(PromisedCommands::left).sum()
+    }
+
+    /// Makes about so many of the first bytes that are promised. Values that are not needed any more go to
+    /// `garbage`.
+    pub(crate) fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
+        let mut left = bytes;
+        while let Some(end) = self.promises.front().filter(|_| left > 0) {
+            let at = self.sealed_until(*end);
+            let SealedBlock { start, promised: Some(commands), .. } = &mut self.sealed[at] else { return };
+            let mut made = Vec::with_capacity(BLOCK_BYTES);
+            commands.go_on(BLOCK_BYTES - ARGUMENT_BYTES_MAX, &mut made, garbage);
+            left = left.saturating_sub(made.len());
+            let made_from = std::mem::replace(start, *start + made.len() as u64);
+            if commands.left() == 0 {
+                self.promises.pop_front();
+                self.sealed.remove(at);
+            }
+            let bytes = Bytes::from_vec(made);
+            self.sealed_bytes += bytes.footprint();
+            self.sealed.insert(at, SealedBlock { start: made_from, bytes, promised: None });
+        }
     }
 
     fn keep(&mut self, mut buffer: Vec<u8>) {
@@ -138,6 +214,7 @@ impl Backlog {
     /// by `last_look` before.
     pub fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
         while let Some(first) = self.sealed.front()
+            && first.promised.is_none()
             && self.kept_bytes() - first.bytes.len() as u64 >= size
             && first.end() <= needed
         {
@@ -151,7 +228,8 @@ impl Backlog {
     }
 
     /// Appends what comes at `from` to an output, at least a byte and up to the end of the block that fills
-    /// `room`; the offset behind that. The history must reach there.
+    /// `room`, but nothing that is only promised and nothing behind it; the offset behind that. The history
+    /// must reach there.
     pub fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
         let until = from.saturating_add(room as u64);
         let mut index = self.sealed.partition_point(|block| block.end() <= from);
@@ -161,6 +239,9 @@ impl Backlog {
                 out.push(self.tail.get(skipped..).unwrap_or_default());
                 return self.end();
             };
+            if block.promised.is_some() {
+                return from;
+            }
             let skipped = (from - block.start) as usize;
             match skipped {
                 0 if block.bytes.len() > COPIED_BYTES_MAX => out.push_shared(block.bytes.clone()),
@@ -184,6 +265,8 @@ impl Backlog {
 /// Bytes of a block, unless one command has more. As in the reference's replies: small enough that few bytes
 /// are held in vain.
 const BLOCK_BYTES: usize = 16 * 1024;
+/// Spare bytes of a block of promised commands: the block ends with a whole argument, which is seldom longer.
+const ARGUMENT_BYTES_MAX: usize = 64;
 /// Bytes of the stream that a replica is queued ahead of what it has received.
 pub const WINDOW_BYTES: usize = 1 << 20;
 /// A block up to this size is copied into an output: a range of its own in the send costs more.
@@ -195,6 +278,7 @@ const SPARE_BLOCKS: usize = 1;
 mod tests {
     use super::*;
     use sluice_base::Rng;
+    use sluice_keyspace::CommandSource;
 
     /// Appends a piece, as one command.
     fn append(backlog: &mut Backlog, all: &mut Vec<u8>, piece: &[u8]) {
@@ -227,6 +311,63 @@ mod tests {
             assert!(backlog.reaches(backlog.start()) && backlog.reaches(backlog.end()));
             assert!(!backlog.reaches(backlog.end() + 1));
         }
+    }
+
+    /// So many bytes that count up, made in pieces of three.
+    #[derive(Debug)]
+    struct Counting(u8);
+
+    impl CommandSource for Counting {
+        fn share(&self) -> Box<dyn CommandSource> {
+            Box::new(Counting(self.0))
+        }
+
+        fn go_on(&mut self, bytes: usize, out: &mut Vec<u8>, garbage: &mut Vec<Value>) {
+            let end = out.len() + bytes.min(usize::from(200 - self.0));
+            while out.len() < end {
+                out.push(self.0);
+                self.0 += 1;
+            }
+            if self.0 == 200 {
+                garbage.push(Value::Str(Bytes::default()));
+            }
+        }
+
+        fn heap_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn promised_bytes_have_their_place_and_nobody_reads_across_them_before_they_are_made() {
+        let (mut backlog, mut garbage) = (Backlog::new(1000), Vec::new());
+        backlog.tail(3).extend_from_slice(b"abc");
+        backlog.push_promised(PromisedCommands::new(1, 200, Box::new(Counting(0))));
+        backlog.tail(3).extend_from_slice(b"def");
+        backlog.push_promised(PromisedCommands::new(1, 200, Box::new(Counting(0))));
+        backlog.tail(3).extend_from_slice(b"ghi");
+        assert_eq!((backlog.start(), backlog.end()), (1000, 1409));
+        let read = |backlog: &Backlog, from: u64| {
+            let mut out = Outbox::new();
+            let end = backlog.read(from, usize::MAX, &mut out);
+            (end, out.flatten())
+        };
+        assert_eq!(read(&backlog, 1000), (1003, b"abc".to_vec()));
+        assert_eq!(read(&backlog, 1003), (1003, Vec::new()));
+        assert_eq!(read(&backlog, 1203), (1206, b"def".to_vec()), "what is behind one can be read");
+        backlog.trim(0, u64::MAX, |_, _| {});
+        assert_eq!(backlog.start(), 1003, "it is not trimmed");
+        backlog.keep_promises(1, &mut garbage);
+        assert_eq!(read(&backlog, 1003).0, 1206);
+        assert_eq!(read(&backlog, 1003).1[..200], (0..200).collect::<Vec<u8>>());
+        assert!(backlog.has_promises() && garbage.len() == 1);
+        backlog.keep_promises(usize::MAX, &mut garbage);
+        assert!(!backlog.has_promises() && garbage.len() == 2);
+        let all: Vec<u8> = (0..200).chain(*b"def").chain(0..200).chain(*b"ghi").collect();
+        assert_eq!(read(&backlog, 1003), (1409, all));
+        backlog.keep_promises(1, &mut garbage);
+        backlog.trim(0, u64::MAX, |_, _| {});
+        assert_eq!(backlog.start(), 1406);
     }
 
     #[test]

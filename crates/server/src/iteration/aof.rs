@@ -94,7 +94,7 @@ impl Server {
         // One that was left for a synchronisation has data of before.
         self.host.await_closing_aof();
         let Some(aof) = &self.host.aof.open else { return true };
-        aof.append(&mut self.engine);
+        aof.append_all(&mut self.engine);
         self.host.note(LogLevel::Notice, "Calling fsync() on the AOF file.");
         let position = self.engine.aof_position();
         let ending = self.host.end_aof(Vec::new(), position);

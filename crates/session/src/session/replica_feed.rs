@@ -109,7 +109,12 @@ impl Session {
         while replica.next < backlog.end() && outbox.len() + *in_flight < WINDOW_BYTES {
             let room = WINDOW_BYTES - outbox.len() - *in_flight;
             let Some(receiver) = replica.spool else {
-                replica.next = backlog.read(replica.next, room, outbox);
+                let next = backlog.read(replica.next, room, outbox);
+                if next == replica.next {
+                    // What follows is promised, and not made yet.
+                    break;
+                }
+                replica.next = next;
                 continue;
             };
             if backlog.reaches(replica.next) {

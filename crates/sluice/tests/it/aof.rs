@@ -1514,6 +1514,74 @@ fn a_killed_process_keeps_all_but_the_last_second_under_everysec() {
     assert!(kill_in_a_loop("everysec") > 1);
 }
 
+/// Asks for the set's size again and again, and counts up a number after the pop; how many of these writes
+/// were acknowledged before the server died.
+fn count_behind_a_pop(port: u16, left: u64) -> u64 {
+    use std::io::Write;
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut acknowledged = 0;
+    let mut ask = |request: &str| {
+        let mut line = [0; 64];
+        stream.write_all(request.as_bytes()).ok()?;
+        let len = stream.read(&mut line).ok().filter(|len| *len > 0)?;
+        Some(String::from_utf8_lossy(&line[..len]).into_owned())
+    };
+    loop {
+        match ask("SCARD s\r\n") {
+            Some(size) if size == format!(":{left}\r\n") => {}
+            Some(_) => continue,
+            None => return acknowledged,
+        }
+        match ask("INCR behind\r\n") {
+            Some(_) => acknowledged += 1,
+            None => return acknowledged,
+        }
+    }
+}
+
+/// The commands of a large pop are made over many iterations, and later writes follow in the file.
+#[test]
+fn a_process_that_is_killed_amid_a_large_pop_has_all_of_it_ahead_of_what_follows_or_neither() {
+    let (members, popped) = (120_000_u64, 100_000_u64);
+    for round in 0..8_u64 {
+        let policy = if round % 2 == 0 { "always" } else { "everysec" };
+        let dir = Dir::new();
+        let mut server = server_in(&dir, &["--appendfsync", policy]);
+        let mut client = server.client();
+        let names: Vec<String> = (0..members).map(|number| format!("member:{number:030}")).collect();
+        for some in names.chunks(1000) {
+            client.check(&format!("SADD s {}", some.join(" ")), ":1000\r\n");
+        }
+        client.check("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n");
+        let port = server.port;
+        let counting = std::thread::spawn(move || count_behind_a_pop(port, members - popped));
+        client.send(format!("SPOP s {popped}\r\n"));
+        let mut other = server.client();
+        until("the pop", || {
+            (other.send("SCARD s\r\n").line() == format!(":{}", members - popped)).then_some(())
+        });
+        if round < 6 {
+            std::thread::sleep(Duration::from_millis(10 * round));
+        } else {
+            other.send("SET other 1\r\n").expect("+OK\r\n");
+            other.check("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n");
+        }
+        server.child.kill().unwrap();
+        server.wait();
+        let acknowledged = counting.join().unwrap();
+        let server = server_in(&dir, &[]);
+        let mut client = server.client();
+        let left = client.send("SCARD s\r\n").line();
+        let is_popped = left == format!(":{}", members - popped);
+        assert!(is_popped || left == format!(":{members}"), "{policy}, round {round}: {left}");
+        let behind: u64 = client.send("INCR behind\r\n").line()[1..].parse::<u64>().unwrap() - 1;
+        assert!(is_popped || behind == 0, "{policy}, round {round}: {behind} are there without the pop");
+        assert!(policy != "always" || behind >= acknowledged, "round {round}: {behind} of {acknowledged}");
+        assert!(is_popped || round < 6, "{policy}, round {round}: WAITAOF has confirmed the pop");
+        end(server);
+    }
+}
+
 #[test]
 fn a_file_whose_increment_cannot_be_made_is_not_turned_on() {
     let dir = Dir::new();

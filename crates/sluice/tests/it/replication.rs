@@ -82,6 +82,37 @@ fn a_reference_replica_goes_on_behind_our_restart_from_a_snapshot_and_from_a_log
     }
 }
 
+/// The link ends while the bytes of the pop are made, and in the middle of its transaction.
+#[test]
+fn a_reference_replica_that_loses_its_link_amid_a_large_pop_goes_on_where_it_was() {
+    let Some(reference) = Reference::start(&[]) else { return };
+    let (dir, port) = (Dir::new(), free_port());
+    let server = primary(&dir, port, &["--appendonly", "yes", "--repl-backlog-size", "64mb"]);
+    let (mut client, mut popper) = (server.client(), server.client());
+    let mut replica = follow(&reference, port);
+    let names: Vec<String> = (0..120_000).map(|number| format!("member:{number:030}")).collect();
+    for round in 0..6 {
+        client.check("DEL s", if round == 0 { ":0\r\n" } else { ":1\r\n" });
+        for some in names.chunks(1000) {
+            client.check(&format!("SADD s {}", some.join(" ")), ":1000\r\n");
+        }
+        until_equal(&mut client, &mut replica);
+        popper.send("SPOP s 100000\r\n");
+        for _ in 0..round * 10 {
+            client.send("INCR n\r\n").line();
+        }
+        client.send("CLIENT KILL TYPE replica\r\n").line();
+        client.send("INCR n\r\n").line();
+        assert_eq!(popper.line(), "*100000");
+        for _ in 0..200_000 {
+            popper.line();
+        }
+        until("the link", || (client.info("connected_slaves") == "1").then_some(()));
+        until_equal(&mut client, &mut replica);
+    }
+    assert_eq!(client.info_number("sync_full"), 1);
+}
+
 #[test]
 fn after_a_crash_a_reference_replica_has_our_data_whatever_was_lost() {
     for policy in ["always", "everysec"] {

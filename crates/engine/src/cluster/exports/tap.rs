@@ -17,7 +17,7 @@ use sluice_commands::Args;
 use sluice_control::Control;
 use sluice_control::cluster::exports::{ExportId, ExportWalk, SlotExports, WRITTEN_TO};
 use sluice_control::persistence::aof::reads_beyond;
-use sluice_keyspace::{Effects, Keyspace, Propagation};
+use sluice_keyspace::{Effects, EncodedCommands, Keyspace, Propagation};
 
 /// The command that is committed.
 #[derive(Clone, Copy)]
@@ -154,6 +154,17 @@ impl Tap<'_> {
         }
     }
 
+    /// Commands that are encoded, all of whose keys are of one slot.
+    fn encoded(&mut self, slot: HashSlot, db: usize, commands: &EncodedCommands) {
+        let Some(job) = self.exports.job_of(slot).filter(|_| commands.count > 0) else { return };
+        if job.is_paused() {
+            self.written_to = Some(job.id);
+            return;
+        }
+        let bytes = job.stream.append_encoded(db, &commands.bytes);
+        job.note_written(self.now_ns, bytes);
+    }
+
     /// The command, as the replication stream has it. All of its keys are of one slot.
     fn propagation(&mut self, propagation: &Propagation, command: TappedCommand<'_>) {
         let named = command.args.and_then(|args| match args.spec().map(|spec| route_of(spec, *args)) {
@@ -170,14 +181,10 @@ impl Tap<'_> {
                 }
             }
             // The keys are those of the changes.
-            (Propagation::Encoded(commands), _, Some(slot)) => {
-                let Some(job) = self.exports.job_of(slot).filter(|_| commands.count > 0) else { return };
-                if job.is_paused() {
-                    self.written_to = Some(job.id);
-                    return;
-                }
-                let bytes = job.stream.append_encoded(command.db, &commands.bytes);
-                job.note_written(self.now_ns, bytes);
+            (Propagation::Encoded(commands), _, Some(slot)) => self.encoded(slot, command.db, commands),
+            // The stream of an export knows no promise.
+            (Propagation::Promised(commands), _, Some(slot)) if self.exports.tapped().contains(slot) => {
+                self.encoded(slot, command.db, &commands.encoded());
             }
             (
                 Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas,
@@ -189,6 +196,7 @@ impl Tap<'_> {
             }
             // Nothing of it is in a slot that is exported.
             (Propagation::Encoded(_), _, None)
+            | (Propagation::Promised(_), ..)
             | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, ..) => {}
         }
     }
