@@ -206,7 +206,8 @@ pub(super) fn is_over(state: &str) -> bool {
     matches!(state, "success" | "failed" | "cancelled")
 }
 
-fn ranges_have(ranges: &str, slot: u16) -> bool {
+/// Whether a slot is in one of the ranges of a job.
+pub(super) fn ranges_have(ranges: &str, slot: u16) -> bool {
     let bounds = ranges.split(' ').filter_map(|range| range.split_once('-'));
     let numbers = bounds.filter_map(|(first, last)| Some((first.parse().ok()?, last.parse::<u16>().ok()?)));
     numbers.into_iter().any(|(first, last): (u16, u16)| (first..=last).contains(&slot))

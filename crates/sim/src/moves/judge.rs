@@ -1,6 +1,6 @@
 //! What must hold at each step, and at the end.
 
-use super::clients::is_over;
+use super::clients::{is_over, ranges_have};
 use super::ledger::Excuse;
 use super::view::{KeyName, NodeLine, content_of, lines_of, shown, slot_of};
 use super::world::{MS, MovesWorld};
@@ -76,11 +76,9 @@ impl MovesWorld {
             let is_failed = rows.any(|row| row.name.0[..] == name[..] && row.state == "failed");
             let lines = lines_of(&machine.nodes_text());
             let own = lines.iter().find(|line| line.is_myself).cloned().unwrap_or_default();
-            // A primary that has granted a slot tells it as nobody's, and keeps its keys until the claim.
-            let primary = node.engine.primary().map(|primary| self.hosts[node_of(primary)].own_line());
             let is_served = |slot: u16| {
                 own.has(slot)
-                    || primary.as_ref().is_some_and(|primary| primary.has(slot))
+                    || self.kept.contains(&(name.clone(), slot))
                     || lines.iter().any(|line| line.id == own.primary && line.has(slot))
             };
             let mut left = slots.iter().filter(|slot| {
@@ -95,6 +93,19 @@ impl MovesWorld {
         }
         self.hosts[id].imports = imports;
         Ok(())
+    }
+
+    /// Notes the slots of failed imports that a primary keeps as its own: whatever becomes of the slots
+    /// later, a replica has their keys until the primary's deletions come.
+    pub(super) fn note_kept(&mut self, id: NodeId) {
+        let own = self.hosts[id].own_line();
+        let machine = self.hosts[id].node.as_ref().and_then(|node| node.engine.node());
+        let rows = machine.into_iter().flat_map(|machine| machine.migrations());
+        for row in rows.filter(|row| own.is_primary && row.operation == "IMPORT" && row.state == "failed") {
+            let slots = self.plan.tags.iter().map(|(_, slot)| *slot);
+            let kept = slots.filter(|slot| own.has(*slot) && ranges_have(&row.slot_ranges, *slot));
+            self.kept.extend(kept.map(|slot| (row.name.0.to_vec(), slot)));
+        }
     }
 
     /// No two nodes that hear each other own a slot at one epoch for long.

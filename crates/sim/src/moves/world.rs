@@ -11,7 +11,7 @@ use crate::net::{Net, NodeId};
 use crate::node::{Call, SimNode, node_of};
 use crate::node_file::NodeFile;
 use sluice_base::{Now, Rng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const MS: u64 = 1_000_000;
 const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
@@ -82,6 +82,8 @@ pub(super) struct MovesWorld {
     pub(super) heals_ns: u64,
     /// Since when two nodes own a slot at one epoch.
     pub(super) two_owners: BTreeMap<(NodeId, NodeId), u64>,
+    /// Names of failed imports, with slots of theirs that a primary has kept as its own.
+    pub(super) kept: BTreeSet<(Vec<u8>, u16)>,
     pub(super) met: MovesMet,
     pub(super) steps: u64,
     /// When clients rest, so that replicas can have all of their primaries' data.
@@ -119,6 +121,7 @@ impl MovesWorld {
             ledger: Ledger::default(),
             heals_ns: 0,
             two_owners: BTreeMap::new(),
+            kept: BTreeSet::new(),
             met: MovesMet::default(),
             steps: 0,
             rests_ns: u64::MAX,
@@ -218,6 +221,9 @@ impl MovesWorld {
             self.operators.read(id, &line, &mut self.met);
             if line.contains("operation: import") && line.ends_with("-> failover-granted") {
                 self.claims_by_the_highest_epoch(id)?;
+            }
+            if line.contains("operation: import") && line.contains("finished. State: failed") {
+                self.note_kept(id);
             }
         }
         self.follow_roles(id);
