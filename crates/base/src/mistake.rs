@@ -120,8 +120,6 @@ pub enum Mistake {
     OldOffsetTold,
     /// The end of a failed move is told ahead of the deletions of its keys.
     FinishAheadOfUnlinks,
-    /// A move that fails takes its keys along though the slots are this node's by now.
-    OwnSlotsCleaned,
     /// Entries that a walk has captured follow the command that changes them.
     CommandAheadOfImage,
     /// Writers are not held once PAUSED was said, and what they write is sent to nobody.
@@ -172,10 +170,9 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of moves of slots finds.
-    pub const OF_MOVES: [Mistake; 12] = [
+    pub const OF_MOVES: [Mistake; 11] = [
         Mistake::ToldBeforeFile,
         Mistake::FinishAheadOfUnlinks,
-        Mistake::OwnSlotsCleaned,
         Mistake::CommandAheadOfImage,
         Mistake::WrittenAfterPaused,
         Mistake::HoldEndsAtGrant,

@@ -62,7 +62,7 @@ pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process
     };
     mode.emptying.failed_imports.push(FailedImport { name: import.name, why });
     let is_own = |slot: &HashSlot| mode.map.owner(*slot).is_some_and(|owner| owner.is_myself);
-    let goes = |slot: &HashSlot| !is_own(slot) || is_made(Mistake::OwnSlotsCleaned);
+    let goes = |slot: &HashSlot| !is_own(slot);
     let slots: Vec<HashSlot> = import.slots().filter_map(HashSlot::new).filter(goes).collect();
     for slot in &slots {
         mode.emptying.slots.insert(*slot);
