@@ -65,6 +65,13 @@ impl HiddenSlots {
         self.0.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 != 0)
     }
 
+    fn slots(&self) -> impl Iterator<Item = u16> + '_ {
+        let words = (0..).zip(&self.0).filter(|(_, word)| **word != 0);
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit)
+        })
+    }
+
     /// The bits of 64 slots, the first of which is `at` times 64.
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0.get(at).copied().unwrap_or(0)
@@ -92,6 +99,10 @@ impl SlotImports {
 
     pub(crate) fn is_leaving(&self, slot: u16) -> bool {
         self.leaving.as_ref().is_some_and(|leaving| leaving.has(usize::from(slot)))
+    }
+
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = u16> + '_ {
+        self.leaving.iter().flat_map(|leaving| leaving.slots())
     }
 
     /// Bytes that the allocator has given.

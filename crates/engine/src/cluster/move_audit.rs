@@ -42,10 +42,9 @@ fn faults(mode: &ClusterMode, keyspace: &Keyspace, is_primary: bool) -> Vec<Stri
         }
     }
     // Being emptied.
-    let hidden = (0..sluice_cluster::SLOT_COUNT).filter(|slot| keyspace.is_leaving(*slot));
-    let emptied: Vec<u16> = mode.emptying.slots.iter().map(|slot| slot.number()).collect();
-    let hidden: Vec<u16> = hidden.collect();
-    if hidden != emptied {
+    let emptied = || mode.emptying.slots.iter().map(|slot| slot.number());
+    if !keyspace.leaving().eq(emptied()) {
+        let (hidden, emptied): (Vec<u16>, Vec<u16>) = (keyspace.leaving().collect(), emptied().collect());
         faults.push(format!("the slots {hidden:?} are hidden, and {emptied:?} are being emptied"));
     }
     faults
