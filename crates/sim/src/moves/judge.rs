@@ -95,8 +95,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Notes the slots of failed imports that a primary keeps as its own: whatever becomes of the slots
-    /// later, a replica has their keys until the primary's deletions come.
+    /// Notes the slots of failed imports that a primary keeps as its own: whatever becomes of the
+    /// slots later, a replica has their keys until the primary's deletions come.
     pub(super) fn note_kept(&mut self, id: NodeId) {
         let own = self.hosts[id].own_line();
         let machine = self.hosts[id].node.as_ref().and_then(|node| node.engine.node());

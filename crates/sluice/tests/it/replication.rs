@@ -165,8 +165,9 @@ fn a_reference_replica_takes_the_snapshot_on_a_second_channel() {
     let (dir, port) = (Dir::new(), free_port());
     let server = primary(&dir, port, &["--dual-channel-replication-enabled", "yes"]);
     let mut client = server.client();
-    client.check("DEBUG POPULATE 100000 key 100", "+OK\r\n");
-    client.check("CONFIG SET rdb-key-save-delay 10", "+OK\r\n");
+    // Two seconds; of many short sleeps each takes far longer where the machine is busy.
+    client.check("DEBUG POPULATE 4000 key 100", "+OK\r\n");
+    client.check("CONFIG SET rdb-key-save-delay 500", "+OK\r\n");
     let mut replica = reference.client();
     replica.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");
     until("both channels", || (client.info("connected_slaves") == "2").then_some(()));
@@ -239,8 +240,8 @@ fn what_waits_behind_a_slow_snapshot_lies_on_disk() {
     let limits = ["--client-output-buffer-limit", "replica 20mb 0 0", "--repl-backlog-size", "1mb"];
     let server = primary(&dir, port, &limits);
     let mut client = server.client();
-    client.check("DEBUG POPULATE 20000 key 100", "+OK\r\n");
-    client.check("CONFIG SET rdb-key-save-delay 100", "+OK\r\n");
+    client.check("DEBUG POPULATE 4000 key 100", "+OK\r\n");
+    client.check("CONFIG SET rdb-key-save-delay 500", "+OK\r\n");
     let mut replica = reference.client();
     replica.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");
     until("the snapshot", || (client.info("rdb_bgsave_in_progress") == "1").then_some(()));
