@@ -157,8 +157,8 @@ fn connect(
     Ok((stream, input))
 }
 
-/// What operators are shown of an error: a silent target is told of in the words of the node's machine, whose
-/// own clock of the move ends at the same time.
+/// The text that operators are shown of an error. A target that stays silent has the text of the node's
+/// machine, which times the move as well: either of the two may be first.
 fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => MOVE_TIMED_OUT.to_owned(),

@@ -81,7 +81,7 @@ struct PromisedUnit {
     /// What follows the commands in the unit.
     end: Vec<u8>,
     /// Bytes of the units that follow, up to the next promised one.
-    behind: Vec<u8>,
+    following: Vec<u8>,
 }
 
 impl PromisedUnit {
@@ -166,7 +166,7 @@ impl AofStream {
         let unit = |unit: &PromisedUnit| {
             heap::vec(&unit.made)
                 + heap::vec(&unit.end)
-                + heap::vec(&unit.behind)
+                + heap::vec(&unit.following)
                 + unit.commands.heap_bytes()
         };
         heap::deque(&self.promised) + self.promised.iter().map(unit).sum::<usize>()
@@ -280,7 +280,7 @@ impl AofStream {
             return;
         }
         self.has_unnoted = true;
-        let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.behind);
+        let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if let Some(now) = stamp
             && self.stamped_s.is_none_or(|last_s| now.unix_s() > last_s)
@@ -295,7 +295,7 @@ impl AofStream {
             let end = out.split_off(at);
             let mut made = Vec::with_capacity(bytes);
             made.extend(out.drain(before..));
-            self.promised.push_back(PromisedUnit { made, commands, end, behind: Vec::new() });
+            self.promised.push_back(PromisedUnit { made, commands, end, following: Vec::new() });
         }
         self.position += bytes as u64;
         if let Some(written_at) = &mut self.written_at {
@@ -312,7 +312,7 @@ impl AofStream {
         if self.noted == Some((id, point.offset)) && !self.has_unnoted {
             return;
         }
-        let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.behind);
+        let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
             // The history begins here. Without this line the file would look as one that goes on in a history
@@ -382,7 +382,7 @@ impl AofStream {
             _ if !self.pending.is_empty() => std::mem::replace(&mut self.pending, buffer()),
             Some(unit) if unit.is_whole() => {
                 let unit = self.promised.pop_front()?;
-                self.pending = unit.behind;
+                self.pending = unit.following;
                 unit.made
             }
             Some(_) | None => return None,
