@@ -496,6 +496,7 @@ impl Server {
         }
         let Some(ended) = self.engine.advance_load(&mut self.host) else { return };
         self.host.incoming.load = None;
+        self.host.read_memory(self.engine.keyspace());
         match ended {
             LoadEnded::Start(Ok(())) => {
                 self.open_bus();
