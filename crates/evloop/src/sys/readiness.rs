@@ -23,7 +23,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer};
 
-use self::slot::{InputMode, NONE, SourceSlot, TODO_SEND, TODO_WATCH};
+use self::slot::{InputMode, NONE, SourceSlot, TODO_FILL_NEXT, TODO_RECV_NEXT, TODO_SEND, TODO_WATCH};
 use super::blocking::BlockingDriver;
 use super::conditions::{WATCHABLE, readiness, trouble};
 use super::pause::AcceptPause;
@@ -109,7 +109,14 @@ struct Current {
     source: Source,
     bits: PollFlags,
     todo: u8,
+    /// Receives that may still follow one another.
+    follow_ups: u8,
 }
+
+/// Receives of one source that follow the first in an iteration: into the receiver's buffer, and what comes
+/// after that. A large value so costs no wait for its rest, nor one for its last two bytes; a source that
+/// sends without an end has its turn, as others have.
+const FOLLOW_UPS: u8 = 2;
 
 /// A send that the kernel did not take whole.
 #[derive(Debug)]
@@ -131,6 +138,15 @@ enum SendProgress {
     Done,
     Blocked,
     Failed(Errno),
+}
+
+impl Current {
+    /// Has another receive tried after this one.
+    fn follow(&mut self, next: u8) {
+        if let Some(left) = self.follow_ups.checked_sub(1) {
+            (self.follow_ups, self.todo) = (left, next);
+        }
+    }
 }
 
 impl<P: Poller> Readiness<P> {
@@ -226,7 +242,7 @@ impl<P: Poller> Readiness<P> {
             return;
         };
         let todo = slot.todo(bits);
-        self.current = Current { source, bits, todo };
+        self.current = Current { source, bits, todo, follow_ups: FOLLOW_UPS };
         if todo == 0 {
             self.narrow_registration(source);
         }
@@ -234,12 +250,21 @@ impl<P: Poller> Readiness<P> {
 
     /// Does one thing of the current event, whose source may have been closed since the last.
     fn step(&mut self, now_ns: u64) -> Option<Event> {
-        let Current { source, bits, todo } = self.current;
+        let Current { source, bits, todo, .. } = self.current;
         let Some(slot) = self.slots.get(source.index as usize).filter(|slot| slot.is(source)) else {
             self.current.todo = 0;
             return None;
         };
         let input = slot.input;
+        let follows = match input {
+            InputMode::Fill(_) => todo & TODO_RECV_NEXT == 0,
+            InputMode::Recv => todo & TODO_FILL_NEXT == 0,
+            _ => todo & (TODO_FILL_NEXT | TODO_RECV_NEXT) == 0,
+        };
+        if !follows {
+            self.current.todo = 0;
+            return None;
+        }
         if todo & TODO_SEND != 0 {
             self.current.todo &= !TODO_SEND;
             return self.send_on(source);
@@ -286,6 +311,9 @@ impl<P: Poller> Readiness<P> {
         let received = match received {
             Ok((len, _)) if len > 0 => {
                 self.metrics.receives += 1;
+                if len == storage.len() {
+                    self.current.follow(TODO_FILL_NEXT);
+                }
                 return Some(Event::Received { token, received: Received::Data(Chunk::owned(storage, len)) });
             }
             Err(Errno::AGAIN) => None,
@@ -313,6 +341,7 @@ impl<P: Poller> Readiness<P> {
                 if fill.wanted > 0 {
                     return None;
                 }
+                self.current.follow(TODO_RECV_NEXT);
                 None
             }
             Err(Errno::AGAIN | Errno::INTR) => return None,
@@ -473,7 +502,12 @@ impl<P: Poller> Driver for Readiness<P> {
             chunks: ChunkPool::new(config.chunk_bytes),
             batch: GatherPlan::default(),
             next: 0,
-            current: Current { source: Source::from_key(WAKE_KEY), bits: PollFlags::empty(), todo: 0 },
+            current: Current {
+                source: Source::from_key(WAKE_KEY),
+                bits: PollFlags::empty(),
+                todo: 0,
+                follow_ups: 0,
+            },
             deferred: VecDeque::new(),
             accepts_per_iteration: config.accepts_per_iteration,
             accepts_left: 0,
@@ -528,6 +562,7 @@ impl<P: Poller> Driver for Readiness<P> {
                 if let Some(slot) = self.slots.get(source.index as usize)
                     && slot.only_receives(source, bits)
                 {
+                    self.current = Current { source, bits, todo: 0, follow_ups: FOLLOW_UPS };
                     let event = self.receive(source);
                     if event.is_some() {
                         return event;

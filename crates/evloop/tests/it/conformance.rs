@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use sluice_base::Bytes;
 use sluice_evloop::{
-    AnyLoop, Backend, Config, Deadline, Event, Interest, Received, SendBuf, Sending, Shared, Token,
+    AnyLoop, Backend, Config, Deadline, Event, Interest, Loop, Received, SendBuf, Sending, Shared, Token,
 };
 
 use crate::common::{assert_quiet, data, head, look, next, now_ns, on_each, on_each_with, pair, sent, soon};
@@ -653,6 +653,39 @@ fn fills_and_receives_in_turn_lose_no_byte() {
         got.extend_from_slice(&data(&mut lp, rest));
         assert!(got == sent);
     });
+}
+
+/// A large value: its rest, and what follows it, cost no further wait of the drivers that are told of
+/// readiness.
+#[test]
+fn the_rest_of_a_value_follows_a_full_chunk_in_one_iteration_and_then_others_have_their_turn() {
+    for backend in [Backend::Epoll, Backend::Poll] {
+        let config = Config { chunk_bytes: 64, ..Config::default() };
+        let mut lp = Loop::choose(backend, &config).expect("the driver opens").event_loop;
+        let (source, mut peer) = pair(&mut lp, 1);
+        lp.recv_start(source);
+        peer.write_all(&[7; 64 + 200 + 500]).expect("write");
+        let _ = lp.wait(now_ns(), soon()).expect("wait");
+        let chunk = |lp: &mut AnyLoop| match lp.next_event(now_ns()) {
+            Some(Event::Received { received: Received::Data(chunk), .. }) => {
+                assert_eq!(chunk.len(), 64);
+                lp.give_back(chunk);
+            }
+            other => panic!("{other:?}"),
+        };
+        chunk(&mut lp);
+        lp.recv_stop(source);
+        lp.recv_into(source, Vec::with_capacity(200), 200);
+        let Some(Event::Filled { buf, error: None, .. }) = lp.next_event(now_ns()) else { panic!("filled") };
+        assert_eq!(buf, [7; 200]);
+        lp.recv_start(source);
+        chunk(&mut lp);
+        lp.recv_stop(source);
+        lp.recv_into(source, Vec::with_capacity(100), 100);
+        assert!(lp.next_event(now_ns()).is_none(), "others have their turn");
+        assert_eq!(lp.metrics().iterations, 1);
+        assert!(matches!(next(&mut lp), Event::Filled { error: None, .. }));
+    }
 }
 
 #[test]

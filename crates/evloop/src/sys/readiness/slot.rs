@@ -122,3 +122,7 @@ impl InputMode {
 pub(super) const TODO_SEND: u8 = 1;
 pub(super) const TODO_WATCH: u8 = 2;
 pub(super) const TODO_INPUT: u8 = 4;
+/// A chunk came full: where its receiver wants the rest in a buffer of its own, that is tried at once.
+pub(super) const TODO_FILL_NEXT: u8 = 8;
+/// A buffer of the receiver's own is full: a chunk of what follows is tried at once.
+pub(super) const TODO_RECV_NEXT: u8 = 16;
