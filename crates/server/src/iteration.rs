@@ -388,7 +388,8 @@ impl Server {
         }
         let now_ns = self.host.now().mono_ns;
         let commands = self.engine.commands_executed();
-        let Some(budget_ns) = self.save.budget(now_ns, commands) else { return };
+        let is_starved = self.engine.job_is_starved();
+        let Some(budget_ns) = self.save.budget(now_ns, commands, is_starved) else { return };
         let has_more = self.engine.save_slice(budget_ns, &mut self.host) == Slice::More;
         self.save.end(now_ns, self.host.now().mono_ns, has_more);
         self.timing.is_busy = true;

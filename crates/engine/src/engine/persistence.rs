@@ -185,6 +185,12 @@ impl Engine {
         self.core.has_job()
     }
 
+    /// Whether the thread of the job has nothing to format.
+    #[inline]
+    pub fn job_is_starved(&self) -> bool {
+        self.core.job.as_ref().is_some_and(|job| job.writing.weight() == 0)
+    }
+
     /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then
     /// SHUTDOWN ABORT can prevent it, by
     /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). It waits for a unit that stands

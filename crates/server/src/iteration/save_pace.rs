@@ -1,12 +1,24 @@
 //! How much of the main thread's time a save gets.
 //!
-//! While clients work, a save has a 24th of the time that passes: it takes longer, and they keep the
-//! processors, which the thread that writes the file needs, too, in proportion to what is captured. Without
-//! clients a save follows upon itself. Times are monotonic nanoseconds.
+//! While clients work, a save has between a 24th and a quarter of the time that passes: as much as keeps the
+//! thread that formats the file busy for half of the time. A save so takes at most about twice as long as
+//! without clients, wherever there is a processor for that thread; where clients take its processor, more of
+//! the main thread's time would not help, and they keep it. Without clients a save follows upon itself. Times
+//! are monotonic nanoseconds.
+//!
+//! ```text
+//!  look (each iteration): had the thread nothing to format? ──► share of a window in which it had nothing
+//!                                                                  │ above a half: more time for the save
+//!                                                                  └ below three eighths: less
+//! ```
 
-/// Of so many parts of the time that passes, a save gets one while clients work. Measured with `behave save`:
-/// a third leaves writers 0.4 to 0.5 of their throughput, an eighth 0.65.
-const SHARE: u64 = 24;
+/// Of so many parts of the time that passes, a save gets one while clients work: at least, and at most.
+/// Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput on two processors, an
+/// eighth 0.65.
+const PARTS_MAX: u64 = 24;
+const PARTS_MIN: u64 = 4;
+/// How long the thread is watched before the share changes.
+const WINDOW_NS: u64 = 10_000_000;
 /// Clients work when a command was executed in so much time.
 const WORKING_NS: u64 = 5_000_000;
 /// Less than this is not worth a slice: a look at the clock comes every 10 µs of capturing.
@@ -15,7 +27,7 @@ const SLICE_MIN_NS: u64 = 30_000;
 const SLICE_MAX_NS: u64 = 250_000;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SavePace {
     /// When the next slice is due; none is where nothing is to be captured now.
     next_ns: Option<u64>,
@@ -25,6 +37,26 @@ pub struct SavePace {
     /// Commands executed until a look, and the last look that found new ones.
     commands: u64,
     worked_ns: u64,
+    /// The save gets one of so many parts of the time.
+    parts: u64,
+    /// What has passed of the window, and for how much of it the thread had nothing to format.
+    window_ns: u64,
+    starved_ns: u64,
+}
+
+impl Default for SavePace {
+    fn default() -> SavePace {
+        SavePace {
+            next_ns: None,
+            credit_ns: 0,
+            seen_ns: 0,
+            commands: 0,
+            worked_ns: 0,
+            parts: PARTS_MAX,
+            window_ns: 0,
+            starved_ns: 0,
+        }
+    }
 }
 
 impl SavePace {
@@ -34,23 +66,41 @@ impl SavePace {
     }
 
     /// The time that a slice may take now; none before it is due. `commands`: how many were executed since
-    /// the start.
-    pub fn budget(&mut self, now_ns: u64, commands: u64) -> Option<u64> {
+    /// the start. `is_starved`: whether the thread that formats has nothing to do.
+    pub fn budget(&mut self, now_ns: u64, commands: u64, is_starved: bool) -> Option<u64> {
         if std::mem::replace(&mut self.commands, commands) != commands {
             self.worked_ns = now_ns;
         }
         if self.worked_ns == 0 || now_ns.saturating_sub(self.worked_ns) >= WORKING_NS {
+            self.seen_ns = now_ns;
             return Some(SLICE_MAX_NS);
         }
-        let passed = now_ns.saturating_sub(std::mem::replace(&mut self.seen_ns, now_ns));
-        let earned = (passed / SHARE).min(SLICE_MAX_NS) as i64;
+        let seen_ns = std::mem::replace(&mut self.seen_ns, now_ns);
+        let passed = if seen_ns == 0 { 0 } else { now_ns.saturating_sub(seen_ns) };
+        self.watch(passed, is_starved);
+        let earned = (passed / self.parts).min(SLICE_MAX_NS) as i64;
         self.credit_ns = (self.credit_ns + earned).min(SLICE_MAX_NS as i64);
         let short = SLICE_MIN_NS as i64 - self.credit_ns;
         if short > 0 {
-            self.next_ns = Some(now_ns.saturating_add((short as u64).saturating_mul(SHARE)));
+            self.next_ns = Some(now_ns.saturating_add((short as u64).saturating_mul(self.parts)));
             return None;
         }
         Some(self.credit_ns as u64)
+    }
+
+    /// Changes the save's share at the end of a window.
+    fn watch(&mut self, passed_ns: u64, is_starved: bool) {
+        self.window_ns += passed_ns;
+        self.starved_ns += if is_starved { passed_ns } else { 0 };
+        if self.window_ns < WINDOW_NS {
+            return;
+        }
+        if self.starved_ns > self.window_ns / 2 {
+            self.parts = (self.parts * 4 / 5).max(PARTS_MIN);
+        } else if self.starved_ns < self.window_ns / 8 * 3 {
+            self.parts = (self.parts + self.parts / 8 + 1).min(PARTS_MAX);
+        }
+        (self.window_ns, self.starved_ns) = (0, 0);
     }
 
     /// A slice took from `began_ns` to `now_ns`; there `is_more` to capture.
@@ -68,35 +118,54 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The share of a second that slices get, each of 20 µs more than it may take, when commands are executed
-    /// every so often.
-    fn share(command_every_ns: u64) -> f64 {
-        let (mut pace, mut spent, mut now) = (SavePace::default(), 0, MS);
+    /// The shares of a second that slices get, and that the thread is busy for, when commands are executed
+    /// every so often. A slice takes 20 µs more than it may, and gives the thread so many times its own time
+    /// of work.
+    fn shares(command_every_ns: u64, work_of_slice: f64) -> (f64, f64) {
+        let (mut pace, mut spent, mut busy, mut now, mut busy_until) = (SavePace::default(), 0, 0.0, MS, 0.0);
         while now < 1000 * MS {
-            match pace.budget(now, now / command_every_ns) {
+            let is_starved = busy_until <= now as f64;
+            match pace.budget(now, now / command_every_ns, is_starved) {
                 Some(budget) => {
                     let took = budget + 20_000;
-                    spent += took;
+                    let work = took as f64 * work_of_slice;
+                    (spent, busy) = (spent + took, busy + work);
+                    busy_until = busy_until.max(now as f64) + work;
                     pace.end(now, now + took, true);
                     now += took;
                 }
                 None => now = pace.next_ns().min(now + 100_000),
             }
         }
-        spent as f64 / (1000 * MS) as f64
+        (spent as f64 / (1000 * MS) as f64, busy / (1000 * MS) as f64)
     }
 
     #[test]
-    fn a_save_has_a_24th_of_the_time_beside_clients_and_all_of_it_without() {
-        let beside = share(1_000);
-        assert!((0.03..0.07).contains(&beside), "{beside}");
-        assert!(share(u64::MAX) > 0.95);
+    fn a_save_beside_clients_keeps_the_thread_busy_for_half_of_the_time() {
+        for work_of_slice in [2.5, 4.0, 8.0] {
+            let (spent, busy) = shares(1_000, work_of_slice);
+            // What is seen at a look counts for the time since the look before.
+            assert!((0.42..0.85).contains(&busy), "{work_of_slice}: {spent}, {busy}");
+        }
+    }
+
+    #[test]
+    fn a_save_beside_clients_has_a_24th_of_the_time_at_least_and_a_quarter_at_most() {
+        let (least, _) = shares(1_000, 100.0);
+        assert!((0.03..0.07).contains(&least), "{least}");
+        let (most, _) = shares(1_000, 0.1);
+        assert!((0.2..0.3).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn a_save_without_clients_has_all_of_the_time() {
+        assert!(shares(u64::MAX, 1.0).0 > 0.95);
     }
 
     #[test]
     fn nothing_is_due_where_nothing_can_be_captured() {
         let mut pace = SavePace::default();
-        assert_eq!(pace.budget(10 * MS, 0), Some(SLICE_MAX_NS));
+        assert_eq!(pace.budget(10 * MS, 0, true), Some(SLICE_MAX_NS));
         pace.end(10 * MS, 11 * MS, false);
         assert_eq!(pace.next_ns(), u64::MAX);
     }
@@ -104,9 +173,9 @@ mod tests {
     #[test]
     fn a_slice_that_took_long_is_forgiven() {
         let mut pace = SavePace::default();
-        pace.budget(10 * MS, 1);
+        pace.budget(10 * MS, 1, false);
         pace.end(10 * MS, 5_000 * MS, true);
-        assert_eq!(pace.budget(5_000 * MS, 2), None);
-        assert!(pace.next_ns() <= 5_003 * MS);
+        assert_eq!(pace.budget(5_000 * MS, 2, false), None);
+        assert!(pace.next_ns() <= 5_010 * MS);
     }
 }
