@@ -74,6 +74,13 @@ impl PageRows<'_> {
     pub(crate) fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         let now = process.recent();
         let watch = &mut self.core.upkeep.cron.page;
+        if ask.looks_at_slots {
+            watch.note_look_at_slots(now);
+        }
+        let slot_sizes = if ask.looks_at_slots { watch.keys.slot_sizes() } else { None };
+        if !ask.looks_at_page {
+            return PageDetails { slot_sizes, ..PageDetails::default() };
+        }
         watch.note_look(now);
         if ask.looks_at_keys {
             watch.note_look_at_keys(now);
@@ -98,6 +105,7 @@ impl PageRows<'_> {
             moves: self.moves(),
             largest,
             hottest,
+            slot_sizes,
             texts: self.page_texts(),
             judged,
         }
@@ -142,9 +150,11 @@ impl PageRows<'_> {
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) =
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
-        if watch.looks_at_keys(now) {
+        if watch.scans_keys(now) {
             let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX / hz.max(1));
             watch.keys.step(&self.core.keyspace, || process.now().mono_ns >= until_ns);
+        }
+        if watch.looks_at_keys(now) {
             hot_keys.quietly().end_window(now.mono_ns);
         } else if hot_keys.is_on() {
             hot_keys.configure(HotKeyLimits::default());

@@ -5,7 +5,8 @@ use sluice_numbers::page::json::PageJson;
 use sluice_testkit::Rig;
 
 fn details(rig: &mut Rig, looks_at_keys: bool) -> PageDetails {
-    rig.engine.page_details(&PageAsk { looks_at_keys, credentials: Vec::new() }, &mut rig.process)
+    let ask = PageAsk { looks_at_page: true, looks_at_keys, ..PageAsk::default() };
+    rig.engine.page_details(&ask, &mut rig.process)
 }
 
 /// As a user sees it who may read everything.
@@ -84,6 +85,40 @@ fn the_largest_slots_of_a_cluster_are_found_with_what_their_keys_take() {
     assert!(json(&mut Rig::new(), true).contains("\"slots\":[]"), "there are none without a cluster");
 }
 
+/// V-6: memory of slots for a machine that scrapes now and then, without what the page costs.
+#[test]
+fn sizes_of_slots_are_summed_for_two_scrapes_after_each_ask_and_no_accesses_are_counted() {
+    let mut rig = Rig::with(&[("cluster-enabled", "yes")]);
+    rig.run("DEBUG POPULATE 300 {a}k 100");
+    rig.run("DEBUG POPULATE 3000 {b}k 100");
+    let sizes = |rig: &mut Rig| {
+        let ask = PageAsk { looks_at_slots: true, ..PageAsk::default() };
+        let details = rig.engine.page_details(&ask, &mut rig.process);
+        assert!(details.clients.is_empty() && details.largest.is_none() && details.hottest.is_none());
+        let sizes = details.slot_sizes?;
+        Some(sizes.iter().map(|slot| (slot.slot, slot.keys, slot.bytes as usize)).collect::<Vec<_>>())
+    };
+    assert_eq!(sizes(&mut rig), None, "nobody has asked before");
+    let expected = |rig: &Rig| {
+        let of = rig.engine.keyspace().db(0);
+        let row = |name: &[u8]| {
+            let slot = sluice_base::key_slot(name);
+            let bytes: Vec<usize> = of.slot_iter(slot).map(|key| of.entry(key).size_bytes()).collect();
+            (slot, bytes.len() as u64, bytes.iter().sum())
+        };
+        let mut rows = vec![row(b"a"), row(b"b")];
+        rows.sort_unstable();
+        rows
+    };
+    (0..3).for_each(|_| second(&mut rig));
+    assert_eq!(sizes(&mut rig), Some(expected(&rig)), "in the order of the slots");
+    rig.run("DEL {a}k:7");
+    (0..120).for_each(|_| second(&mut rig));
+    assert_eq!(sizes(&mut rig), Some(expected(&rig)));
+    (0..160).for_each(|_| second(&mut rig));
+    assert_eq!(sizes(&mut rig), None, "nobody asks any more");
+}
+
 #[test]
 fn accesses_are_counted_while_somebody_looks() {
     let mut rig = Rig::new();
@@ -141,8 +176,9 @@ fn a_password_is_judged_as_auth_judges_it() {
         peer: "10.0.0.7:4000".into(),
     };
     let ask = PageAsk {
-        looks_at_keys: false,
+        looks_at_page: true,
         credentials: vec![shown("reader", "secret"), shown("reader", "wrong"), shown("", "")],
+        ..PageAsk::default()
     };
     let judged = rig.engine.page_details(&ask, &mut rig.process).judged;
     let may = MayShow { key_names: true, arguments: false };
@@ -159,12 +195,14 @@ fn names_of_a_database_that_is_empty_are_for_those_who_may_select_it() {
     rig.run("ACL SETUSER reader on >secret ~* +@read db=0");
     rig.run("SELECT 3");
     let ask = PageAsk {
+        looks_at_page: true,
         looks_at_keys: true,
         credentials: vec![BasicCredentials {
             user: b"reader"[..].into(),
             password: b"secret"[..].into(),
             peer: "10.0.0.7:4000".into(),
         }],
+        ..PageAsk::default()
     };
     rig.engine.page_details(&ask, &mut rig.process);
     rig.run("SET hidden 1");

@@ -1,13 +1,18 @@
 //! What is asked for the page, and what the main thread answers.
 
-use crate::page::keys::LargestKeys;
+use crate::page::keys::{LargeSlot, LargestKeys};
+use std::sync::Arc;
 
 /// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
 pub const JUDGED_MAX: usize = 4;
 
-/// What requests for the page want beside a sample.
+/// What requests for the page, or for the sizes of slots, want beside a sample.
 #[derive(Clone, Debug, Default)]
 pub struct PageAsk {
+    /// Somebody looks at the page.
+    pub looks_at_page: bool,
+    /// A machine asks for the sizes of slots.
+    pub looks_at_slots: bool,
     /// Somebody looks at the largest and the hottest keys.
     pub looks_at_keys: bool,
     /// Users and passwords of requests for names of keys.
@@ -67,6 +72,8 @@ pub struct PageDetails {
     pub largest: Option<LargestKeys>,
     /// The keys that clients access most, likewise.
     pub hottest: Option<Vec<HotKeyRow>>,
+    /// The sizes of slots, where they are asked for and the keys were looked at once.
+    pub slot_sizes: Option<Arc<[LargeSlot]>>,
     /// Facts that are no numbers: a name, and the text.
     pub texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.

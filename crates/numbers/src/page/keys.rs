@@ -4,6 +4,7 @@ use sluice_base::crc16::SLOT_COUNT;
 use sluice_base::key_slot;
 use sluice_keyspace::{Entry, Keyspace, Layout, ValueRef};
 use sluice_value::Type;
+use std::sync::Arc;
 
 /// Keys that are shown.
 pub const KEYS_SHOWN: usize = 20;
@@ -56,8 +57,9 @@ pub struct KeyScan {
     last: Vec<LargeKey>,
     /// What this scan has seen of each slot; nothing where keys have no slots.
     slots: Vec<LargeSlot>,
-    /// The largest of the scan before.
+    /// The largest of the scan before, and all that had keys then, in their order.
     last_slots: Vec<LargeSlot>,
+    all_slots: Option<Arc<[LargeSlot]>>,
 }
 
 /// What is known of the largest keys.
@@ -123,6 +125,7 @@ impl KeyScan {
     fn end_pass(&mut self) {
         self.last = std::mem::take(&mut self.so_far);
         self.last_slots = self.largest_slots();
+        self.all_slots = Some(self.slots.iter().filter(|slot| slot.keys > 0).copied().collect());
         self.slots.clear();
         (self.db, self.cursor, self.seen) = (0, 0, 0);
         self.passes += 1;
@@ -159,6 +162,11 @@ impl KeyScan {
         let key = LargeKey { db, name: kept.into(), is_cut, bytes, kind, elements: elements(entry.value()) };
         self.so_far.insert(at, key);
         self.so_far.truncate(KEYS_SHOWN);
+    }
+
+    /// Each slot with keys, as the last whole scan has seen it; none while there was none.
+    pub fn slot_sizes(&self) -> Option<Arc<[LargeSlot]>> {
+        self.all_slots.clone()
     }
 
     /// Forgets what was found.

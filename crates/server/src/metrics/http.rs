@@ -55,6 +55,8 @@ pub struct HttpRequest {
     pub credentials: Option<BasicCredentials>,
     /// It has the header [`PAGE_HEADER`].
     pub is_from_page: bool,
+    /// A browser sends it in the name of a page from elsewhere, by the header `Sec-Fetch-Site`.
+    pub is_from_foreign_page: bool,
     /// The host that it names is an address or this machine: no name that somebody else has pointed here.
     pub names_own_host: bool,
     /// The format that it prefers.
@@ -66,6 +68,8 @@ pub struct HttpRequest {
 pub enum Resource {
     /// All numbers, for machines.
     Metrics,
+    /// Keys and memory of each hash slot, for machines.
+    SlotMetrics,
     /// Whether the server should be sent clients.
     Health,
     /// The page for people.
@@ -88,9 +92,17 @@ impl Resource {
     /// Whether it shows anything of the server, so that the token is asked for.
     pub fn is_guarded(self) -> bool {
         match self {
-            Resource::Metrics | Resource::PageData { .. } | Resource::PageHistory { .. } => true,
+            Resource::Metrics
+            | Resource::SlotMetrics
+            | Resource::PageData { .. }
+            | Resource::PageHistory { .. } => true,
             Resource::Health | Resource::Page => false,
         }
+    }
+
+    /// Whether it costs the main thread more than a sample, so that no foreign page may ask for it.
+    pub fn is_dear(self) -> bool {
+        matches!(self, Resource::SlotMetrics | Resource::PageData { .. })
     }
 
     /// Whether a browser asks for it in the name of a page.
@@ -108,6 +120,7 @@ fn resource_of(path: &str) -> Option<Resource> {
     };
     match path {
         "/metrics" => Some(Resource::Metrics),
+        "/metrics/slots" => Some(Resource::SlotMetrics),
         "/healthz" => Some(Resource::Health),
         "/" => Some(Resource::Page),
         "/page/data" => Some(Resource::PageData { looks_at_keys: value("keys") == Some("1") }),
@@ -210,6 +223,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpStatus
         token,
         credentials: credentials.transpose()?,
         is_from_page: only(PAGE_HEADER)?.is_some(),
+        is_from_foreign_page: all("sec-fetch-site").any(|header| header.value != b"none"),
         names_own_host: host.is_none_or(|host| is_own_host(host.value)),
         format: format_of(all("accept")),
     })

@@ -10,7 +10,7 @@
 use super::http::{HttpRequest, Resource};
 use sluice_base::Now;
 use sluice_numbers::info::sample::MetricsSample;
-use sluice_numbers::info::text::MetricsFormat;
+use sluice_numbers::info::text::{MetricsFormat, slot_sizes_text};
 use sluice_numbers::page::details::{BasicCredentials, JUDGED_MAX, JudgedCredentials, PageAsk, PageDetails};
 use sluice_numbers::page::history::{ChartPoint, HistoryTotals, history_json};
 use sluice_numbers::page::json::PageJson;
@@ -59,6 +59,9 @@ pub(super) struct KeptSample {
     /// Whose credentials `details` have judged.
     credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
+    /// It came with the sizes of slots, where these are known, and with what the page needs.
+    looks_at_slots: bool,
+    looks_at_page: bool,
     /// It was made for the history: it is for those who waited when it came.
     is_for_history: bool,
     texts: [Option<String>; 2],
@@ -83,8 +86,9 @@ impl Samples {
         match request.resource {
             Some(Resource::Page | Resource::PageHistory { .. }) | None => true,
             Some(Resource::Metrics | Resource::Health) => self.young(now_ns).is_some(),
+            Some(Resource::SlotMetrics) => self.young(now_ns).is_some_and(|last| last.looks_at_slots),
             Some(Resource::PageData { looks_at_keys }) => self.young(now_ns).is_some_and(|last| {
-                last.details.is_some()
+                last.looks_at_page
                     && (last.looks_at_keys || !looks_at_keys)
                     && request.credentials.as_ref().is_none_or(|shown| last.judged(shown).is_some())
             }),
@@ -117,6 +121,7 @@ impl Samples {
         let (mut ask, mut is_for_history) = (PageAsk::default(), true);
         for request in waiting {
             is_for_history = false;
+            ask.looks_at_slots |= matches!(request.resource, Some(Resource::SlotMetrics));
             let Some(Resource::PageData { looks_at_keys }) = request.resource else { continue };
             self.page_until_ns = now_ns + LOOK_NS;
             ask.looks_at_keys |= looks_at_keys;
@@ -127,12 +132,13 @@ impl Samples {
                 ask.credentials.push(shown.clone());
             }
         }
+        // Of a sample for the history too: a main thread that then stands still leaves something to be shown.
+        ask.looks_at_page = now_ns < self.page_until_ns;
         self.asked = match is_for_history {
             true => AwaitedSample::ForHistory,
             false => AwaitedSample::ForRequests(ask.clone()),
         };
-        // Of a sample for the history too: a main thread that then stands still leaves something to be shown.
-        (now_ns < self.page_until_ns).then_some(ask)
+        (ask.looks_at_page || ask.looks_at_slots).then_some(ask)
     }
 
     /// The main thread has answered. The caller serves the requests that wait, then calls [`Samples::keep`].
@@ -142,6 +148,7 @@ impl Samples {
             AwaitedSample::ForHistory => (PageAsk::default(), true),
             AwaitedSample::Nothing => (PageAsk::default(), false),
         };
+        let has_details = details.is_some();
         self.count += 1;
         if now.mono_ns >= self.history.due_ns || self.history.totals.is_none() {
             self.history.push(&sample, now);
@@ -153,6 +160,8 @@ impl Samples {
             details,
             credentials: asked.credentials,
             looks_at_keys: asked.looks_at_keys,
+            looks_at_slots: asked.looks_at_slots,
+            looks_at_page: asked.looks_at_page || (is_for_history && has_details),
             is_for_history: false,
             texts: [None, None],
             json: Vec::new(),
@@ -202,6 +211,12 @@ impl KeptSample {
         };
         let sample = &self.sample;
         self.texts[index].get_or_insert_with(|| sample.text(format))
+    }
+
+    /// Keys and memory of each hash slot; of none where the keys were not looked at once.
+    pub fn slots_text(&self, format: MetricsFormat) -> String {
+        let sizes = self.details.as_ref().and_then(|details| details.slot_sizes.as_deref());
+        slot_sizes_text(sizes.unwrap_or_default(), format)
     }
 
     fn judged(&self, shown: &BasicCredentials) -> Option<JudgedCredentials> {

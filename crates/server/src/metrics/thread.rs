@@ -363,7 +363,7 @@ impl EndpointThread {
     /// Why a request is not served.
     fn refusal(&self, request: &HttpRequest) -> Option<(HttpStatus, &'static str)> {
         let Some(resource) = request.resource else {
-            return Some((HttpStatus::NotFound, "there is /, /metrics and /healthz"));
+            return Some((HttpStatus::NotFound, "there is /, /metrics, /metrics/slots and /healthz"));
         };
         if resource.is_guarded() && !self.is_guarded && !request.names_own_host {
             // Somebody's page may have its name point to this machine, and ask in the name of a visitor.
@@ -377,6 +377,9 @@ impl EndpointThread {
                 HttpStatus::Forbidden,
                 "this is for the page alone: it sends the header Sluice-Page",
             ));
+        }
+        if resource.is_dear() && !request.is_from_page && request.is_from_foreign_page {
+            return Some((HttpStatus::Forbidden, "no other site's page may ask for this"));
         }
         let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,
@@ -413,6 +416,7 @@ impl EndpointThread {
         let form = ReplyForm { is_head: request.is_head, stays: request.stays };
         let bytes = match request.resource {
             Some(Resource::Metrics) => self.metrics(&request, waited_ns, form, now_ns),
+            Some(Resource::SlotMetrics) => self.slot_metrics(&request, form),
             Some(Resource::Health) => self.health(form, now_ns),
             Some(Resource::Page) => http::reply(HttpStatus::Ok, self.page.content(), form),
             Some(Resource::PageData { .. }) => self.page_data(&request, form, now_ns),
@@ -445,6 +449,15 @@ impl EndpointThread {
             HttpContent { kind: format.content_type(), headers: "", body: &body },
             form,
         )
+    }
+
+    fn slot_metrics(&self, request: &HttpRequest, form: ReplyForm) -> Vec<u8> {
+        let Some(last) = &self.samples.last else {
+            return http::say(HttpStatus::Unavailable, NO_ANSWER, form);
+        };
+        let (format, text) = (request.format, last.slots_text(request.format));
+        let content = HttpContent { kind: format.content_type(), headers: "", body: &[text.as_bytes()] };
+        http::reply(HttpStatus::Ok, content, form)
     }
 
     fn health(&self, form: ReplyForm, now_ns: u64) -> Vec<u8> {

@@ -6,6 +6,9 @@ use sluice_numbers::page::keys::KeyScan;
 
 /// How long the cron goes on to gather after an ask, nanoseconds.
 const WATCHED_NS: u64 = 10_000_000_000;
+/// How long it goes on for a machine that asks for the sizes of slots: longer than from one scrape to the
+/// next.
+const SLOTS_WATCHED_NS: u64 = 150_000_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -14,6 +17,8 @@ pub struct PageWatch {
     clients_until_ns: u64,
     /// Somebody looks at large keys until then, likewise.
     keys_until_ns: u64,
+    /// A machine asks for the sizes of slots until then, likewise.
+    slots_until_ns: u64,
     /// The clients that hold most.
     pub clients: ClientScan,
     /// The largest keys.
@@ -31,6 +36,11 @@ impl PageWatch {
         self.keys_until_ns = now.mono_ns.saturating_add(WATCHED_NS);
     }
 
+    /// A machine asks for the sizes of slots.
+    pub fn note_look_at_slots(&mut self, now: Now) {
+        self.slots_until_ns = now.mono_ns.saturating_add(SLOTS_WATCHED_NS);
+    }
+
     /// Whether clients are gathered; what was found goes when they no longer are.
     #[inline]
     pub fn gathers_clients(&mut self, now: Now) -> bool {
@@ -41,12 +51,18 @@ impl PageWatch {
         gathers
     }
 
-    /// Whether keys are looked at; what was found goes when they no longer are.
-    pub fn looks_at_keys(&mut self, now: Now) -> bool {
-        let looks = now.mono_ns < self.keys_until_ns;
-        if !looks {
+    /// Whether somebody looks at the largest keys.
+    pub fn looks_at_keys(&self, now: Now) -> bool {
+        now.mono_ns < self.keys_until_ns
+    }
+
+    /// Whether keys are scanned, for somebody who looks at the largest or asks for the sizes of slots; what
+    /// was found goes when nobody does any more.
+    pub fn scans_keys(&mut self, now: Now) -> bool {
+        let scans = self.looks_at_keys(now) || now.mono_ns < self.slots_until_ns;
+        if !scans {
             self.keys.clear();
         }
-        looks
+        scans
     }
 }

@@ -284,6 +284,44 @@ fn a_page_of_somebody_elses_name_is_answered_only_with_a_token() {
 }
 
 #[test]
+fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_foreign_page() {
+    let mut steps = Steps::new();
+    steps.rig = Rig::with(&[("cluster-enabled", "yes")]);
+    steps.rig.run("DEBUG POPULATE 300 {a}k 100");
+    let (key, mut client) = steps.connect();
+    let get = |more: &str| format!("GET /metrics/slots HTTP/1.1\r\nHost: 127.0.0.1\r\n{more}\r\n");
+    for site in ["cross-site", "same-site"] {
+        let (key, mut client) = steps.connect();
+        steps.receive(key, &get(&format!("Sec-Fetch-Site: {site}\r\n")));
+        assert!(read(&mut client).starts_with("HTTP/1.1 403 "), "{site}");
+    }
+    assert!(!steps.is_asked());
+    steps.receive(key, &get(""));
+    steps.pass(0);
+    steps.sample();
+    let first = read(&mut client);
+    assert!(first.contains("# TYPE sluice_slot_memory_bytes gauge\n"), "{first}");
+    assert!(!first.contains("slot=\""), "no key was looked at yet: {first}");
+    for _ in 0..10 {
+        steps.rig.pass_ms(100);
+        steps.rig.cron();
+    }
+    steps.pass(SECOND_NS);
+    steps.receive(key, &get("Accept: application/openmetrics-text\r\n"));
+    steps.pass(0);
+    steps.sample();
+    let reply = read(&mut client);
+    let (slot, of) = (sluice_base::key_slot(b"{a}"), steps.rig.engine.keyspace().db(0));
+    let bytes: usize = of.slot_iter(slot).map(|handle| of.entry(handle).size_bytes()).sum();
+    assert!(reply.contains(&format!("\nsluice_slot_keys{{slot=\"{slot}\"}} 300\n")), "{reply}");
+    let memory = format!("\nsluice_slot_memory_bytes{{slot=\"{slot}\"}} {bytes}\n# EOF\n");
+    assert!(reply.ends_with(&memory), "{reply}");
+    // The page's own scrape does not pay for it.
+    steps.receive(key, GET);
+    assert!(!read(&mut client).contains("sluice_slot_memory_bytes"));
+}
+
+#[test]
 fn names_of_keys_are_shown_to_a_user_who_may_read_them_all_and_to_nobody_else() {
     let mut steps = Steps::new();
     steps.rig.run("SET the-key value");
