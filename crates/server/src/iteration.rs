@@ -87,6 +87,7 @@ pub const PHASES: &[(&str, fn(&mut Server))] = &[
     // Behind the end of the engine's iteration, in which the cron of a cluster's node runs.
     ("drive the bus", Server::drive_bus),
     ("flush to I/O threads", Server::flush),
+    ("walk slots that leave", Server::walk_exports),
     ("save", Server::save),
     ("sample", Server::sample),
 ];
@@ -378,6 +379,11 @@ impl Server {
     /// slice deletes is propagated in the same iteration.
     fn expire(&mut self) {
         self.timing.is_busy |= self.engine.expire_slice(&mut self.host);
+    }
+
+    /// Goes on with the walk of slots that leave: replies do not wait for it.
+    fn walk_exports(&mut self) {
+        self.engine.walk_exports(&mut self.host);
     }
 
     /// Goes on with the save that is under way, last of all: replies do not wait for it.

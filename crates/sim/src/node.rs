@@ -269,6 +269,7 @@ impl SimNode {
         self.act(net);
         // Slices of moves end early where the clock leaps.
         self.process.base.us_each_look = if self.leaps() { self.look_us } else { 1 };
+        self.engine.walk_exports(&mut self.process);
         self.engine.end_iteration(&mut self.process);
         self.process.base.us_each_look = 1;
         self.drive_bus(net);

@@ -32,6 +32,8 @@ pub struct SlotExports {
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
     pace: WalkPace,
+    /// A slice of the walk has done something that the links have not taken.
+    has_walked: bool,
     /// The time of the last look at the streams, ns.
     looked_ns: u64,
     /// How writers have waited.
@@ -311,14 +313,34 @@ impl SlotExports {
         self.news.pop_front()
     }
 
-    /// When something is to be walked or formatted, monotonic ns; 0: at once; `None`: nothing is.
+    /// When something is to be walked or formatted, or taken by the links after that, monotonic ns; 0: at
+    /// once; `None`: nothing is.
     pub fn work_ns(&self) -> Option<u64> {
+        match self.has_walked {
+            true => Some(0),
+            false => self.walk_ns(),
+        }
+    }
+
+    /// When something is to be walked or formatted, as [`SlotExports::work_ns`].
+    fn walk_ns(&self) -> Option<u64> {
         if self.jobs.iter().any(|job| job.stream.has_waiting()) {
             return Some(0);
         }
         let walked = self.jobs.iter().find(|job| matches!(job.walk, ExportWalk::In(_)));
         let next = walked.or_else(|| self.jobs.iter().find(|job| job.walk == ExportWalk::Between));
         next.filter(|job| !job.stream.is_behind()).map(|_| self.pace.until_ns)
+    }
+
+    /// A slice of the walk begins; whether it has something to do, which the links are to take then.
+    pub fn begin_slice(&mut self, now_ns: u64) -> bool {
+        self.has_walked = self.walk_ns().is_some_and(|due_ns| due_ns <= now_ns);
+        self.has_walked
+    }
+
+    /// The links are about to take what was walked.
+    pub fn end_slice(&mut self) {
+        self.has_walked = false;
     }
 
     /// Whether an iteration has nothing to do for exports: all that is there is in streams, and no writer is

@@ -1,5 +1,5 @@
-//! What drives the exports of slots (`control/cluster/exports.rs`): the walk in slices of a millisecond an
-//! iteration, the holds of writers, and what whoever has the link to the other node asks for.
+//! What drives the exports of slots (`control/cluster/exports.rs`): the walk in slices of a quarter of a
+//! millisecond an iteration, the holds of writers, and what whoever has the link to the other node asks for.
 //!
 //! For that caller: [`begin_export`] once ACK was said; [`take_export_output`] as the socket takes bytes, and
 //! [`note_link_backlog`] how many of them it has not taken; [`request_pause`] at REQUEST-PAUSE; [`say`] for
@@ -21,8 +21,8 @@ use sluice_control::cluster::exports::{ExportId, ExportNews, ExportWalk, SlotExp
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
 
-/// How long the work for exports may take in one iteration, ns.
-const SLICE_NS: u64 = 1_000_000;
+/// How long the work for exports may take in one iteration, ns: what everybody waits for it.
+const SLICE_NS: u64 = 250_000;
 /// While writers may be held, streams are looked at so often, ns.
 const LOOK_NS: u64 = 1_000_000;
 /// Buckets that are walked between two looks at the clock.
@@ -93,22 +93,40 @@ pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
     exports.work_ns().unwrap_or(u64::MAX).min(look_ns)
 }
 
-/// Goes on with all exports, once an iteration.
+/// Goes on with all exports but for the walk, once an iteration.
 pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
-    let exchanges = core.keyspace.exchanges();
-    if exports_of(&mut core.control).is_none_or(|exports| exports.are_idle(exchanges))
-        || !core.control.between_units(BetweenUnits::Cluster)
-    {
+    if let Some(exports) = exports_of(&mut core.control) {
+        exports.end_slice();
+    }
+    if !may_advance(core) {
         return;
     }
     let Core { keyspace, control, .. } = core;
     fail_flushed(keyspace, control);
-    walk_slice(keyspace, control, process);
     settle_streams(keyspace, control, process);
     converge(control, process);
 }
 
-/// Formats and walks for about a millisecond.
+/// Goes on with the walk of all exports, once an iteration, when replies have gone: nobody's reply waits for
+/// it.
+pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) {
+    if may_advance(core) {
+        let Core { keyspace, control, .. } = core;
+        fail_flushed(keyspace, control);
+        let now_ns = process.now().mono_ns;
+        if exports_of(control).is_some_and(|exports| exports.begin_slice(now_ns)) {
+            walk_slice(keyspace, control, process);
+        }
+    }
+}
+
+fn may_advance(core: &mut Core) -> bool {
+    let exchanges = core.keyspace.exchanges();
+    exports_of(&mut core.control).is_some_and(|exports| !exports.are_idle(exchanges))
+        && core.control.between_units(BetweenUnits::Cluster)
+}
+
+/// Formats and walks for about a quarter of a millisecond.
 fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
     let began_ns = process.now().mono_ns;
     let delay = control.config.int(param::RDB_KEY_SAVE_DELAY);

@@ -80,6 +80,15 @@ impl Engine {
         mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)
     }
 
+    /// Goes on with the walk of slots that leave: once an iteration, when replies have gone. Cost: a quarter of
+    /// a millisecond at most, about.
+    #[inline]
+    pub fn walk_exports(&mut self, process: &mut dyn Process) {
+        if self.core.control.cluster.is_some() {
+            exports::walk_exports(&mut self.core, process);
+        }
+    }
+
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
     /// has kept back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {

@@ -286,7 +286,8 @@ fn metric(rig: &mut Rig, name: &str, labels: &str) -> Option<f64> {
 }
 
 fn page(rig: &mut Rig) -> String {
-    let details = rig.engine.page_details(&PageAsk::default(), &mut rig.process);
+    let ask = PageAsk { looks_at_page: true, ..PageAsk::default() };
+    let details = rig.engine.page_details(&ask, &mut rig.process);
     let sample = rig.engine.metrics_sample(&mut rig.process);
     PageJson { sample: &sample, details: &details, judged: None, unix_ms: 1 }.text()
 }

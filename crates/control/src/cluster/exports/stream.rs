@@ -25,6 +25,9 @@ use std::collections::VecDeque;
 
 /// Bytes that are kept in memory, those of the iteration under way apart.
 const MEMORY_MAX: usize = 4 << 20;
+/// A walk goes on while the link has less than this to take: with another piece it is less than
+/// [`MEMORY_MAX`], so that only changes are spooled.
+const AHEAD_MAX: usize = 2 << 20;
 /// Bytes of a block, but for one command that is longer.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Entries that weigh less are formatted at once.
@@ -278,9 +281,10 @@ impl ExportStream {
         self.memory_bytes + self.late_bytes + self.waiting_bytes + heap::vec(&self.open) + spool
     }
 
-    /// Whether the disk is too slow: a walk should wait.
+    /// Whether the link has enough to take: a walk should wait. What is not walked costs no memory and no disk,
+    /// and its changes need not be told.
     pub fn is_behind(&self) -> bool {
-        self.spool.as_ref().is_some_and(|spool| spool.unwritten_bytes() > MEMORY_MAX)
+        self.spooled_bytes > 0 || self.memory_bytes + self.late_bytes + self.waiting_bytes >= AHEAD_MAX
     }
 
     /// Why the stream cannot go on, once.
