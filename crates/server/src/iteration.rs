@@ -381,9 +381,9 @@ impl Server {
         self.timing.is_busy |= self.engine.expire_slice(&mut self.host);
     }
 
-    /// Goes on with the walk of slots that leave: replies do not wait for it.
+    /// Goes on with the walk of slots that leave: this iteration's replies have gone.
     fn walk_exports(&mut self) {
-        self.engine.walk_exports(&mut self.host);
+        self.timing.is_busy |= self.engine.walk_exports(&mut self.host);
     }
 
     /// Goes on with the save that is under way, last of all: replies do not wait for it.

@@ -269,7 +269,6 @@ impl SimNode {
         self.act(net);
         // Slices of moves end early where the clock leaps.
         self.process.base.us_each_look = if self.leaps() { self.look_us } else { 1 };
-        self.engine.walk_exports(&mut self.process);
         self.engine.end_iteration(&mut self.process);
         self.process.base.us_each_look = 1;
         self.drive_bus(net);
@@ -277,6 +276,9 @@ impl SimNode {
         process.feed_aof(engine);
         self.write(net);
         self.close(net);
+        self.process.base.us_each_look = if self.leaps() { self.look_us } else { 1 };
+        self.engine.walk_exports(&mut self.process);
+        self.process.base.us_each_look = 1;
         self.process.base.background_room.set(self.rng.below(3) as usize);
         if self.engine.has_job() {
             self.engine.save_slice(1_000_000, &mut self.process);

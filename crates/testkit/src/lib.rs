@@ -219,7 +219,6 @@ impl Rig {
 
     /// Ends an iteration of the event loop: replicas are given what they have coming.
     pub fn end_iteration(&mut self) {
-        self.engine.walk_exports(&mut self.process);
         self.engine.end_iteration(&mut self.process);
         // A snapshot for replicas is made at once, as far as the process has room for it.
         while self.engine.makes_full_sync()
@@ -228,6 +227,7 @@ impl Rig {
         if self.engine.makes_full_sync() {
             self.engine.save_slice(0, &mut self.process);
         }
+        self.engine.walk_exports(&mut self.process);
         self.engine.end_iteration(&mut self.process);
         self.take_orders();
         self.collect();

@@ -12,8 +12,8 @@
 //! is appended, after what the walk has captured*: the keyspace captures an entry ahead of its first change
 //! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
-//! Invariants: (1) a slot belongs to one job at most; (2) one slot of one job is walked at a time, the oldest
-//! job's first; (3) after PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
+//! Invariants: (1) a slot belongs to one job at most; (2) one slot of one job is walked at a time, of the
+//! oldest job whose link has not enough to take; (3) after PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
 //! whose walk has begun, of all jobs.
 
 mod stream;
@@ -234,7 +234,8 @@ impl SlotExports {
         if self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_))) {
             return None;
         }
-        let job = self.jobs.iter_mut().find(|job| job.walk == ExportWalk::Between)?;
+        let at = self.next_to_begin()?;
+        let job = &mut self.jobs[at];
         let slot = job.to_walk.iter().next()?;
         if job.to_walk.len() == job.slots.len() {
             self.news.push_back((job.id, ExportNews::SnapshotBegan));
@@ -243,6 +244,18 @@ impl SlotExports {
         job.walk = ExportWalk::In(slot);
         self.tapped.insert(slot);
         Some(slot)
+    }
+
+    /// The oldest export that has a slot to begin with, and whose link has not enough to take.
+    fn next_to_begin(&self) -> Option<usize> {
+        self.jobs.iter().position(|job| job.walk == ExportWalk::Between && !job.stream.is_behind())
+    }
+
+    /// Whether the walk of a slot waits for its link. It goes on where another export waits for its end: what
+    /// the link cannot take of this slot is spooled.
+    pub fn walk_waits(&self) -> bool {
+        let walked = self.jobs.iter().find(|job| matches!(job.walk, ExportWalk::In(_)));
+        walked.is_some_and(|job| job.stream.is_behind()) && self.next_to_begin().is_none()
     }
 
     /// The export whose slot is walked.
@@ -327,9 +340,9 @@ impl SlotExports {
         if self.jobs.iter().any(|job| job.stream.has_waiting()) {
             return Some(0);
         }
-        let walked = self.jobs.iter().find(|job| matches!(job.walk, ExportWalk::In(_)));
-        let next = walked.or_else(|| self.jobs.iter().find(|job| job.walk == ExportWalk::Between));
-        next.filter(|job| !job.stream.is_behind()).map(|_| self.pace.until_ns)
+        let is_under_way = self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_)));
+        let may_go_on = if is_under_way { !self.walk_waits() } else { self.next_to_begin().is_some() };
+        may_go_on.then_some(self.pace.until_ns)
     }
 
     /// A slice of the walk begins; whether it has something to do, which the links are to take then.

@@ -11,12 +11,13 @@ use sluice_commands::ReplyMode;
 use sluice_config::param;
 use sluice_control::Control;
 use sluice_control::action::Action;
-use sluice_control::cluster::exports::ExportNews;
+use sluice_control::cluster::exports::{ExportNews, ExportStream};
+use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::cluster::slot_moves::{ExportLink, ExportTarget};
 use sluice_control::process::Process;
 use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
-use sluice_session::{ClientAddress, ClientKind, Closing, Session};
+use sluice_session::{ClientAddress, ClientKind, Closing, Session, Sessions};
 
 /// Bytes that the output of a target's session holds at most: the rest stays in the stream, where it can go
 /// to disk.
@@ -218,6 +219,16 @@ pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
         }
     }
     feed(core);
+}
+
+/// Whether some target's session has room for what its stream has.
+pub(crate) fn have_room(mode: &ClusterMode, sessions: &Sessions) -> bool {
+    mode.moves.exports.iter().any(|link| {
+        let session = link.session.and_then(|key| sessions.get(key));
+        let stream = link.stream.and_then(|id| mode.exports().of(id)).map(|job| &job.stream);
+        session.is_some_and(|session| session.output_bytes() < WINDOW_BYTES)
+            && stream.is_some_and(ExportStream::may_be_taken)
+    })
 }
 
 /// Gives the targets' sessions what they have room for.

@@ -107,17 +107,21 @@ pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
     converge(control, process);
 }
 
-/// Goes on with the walk of all exports, once an iteration, when replies have gone: nobody's reply waits for
-/// it.
-pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) {
-    if may_advance(core) {
-        let Core { keyspace, control, .. } = core;
-        fail_flushed(keyspace, control);
-        let now_ns = process.now().mono_ns;
-        if exports_of(control).is_some_and(|exports| exports.begin_slice(now_ns)) {
-            walk_slice(keyspace, control, process);
-        }
+/// Goes on with the walk of all exports, once an iteration, when the iteration's replies have gone. Whether
+/// there was something to do.
+pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
+    if !may_advance(core) {
+        return false;
     }
+    let Core { keyspace, control, .. } = core;
+    let (now_ns, exchanges) = (process.now().mono_ns, keyspace.exchanges());
+    let Some(exports) = exports_of(control) else { return false };
+    // An export of exchanged databases fails in the next iteration's end.
+    if exports.begun_ahead_of(exchanges).is_some() || !exports.begin_slice(now_ns) {
+        return false;
+    }
+    walk_slice(keyspace, control, now_ns, process);
+    true
 }
 
 fn may_advance(core: &mut Core) -> bool {
@@ -127,8 +131,7 @@ fn may_advance(core: &mut Core) -> bool {
 }
 
 /// Formats and walks for about a quarter of a millisecond.
-fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
-    let began_ns = process.now().mono_ns;
+fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, process: &mut dyn Process) {
     let delay = control.config.int(param::RDB_KEY_SAVE_DELAY);
     let mut is_over = || process.now().mono_ns.saturating_sub(began_ns) >= SLICE_NS;
     loop {
@@ -141,10 +144,10 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn 
         if !exports.may_walk(began_ns) {
             return;
         }
+        if exports.walk_waits() {
+            return;
+        }
         if let Some(job) = exports.walking() {
-            if job.stream.is_behind() {
-                return;
-            }
             let buckets = if delay == 0 { BUCKETS_PER_LOOK } else { 1 };
             let has_more = (0..buckets).all(|_| keyspace.advance_slot_walk());
             let mut keys = 0;

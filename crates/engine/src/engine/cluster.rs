@@ -1,7 +1,7 @@
 //! What the process tells the engine of the cluster's bus, and asks about the node.
 
 use crate::cluster::driver::ClusterDriver;
-use crate::cluster::exports;
+use crate::cluster::{export_links, exports};
 use crate::engine::Engine;
 use sluice_cluster::{Cluster, ClusterInput, LinkKey, SavedCluster, StartRefused};
 use sluice_control::cluster::order::BusOrder;
@@ -74,6 +74,10 @@ impl Engine {
         if self.core.keyspace.has_detached() {
             return 0;
         }
+        // A link that the kernel has relieved of everything at once tells nobody.
+        if export_links::have_room(mode, &self.core.sessions) {
+            return 0;
+        }
         let emptying_ns = mode.emptying_due_ns();
         let own = mode.machine.deadline().map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
         let exports = exports::deadline_ns(mode.exports(), mode.pulse.moved_ns);
@@ -81,12 +85,10 @@ impl Engine {
     }
 
     /// Goes on with the walk of slots that leave: once an iteration, when replies have gone. Cost: a quarter of
-    /// a millisecond at most, about.
+    /// a millisecond at most, about. Whether there was something to do.
     #[inline]
-    pub fn walk_exports(&mut self, process: &mut dyn Process) {
-        if self.core.control.cluster.is_some() {
-            exports::walk_exports(&mut self.core, process);
-        }
+    pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
+        self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)
     }
 
     /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open

@@ -185,7 +185,7 @@ impl Engine {
         self.core.has_job()
     }
 
-    /// Whether the thread of the job has nothing to format.
+    /// Whether the job's threads have written everything that was captured.
     #[inline]
     pub fn job_is_starved(&self) -> bool {
         self.core.job.as_ref().is_some_and(|job| job.writing.weight() == 0)

@@ -883,3 +883,62 @@ fn an_iteration_follows_a_slice_of_the_walk_at_once() {
     assert!(take_export_output(&mut rig.engine, id).is_some());
     assert_ne!(rig.engine.cluster_deadline_ns(), 0, "the walk is over, and nothing more is to be done");
 }
+
+/// Keys of values that together are many times what a link is given ahead.
+fn filled(rig: &mut Rig, tag: &str) {
+    let client = rig.connect();
+    for n in 0..1_000 {
+        rig.argv(client, &[b"SET", format!("{tag}{n}").as_bytes(), &[b'v'; 16_384]]);
+    }
+}
+
+/// H-25: a link that takes nothing costs neither memory nor disk, and no processor.
+#[test]
+fn a_walk_waits_for_its_link_and_goes_on_when_that_has_taken_something() {
+    let mut rig = source(&[]);
+    filled(&mut rig, "{a}");
+    let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    (0..1_000).for_each(|_| rig.end_iteration());
+    let exports = slot_exports(&mut rig.engine).unwrap();
+    let job = exports.job(export.id).unwrap();
+    assert!((2 << 20..4 << 20).contains(&job.unsent_bytes()), "{}", job.unsent_bytes());
+    assert_eq!(rig.process.spooled.get(), 0);
+    assert_ne!(rig.engine.cluster_deadline_ns(), 0, "the machine is not to turn while nothing is taken");
+    let mut taken = 0;
+    while taken < 2 << 20 {
+        let bytes = take_export_output(&mut rig.engine, export.id).expect("there are two MiB and more");
+        taken += bytes.len();
+        export.target.receive(&bytes);
+    }
+    assert_eq!(rig.engine.cluster_deadline_ns(), 0, "the walk goes on");
+    export.send_all(&mut rig);
+    assert_eq!(rig.process.spooled.get(), 0);
+    export.pause(&mut rig);
+    export.check(&rig, &TAGS[..1], "a link that stood still");
+}
+
+/// Invariant (2): an export whose target takes nothing keeps no other one from its walk.
+#[test]
+fn a_slow_link_does_not_keep_another_export_from_its_walk() {
+    let mut rig = source(&[]);
+    filled(&mut rig, "{a}");
+    rig.run("SET {b}key value");
+    let mut slow = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
+    let mut other = Export::begin(&mut rig, &slots_of(&TAGS[1..2]));
+    for _ in 0..1_000 {
+        rig.end_iteration();
+        while let Some(bytes) = take_export_output(&mut rig.engine, other.id) {
+            other.target.receive(&bytes);
+        }
+    }
+    other.check(&rig, &TAGS[1..2], "the other export");
+    // What the slow link could not take of its slot is on disk.
+    while let Some((id, news)) = next_export_news(&mut rig.engine) {
+        if id == slow.id { slow.news.push(news) } else { other.news.push(news) }
+    }
+    assert!(other.news.contains(&ExportNews::SnapshotWhole));
+    end_export(&mut rig.engine, other.id);
+    slow.send_all(&mut rig);
+    slow.pause(&mut rig);
+    slow.check(&rig, &TAGS[..1], "the slow export");
+}

@@ -1,13 +1,13 @@
 //! How much of the main thread's time a save gets.
 //!
 //! While clients work, a save has between a 24th and a quarter of the time that passes: as much as keeps the
-//! thread that formats the file busy for half of the time. A save so takes at most about twice as long as
-//! without clients, wherever there is a processor for that thread; where clients take its processor, more of
-//! the main thread's time would not help, and they keep it. Without clients a save follows upon itself. Times
-//! are monotonic nanoseconds.
+//! threads that format and write the file busy for half of the time. A save so takes about twice as long as
+//! without clients, where these have a processor and capturing takes less than a quarter of their time; where
+//! clients have the processor, or the disk is slow, more of the main thread's time would not help, and
+//! clients keep it. Without clients a save follows upon itself. Times are monotonic nanoseconds.
 //!
 //! ```text
-//!  look (each iteration): had the thread nothing to format? ──► share of a window in which it had nothing
+//!  look (each iteration): is all written that was captured? ──► share of a window in which it was
 //!                                                                  │ above a half: more time for the save
 //!                                                                  └ below three eighths: less
 //! ```
@@ -17,7 +17,7 @@
 /// eighth 0.65.
 const PARTS_MAX: u64 = 24;
 const PARTS_MIN: u64 = 4;
-/// How long the thread is watched before the share changes.
+/// How long the threads are watched before the share changes.
 const WINDOW_NS: u64 = 10_000_000;
 /// Clients work when a command was executed in so much time.
 const WORKING_NS: u64 = 5_000_000;
@@ -39,7 +39,7 @@ pub struct SavePace {
     worked_ns: u64,
     /// The save gets one of so many parts of the time.
     parts: u64,
-    /// What has passed of the window, and for how much of it the thread had nothing to format.
+    /// What has passed of the window, and for how much of it the threads had nothing to do.
     window_ns: u64,
     starved_ns: u64,
 }
@@ -66,7 +66,7 @@ impl SavePace {
     }
 
     /// The time that a slice may take now; none before it is due. `commands`: how many were executed since
-    /// the start. `is_starved`: whether the thread that formats has nothing to do.
+    /// the start. `is_starved`: whether everything that was captured is written.
     pub fn budget(&mut self, now_ns: u64, commands: u64, is_starved: bool) -> Option<u64> {
         if std::mem::replace(&mut self.commands, commands) != commands {
             self.worked_ns = now_ns;

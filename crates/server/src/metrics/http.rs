@@ -55,8 +55,8 @@ pub struct HttpRequest {
     pub credentials: Option<BasicCredentials>,
     /// It has the header [`PAGE_HEADER`].
     pub is_from_page: bool,
-    /// A browser sends it in the name of a page from elsewhere, by the header `Sec-Fetch-Site`.
-    pub is_from_foreign_page: bool,
+    /// A browser sends it in the name of some page, as the header `Sec-Fetch-Site` says.
+    pub is_from_some_page: bool,
     /// The host that it names is an address or this machine: no name that somebody else has pointed here.
     pub names_own_host: bool,
     /// The format that it prefers.
@@ -98,11 +98,6 @@ impl Resource {
             | Resource::PageHistory { .. } => true,
             Resource::Health | Resource::Page => false,
         }
-    }
-
-    /// Whether it costs the main thread more than a sample, so that no foreign page may ask for it.
-    pub fn is_dear(self) -> bool {
-        matches!(self, Resource::SlotMetrics | Resource::PageData { .. })
     }
 
     /// Whether a browser asks for it in the name of a page.
@@ -223,7 +218,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpStatus
         token,
         credentials: credentials.transpose()?,
         is_from_page: only(PAGE_HEADER)?.is_some(),
-        is_from_foreign_page: all("sec-fetch-site").any(|header| header.value != b"none"),
+        is_from_some_page: all("sec-fetch-site").any(|header| header.value != b"none"),
         names_own_host: host.is_none_or(|host| is_own_host(host.value)),
         format: format_of(all("accept")),
     })

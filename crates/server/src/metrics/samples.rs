@@ -233,7 +233,7 @@ impl KeptSample {
             Some(index) => index,
             None => {
                 let none = PageDetails::default();
-                let details = self.details.as_deref().unwrap_or(&none);
+                let details = self.details.as_deref().filter(|_| self.looks_at_page).unwrap_or(&none);
                 let json = PageJson { sample: &self.sample, details, judged, unix_ms: self.unix_ms };
                 self.json.push((judged, json.text()));
                 self.json.len() - 1

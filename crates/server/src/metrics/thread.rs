@@ -378,8 +378,9 @@ impl EndpointThread {
                 "this is for the page alone: it sends the header Sluice-Page",
             ));
         }
-        if resource.is_dear() && !request.is_from_page && request.is_from_foreign_page {
-            return Some((HttpStatus::Forbidden, "no other site's page may ask for this"));
+        if resource == Resource::SlotMetrics && request.is_from_some_page {
+            // It costs more than a sample: a visitor's browser is not to ask for it in a page's name.
+            return Some((HttpStatus::Forbidden, "this is for machines: no page may ask for it"));
         }
         let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,

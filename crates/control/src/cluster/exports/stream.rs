@@ -25,8 +25,8 @@ use std::collections::VecDeque;
 
 /// Bytes that are kept in memory, those of the iteration under way apart.
 const MEMORY_MAX: usize = 4 << 20;
-/// A walk goes on while the link has less than this to take: with another piece it is less than
-/// [`MEMORY_MAX`], so that only changes are spooled.
+/// A walk goes on while the link has less than this to take: with another piece of small values it is less
+/// than [`MEMORY_MAX`], so that changes and values of megabytes alone are spooled.
 const AHEAD_MAX: usize = 2 << 20;
 /// Bytes of a block, but for one command that is longer.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -46,6 +46,8 @@ pub struct ExportStream {
     spool: Option<Box<dyn StreamSpool>>,
     /// Bytes in the spool that were not taken.
     spooled_bytes: u64,
+    /// The spool was asked for its next bytes, and wakes the event loop when it has them.
+    spool_is_asked: bool,
     late: VecDeque<Bytes>,
     late_bytes: usize,
     /// The database of what is appended next.
@@ -246,10 +248,14 @@ impl ExportStream {
         if self.spooled_bytes > 0 {
             return match self.spool.as_mut()?.next(0) {
                 NextPiece::Piece(block) => {
+                    self.spool_is_asked = false;
                     self.spooled_bytes = self.spooled_bytes.saturating_sub(block.len() as u64);
                     Some(block)
                 }
-                NextPiece::Later => None,
+                NextPiece::Later => {
+                    self.spool_is_asked = true;
+                    None
+                }
                 NextPiece::End | NextPiece::Failed => {
                     self.failure.get_or_insert_with(|| UNREADABLE.to_owned());
                     None
@@ -262,6 +268,18 @@ impl ExportStream {
         }
         let is_whole = self.waiting.is_empty() && !self.open.is_empty();
         is_whole.then(|| Bytes::from_vec(std::mem::take(&mut self.open)))
+    }
+
+    /// Whether [`ExportStream::take`] may have bytes now: those that the spool is about to read come with an
+    /// event of their own.
+    pub fn may_be_taken(&self) -> bool {
+        if !self.memory.is_empty() {
+            return true;
+        }
+        match self.spooled_bytes > 0 {
+            true => !self.spool_is_asked && self.failure.is_none(),
+            false => !self.late.is_empty() || self.waiting.is_empty() && !self.open.is_empty(),
+        }
     }
 
     /// Bytes that were not taken: those of images as if they were formatted.
@@ -282,7 +300,7 @@ impl ExportStream {
     }
 
     /// Whether the link has enough to take: a walk should wait. What is not walked costs no memory and no disk,
-    /// and its changes need not be told.
+    /// and the changes of a slot that has not begun need not be told.
     pub fn is_behind(&self) -> bool {
         self.spooled_bytes > 0 || self.memory_bytes + self.late_bytes + self.waiting_bytes >= AHEAD_MAX
     }

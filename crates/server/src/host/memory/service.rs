@@ -24,7 +24,7 @@ const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
     /// Reads the numbers of the allocator. The end of a load calls this too: what a load has taken is no
-    /// command's work, and INFO would show a number from the middle of it for a tenth of a second.
+    /// command's work, and INFO would show memory from the middle of the load for a tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));

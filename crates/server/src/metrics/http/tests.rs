@@ -29,7 +29,7 @@ fn requests_name_a_page_a_format_and_a_token() {
     assert!(request_of("GET / HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n").stays);
     assert!(!request_of("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").stays);
     let slots = request_of("GET /metrics/slots?x HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: none\r\n\r\n");
-    assert_eq!((slots.resource, slots.is_from_foreign_page), (Some(Resource::SlotMetrics), false));
+    assert_eq!((slots.resource, slots.is_from_some_page), (Some(Resource::SlotMetrics), false));
     assert_eq!(request_of("GET /metrics/ HTTP/1.1\r\nHost: a\r\n\r\n").resource, None);
     let page = request_of("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").resource;
     assert_eq!(page, Some(Resource::Page));

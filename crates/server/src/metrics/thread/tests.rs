@@ -284,13 +284,13 @@ fn a_page_of_somebody_elses_name_is_answered_only_with_a_token() {
 }
 
 #[test]
-fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_foreign_page() {
+fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_page() {
     let mut steps = Steps::new();
     steps.rig = Rig::with(&[("cluster-enabled", "yes")]);
     steps.rig.run("DEBUG POPULATE 300 {a}k 100");
     let (key, mut client) = steps.connect();
     let get = |more: &str| format!("GET /metrics/slots HTTP/1.1\r\nHost: 127.0.0.1\r\n{more}\r\n");
-    for site in ["cross-site", "same-site"] {
+    for site in ["cross-site", "same-site", "same-origin"] {
         let (key, mut client) = steps.connect();
         steps.receive(key, &get(&format!("Sec-Fetch-Site: {site}\r\n")));
         assert!(read(&mut client).starts_with("HTTP/1.1 403 "), "{site}");
