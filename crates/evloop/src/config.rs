@@ -15,8 +15,8 @@ pub struct Config {
     pub sent_on_per_iteration: usize,
     /// Timers fired in one iteration, at least 1. Default 256.
     pub timers_per_iteration: u32,
-    /// Bytes of one receive buffer, and so the most that one connection gets in one iteration, but for a fill and a chunk after it. Default 16
-    /// KiB.
+    /// Bytes of one receive buffer, and so the most that one connection gets in one iteration, but for a fill
+    /// and a chunk after it. Default 16 KiB.
     pub chunk_bytes: usize,
     /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many.
     /// Halved where memory is limited. Default 512.

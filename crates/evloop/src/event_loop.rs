@@ -224,8 +224,8 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in an
-    /// iteration, and one after a fill. A source that receives already, or has ended, is left alone. A source that waits holds no
-    /// buffer.
+    /// iteration, and one after a fill. A source that receives already, or has ended, is left alone. A source
+    /// that waits holds no buffer.
     pub fn recv_start(&mut self, source: Source) {
         self.driver.recv_start(source);
     }

@@ -13,8 +13,8 @@
 //! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
 //! Invariants: (1) a slot belongs to one job at most; (2) one slot of one job is walked at a time, of the
-//! oldest job whose link has not enough to take; (3) after PAUSED nothing but words of the nodes is appended; (4) `tapped` has the slots
-//! whose walk has begun, of all jobs.
+//! oldest job whose link has not enough to take; (3) after PAUSED nothing but words of the nodes is
+//! appended; (4) `tapped` has the slots whose walk has begun, of all jobs.
 
 mod stream;
 
@@ -32,8 +32,6 @@ pub struct SlotExports {
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
     pace: WalkPace,
-    /// A slice of the walk has done something that the links have not taken.
-    has_walked: bool,
     /// The time of the last look at the streams, ns.
     looked_ns: u64,
     /// How writers have waited.
@@ -326,34 +324,14 @@ impl SlotExports {
         self.news.pop_front()
     }
 
-    /// When something is to be walked or formatted, or taken by the links after that, monotonic ns; 0: at
-    /// once; `None`: nothing is.
+    /// When something is to be walked or formatted, monotonic ns; 0: at once; `None`: nothing is.
     pub fn work_ns(&self) -> Option<u64> {
-        match self.has_walked {
-            true => Some(0),
-            false => self.walk_ns(),
-        }
-    }
-
-    /// When something is to be walked or formatted, as [`SlotExports::work_ns`].
-    fn walk_ns(&self) -> Option<u64> {
         if self.jobs.iter().any(|job| job.stream.has_waiting()) {
             return Some(0);
         }
         let is_under_way = self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_)));
         let may_go_on = if is_under_way { !self.walk_waits() } else { self.next_to_begin().is_some() };
         may_go_on.then_some(self.pace.until_ns)
-    }
-
-    /// A slice of the walk begins; whether it has something to do, which the links are to take then.
-    pub fn begin_slice(&mut self, now_ns: u64) -> bool {
-        self.has_walked = self.walk_ns().is_some_and(|due_ns| due_ns <= now_ns);
-        self.has_walked
-    }
-
-    /// The links are about to take what was walked.
-    pub fn end_slice(&mut self) {
-        self.has_walked = false;
     }
 
     /// Whether an iteration has nothing to do for exports: all that is there is in streams, and no writer is

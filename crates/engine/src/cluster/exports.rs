@@ -95,9 +95,6 @@ pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
 
 /// Goes on with all exports but for the walk, once an iteration.
 pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
-    if let Some(exports) = exports_of(&mut core.control) {
-        exports.end_slice();
-    }
     if !may_advance(core) {
         return;
     }
@@ -117,11 +114,11 @@ pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     let (now_ns, exchanges) = (process.now().mono_ns, keyspace.exchanges());
     let Some(exports) = exports_of(control) else { return false };
     // An export of exchanged databases fails in the next iteration's end.
-    if exports.begun_ahead_of(exchanges).is_some() || !exports.begin_slice(now_ns) {
-        return false;
+    let is_due = exports.work_ns().is_some_and(|due_ns| due_ns <= now_ns);
+    if is_due && exports.begun_ahead_of(exchanges).is_none() {
+        walk_slice(keyspace, control, now_ns, process);
     }
-    walk_slice(keyspace, control, now_ns, process);
-    true
+    is_due
 }
 
 fn may_advance(core: &mut Core) -> bool {

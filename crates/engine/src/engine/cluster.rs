@@ -84,8 +84,8 @@ impl Engine {
         mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)
     }
 
-    /// Goes on with the walk of slots that leave: once an iteration, when replies have gone. Cost: a quarter of
-    /// a millisecond at most, about. Whether there was something to do.
+    /// Goes on with the walk of slots that leave: once an iteration, when replies have gone. Cost: a quarter
+    /// of a millisecond at most, about. Whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)

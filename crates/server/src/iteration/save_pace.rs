@@ -12,7 +12,7 @@
 //!                                                                  └ below three eighths: less
 //! ```
 
-/// Of so many parts of the time that passes, a save gets one while clients work: at least, and at most.
+/// A save gets one of so many parts of the time that passes while clients work: at least, and at most.
 /// Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput on two processors, an
 /// eighth 0.65.
 const PARTS_MAX: u64 = 24;

@@ -59,7 +59,7 @@ pub(super) struct KeptSample {
     /// Whose credentials `details` have judged.
     credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
-    /// It came with the sizes of slots, where these are known, and with what the page needs.
+    /// The sizes of slots were asked for with it, and what the page needs.
     looks_at_slots: bool,
     looks_at_page: bool,
     /// It was made for the history: it is for those who waited when it came.

@@ -299,8 +299,8 @@ impl ExportStream {
         self.memory_bytes + self.late_bytes + self.waiting_bytes + heap::vec(&self.open) + spool
     }
 
-    /// Whether the link has enough to take: a walk should wait. What is not walked costs no memory and no disk,
-    /// and the changes of a slot that has not begun need not be told.
+    /// Whether the link has enough to take: a walk should wait. Keys that are not walked cost no memory and
+    /// no disk, and the changes of a slot that has not begun need not be told.
     pub fn is_behind(&self) -> bool {
         self.spooled_bytes > 0 || self.memory_bytes + self.late_bytes + self.waiting_bytes >= AHEAD_MAX
     }
