@@ -13,6 +13,7 @@ use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, log};
 use crate::manual;
 use crate::meet;
+use crate::migration::contested;
 use crate::node::{ClusterNode, Ms, NodeIx, NodeStanding};
 use crate::output::{ClusterOutput, PublishScope};
 use crate::roles::{self, HeaderVerdict};
@@ -396,8 +397,11 @@ fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) -
         }
         m.table.node_mut(ix).marks.has_claimed = true;
         epochs::collide(m, ix, header.config_epoch);
-    } else if header.replica_of == Some(m.table.me().id) && m.table.me().slots.bitmap() != header.slots {
-        claims::heard_by_replica(m, ix, &SlotSet::from_bitmap(header.slots));
+    } else {
+        contested::follows(m, ix);
+        if header.replica_of == Some(m.table.me().id) && m.table.me().slots.bitmap() != header.slots {
+            claims::heard_by_replica(m, ix, &SlotSet::from_bitmap(header.slots));
+        }
     }
     HeaderVerdict::Go
 }

@@ -32,6 +32,16 @@ pub(crate) fn is_kept(m: &ClusterMachine, slot: HashSlot, from: NodeIx) -> bool 
     source.is_some_and(|source| *source == m.table.node(from).id) && !is_made(Mistake::SourceOutbidsClaim)
 }
 
+/// A node says that it follows a primary: it has no claim of its own any more, and the next one is an
+/// election's. A source that has granted its last slot follows its target at once, and a header of it
+/// without the slots never comes: a replica's has those of its primary.
+pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
+    if !m.keys.granted_here.is_empty() {
+        let id = m.table.node(sender).id;
+        m.keys.granted_here.retain(|_, source| *source != id);
+    }
+}
+
 /// A node is heard of with this epoch; what it claims was taken up, so that of two nodes which have slots of
 /// each other each gives up its own first. `slots`: the claim, where it is the node's own word.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {

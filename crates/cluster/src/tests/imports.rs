@@ -161,6 +161,47 @@ fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
     }
 }
 
+/// A stock source that has granted its last slot follows its target at once: its headers have its primary's
+/// slots from then on. Found with a stock node: its election took the shard apart.
+#[test]
+fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave() {
+    let mut network = begun();
+    say(&mut network, &WORDS[..3]);
+    // What the source answers is on its way, and comes as a replica's.
+    let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+    network.cut(0, 1);
+    network.step(0, &ClusterInput::Migration(granted));
+    assert_eq!(network.peers[0].cluster.machine.keys.granted_here.len(), 2);
+    let (me, source) = (network.id(0), network.id(1));
+    let mine = network.peers[0].cluster.machine.table.me().slots.clone();
+    let epoch = network.peers[0].cluster.info().my_epoch;
+    let header = wire::BusHeader {
+        current_epoch: epoch,
+        config_epoch: epoch,
+        replica_of: Some(me),
+        ip: "10.0.0.2",
+        flags: wire::NodeFlags(2),
+        ..header_of(source, &mine)
+    };
+    let ping = wire::MessageBody::Ping(wire::Gossip::default());
+    network.inject(1, 0, &wire::BusMessage::Full(header, ping));
+    assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
+    // It wins an election, and claims what this node had.
+    let elected = ClusterEpoch(epoch.0 + 5);
+    let header = wire::BusHeader {
+        current_epoch: elected,
+        config_epoch: elected,
+        ip: "10.0.0.2",
+        ..header_of(source, &mine)
+    };
+    let ping = wire::MessageBody::Ping(wire::Gossip::default());
+    network.inject(1, 0, &wire::BusMessage::Full(header, ping));
+    for number in [0, FIRST, 8_300] {
+        assert_eq!(owner(&network, 0, number), Some(source), "slot {number}");
+    }
+    assert_eq!(network.peers[0].cluster.info().my_epoch, elected, "no epoch was made against the election");
+}
+
 #[test]
 fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
     let mut network = begun();
