@@ -152,6 +152,12 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
     for key in &own {
         target.client().check(&format!("SET {key} value"), "+OK\r\n");
     }
+    // The source saves these too, so that its save takes longer than the walk.
+    let stays = (0..).map(|number| format!("stays:{number}"));
+    let is_of_source = |key: &String| (1_000..5_000).contains(&sluice_base::key_slot(key.as_bytes()));
+    for key in stays.filter(is_of_source).take(100) {
+        source.client().check(&format!("SET {key} value"), "+OK\r\n");
+    }
     source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n");
     for member in [source, target] {
         // Each key takes so many microseconds more.
