@@ -10,3 +10,4 @@ pub mod sample;
 pub mod sink;
 pub mod text;
 pub mod value;
+pub mod work;

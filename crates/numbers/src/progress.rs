@@ -1,6 +1,6 @@
-//! Long work under way: loads, saves, rewrites, synchronisations, an end that waits. INFO, the log and the
-//! process all show one list, which `under_way.rs` makes of what the engine knows of such work anyhow, and
-//! nobody keeps.
+//! Long work under way: loads, saves, rewrites, synchronisations, moves of slots, an end that waits. INFO,
+//! the log and the process all show one list, which `under_way.rs` makes of what the engine knows of such
+//! work anyhow, and nobody keeps.
 //!
 //! Invariants: (1) while nothing long is under way, a tick of the cron costs some comparisons, and a command
 //! nothing; (2) work that ends within `LONG_NS` is shown by nothing but INFO; (3) the log has a line for
@@ -46,8 +46,23 @@ pub enum WorkKind {
         /// The primary's host and port.
         primary: String,
     },
+    /// Slots move to another node.
+    Exporting(SlotWork),
+    /// Slots come from another node.
+    Importing(SlotWork),
     /// The end of the server waits.
     Ending(AwaitedAtEnd),
+}
+
+/// An atomic move of slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotWork {
+    /// Its name in CLUSTER GETSLOTMIGRATIONS.
+    pub job: String,
+    /// Ranges of slots, `a-b c-d`; some of them where they are many.
+    pub slots: String,
+    /// The other node's id; empty where it is unknown.
+    pub node: String,
 }
 
 /// What an end of the server waits for.
@@ -76,6 +91,8 @@ impl WorkKind {
             WorkKind::Snapshot { .. } => "snapshot",
             WorkKind::Sending { .. } => "sending",
             WorkKind::Receiving { .. } => "receiving",
+            WorkKind::Exporting(_) => "exporting",
+            WorkKind::Importing(_) => "importing",
             WorkKind::Ending(_) => "ending",
         }
     }
@@ -98,6 +115,12 @@ impl fmt::Display for WorkKind {
             }
             WorkKind::Receiving { primary } => {
                 write!(f, "Receiving a full synchronization from primary {primary}")
+            }
+            WorkKind::Exporting(SlotWork { slots, node, .. }) => {
+                write!(f, "Moving slots {slots} to node {node}")
+            }
+            WorkKind::Importing(SlotWork { slots, node, .. }) => {
+                write!(f, "Importing slots {slots} from node {node}")
             }
             WorkKind::Ending(awaited) => match awaited {
                 AwaitedAtEnd::Unit => write!(f, "Waiting for a running script before shutting down"),

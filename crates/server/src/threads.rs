@@ -148,7 +148,14 @@ impl Thread<'_> {
     /// Whether the thread has a third of what others get where processors are short. On an idle processor it
     /// loses nothing.
     fn yields(self) -> bool {
-        matches!(self, Thread::Metrics | Thread::Snapshot | Thread::SnapshotWrite | Thread::TlsHandshake)
+        matches!(
+            self,
+            Thread::LazyFree { .. }
+                | Thread::Metrics
+                | Thread::Snapshot
+                | Thread::SnapshotWrite
+                | Thread::TlsHandshake
+        )
     }
 
     /// Starts the thread. Cost: some system calls, 50 microseconds about.

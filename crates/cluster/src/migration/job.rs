@@ -164,6 +164,17 @@ pub struct MigrationRow<'a> {
     pub sizes: [(&'static str, i64); 2],
 }
 
+impl MigrationRow<'_> {
+    /// `slot_ranges`, whole ranges of so many bytes at most.
+    pub fn slots_text(&self, bytes_max: usize) -> String {
+        let ranges = &self.slot_ranges;
+        match ranges.get(..bytes_max).and_then(|start| start.rfind(' ')) {
+            Some(end) => format!("{} …", &ranges[..end]),
+            None => ranges.clone(),
+        }
+    }
+}
+
 /// Ranges as they are shown: `a-b c-d`.
 pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
     let texts = ranges.iter().map(|(first, last)| format!("{}-{}", first.number(), last.number()));

@@ -22,6 +22,13 @@ pub struct SlotMoves {
     pub carried: CarriedBytes,
 }
 
+impl SlotMoves {
+    /// Whether a move to or from this node has a connection.
+    pub fn are_under_way(&self) -> bool {
+        !self.links.is_empty() || !self.exports.is_empty()
+    }
+}
+
 /// Bytes that came by the connections of moves to this node, and left by those of moves from here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CarriedBytes {

@@ -34,13 +34,6 @@ const HOT_LEAST: u64 = 30;
 const LABEL_BYTES_MAX: usize = 256;
 
 /// Ranges of slots, as many as stand within [`LABEL_BYTES_MAX`].
-fn cut_text(ranges: &str) -> String {
-    match ranges.get(..LABEL_BYTES_MAX).and_then(|start| start.rfind(' ')) {
-        Some(end) => format!("{} …", &ranges[..end]),
-        None => ranges.to_owned(),
-    }
-}
-
 fn cut(label: &[u8]) -> Box<[u8]> {
     label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
 }
@@ -77,9 +70,9 @@ impl PageRows<'_> {
         if ask.looks_at_slots {
             watch.note_look_at_slots(now);
         }
-        let slot_sizes = if ask.looks_at_slots { watch.keys.slot_sizes() } else { None };
+        let slot_look = ask.looks_at_slots.then(|| watch.keys.slot_look());
         if !ask.looks_at_page {
-            return PageDetails { slot_sizes, ..PageDetails::default() };
+            return PageDetails { slot_look, ..PageDetails::default() };
         }
         watch.note_look(now);
         if ask.looks_at_keys {
@@ -105,7 +98,7 @@ impl PageRows<'_> {
             moves: self.moves(),
             largest,
             hottest,
-            slot_sizes,
+            slot_look,
             texts: self.page_texts(),
             judged,
         }
@@ -129,7 +122,7 @@ impl PageRows<'_> {
             });
             MoveRow {
                 leaves,
-                slots: cut_text(&row.slot_ranges),
+                slots: row.slots_text(LABEL_BYTES_MAX),
                 node: other.map(|id| id.to_string()).unwrap_or_default(),
                 state: row.state,
                 message: row.message.to_owned(),
@@ -152,7 +145,7 @@ impl PageRows<'_> {
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
         if watch.scans_keys(now) {
             let until_ns = process.now().mono_ns.saturating_add(LOOK_NS_MAX / hz.max(1));
-            watch.keys.step(&self.core.keyspace, || process.now().mono_ns >= until_ns);
+            watch.keys.step(&self.core.keyspace, now.unix_s(), || process.now().mono_ns >= until_ns);
         }
         if watch.looks_at_keys(now) {
             hot_keys.quietly().end_window(now.mono_ns);

@@ -23,6 +23,7 @@ pub(crate) fn tell_progress(core: &mut Core, now: Now, process: &mut dyn Process
     let sources = WorkSources {
         now,
         control: &core.control,
+        keyspace: &core.keyspace,
         sessions: &core.sessions,
         job: core.job_state(),
         sync: process.sync(),

@@ -232,8 +232,11 @@ fn cb_a60_a_flush_fails_a_move() {
 #[test]
 fn cb_a33_what_cannot_be_executed_fails_a_move() {
     let refused = "Failed to process command during slot migration. Check logs for more information";
+    let second_job = establish(&"2".repeat(40), "9000 9000");
     for line in [
         "NOSUCHCOMMAND",
+        // a connection is that of one job.
+        &second_job,
         "SET foo",
         "SELECT 9",
         "RPUSH foo x",

@@ -292,6 +292,33 @@ fn page(rig: &mut Rig) -> String {
     PageJson { sample: &sample, details: &details, judged: None, unix_ms: 1 }.text()
 }
 
+/// A move is long work like a save: INFO's section, and a line in the log every five seconds.
+#[test]
+fn a_move_says_how_far_it_is_at_either_end() {
+    let mut moving = Moving::begin(filled());
+    until_state(&mut moving, "failover-paused");
+    source(&mut moving.buses).process.log.clear();
+    // The stream stands still.
+    moving.buses.pass_ms(6_000);
+    let rig = source(&mut moving.buses);
+    let shown = rig.run("INFO progress");
+    let job = rig.run("CLUSTER GETSLOTMIGRATIONS").split('"').nth(3).expect("a name").to_owned();
+    let line = "unit=keys,percent=100.00,done=3,total=3,";
+    assert!(shown.contains("work_under_way:1\\r\\n"), "{shown}");
+    assert!(shown.contains(&format!("progress_exporting0:{line}")), "{shown}");
+    assert!(shown.contains(&format!(",job={job},node={OTHER}\\r\\n")), "{shown}");
+    let said: Vec<&String> =
+        rig.process.log.iter().map(|(_, text)| text).filter(|text| text.starts_with("Moving")).collect();
+    let begins = format!("Moving slots 100-100 200-201 to node {OTHER}: 100.0% of 3 keys");
+    assert!(matches!(said[..], [line] if line.starts_with(&begins)), "{said:?}");
+    let shown = target(&mut moving.buses).run("INFO progress");
+    assert!(shown.contains("progress_importing0:unit=keys,percent=-1,done=3,total=-1,"), "{shown}");
+    moving.pass_ms(1_000);
+    for (_, rig) in &mut moving.buses.nodes {
+        assert!(rig.run("INFO progress").contains("work_under_way:0\\r\\n"));
+    }
+}
+
 #[test]
 fn cb_v6_v10_a_move_is_shown_with_its_keys_and_bytes_and_with_the_writers_that_wait() {
     let mut moving = Moving::begin(filled());

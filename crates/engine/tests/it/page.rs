@@ -95,8 +95,9 @@ fn sizes_of_slots_are_summed_for_two_scrapes_after_each_ask_and_no_accesses_are_
         let ask = PageAsk { looks_at_slots: true, ..PageAsk::default() };
         let details = rig.engine.page_details(&ask, &mut rig.process);
         assert!(details.clients.is_empty() && details.largest.is_none() && details.hottest.is_none());
-        let sizes = details.slot_sizes?;
-        Some(sizes.iter().map(|slot| (slot.slot, slot.keys, slot.bytes as usize)).collect::<Vec<_>>())
+        let look = details.slot_look.filter(|look| look.ended_s > 0)?;
+        assert!(look.ended_s <= rig.process.now.unix_s(), "no time to come");
+        Some(look.slots.iter().map(|slot| (slot.slot, slot.keys, slot.bytes as usize)).collect::<Vec<_>>())
     };
     assert_eq!(sizes(&mut rig), None, "nobody has asked before");
     let expected = |rig: &Rig| {

@@ -498,7 +498,7 @@ fields! {
     }
     "Progress" {
         WORK_UNDER_WAY: gauge("work_under_way", Count, "long work under way: loads, saves, rewrites, synchronisations, an end that waits").metric("sluice_work_under_way");
-        PROGRESS: record("progress_*", "", "how far a piece of long work is: `loading`, `saving`, `rewriting`, `snapshot` (for replicas), `sending0` … (to each replica), `receiving`, `ending`; -1: unknown");
+        PROGRESS: record("progress_*", "", "how far a piece of long work is: `loading`, `saving`, `rewriting`, `snapshot` (for replicas), `sending0` … (to each replica), `receiving`, `exporting0` …, `importing0` … (each move of slots), `ending`; -1: unknown");
     }
     "Debug" {
         EVENTLOOP_PARKS: counter("eventloop_parks", Count, "waits of the event loop that blocked").metric("sluice_eventloop_parks_total");

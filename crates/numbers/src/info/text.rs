@@ -10,7 +10,7 @@ use crate::info::families::{Family, FamilyId, FamilyKind, family};
 use crate::info::fields::FieldUnit;
 use crate::info::sample::{CommandLatencies, MetricsSample, SampleNumber};
 use crate::info::value::Number;
-use crate::page::keys::LargeSlot;
+use crate::page::keys::{LargeSlot, SlotLook};
 use sluice_base::Histogram;
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -93,14 +93,26 @@ const SLOT_MEMORY: Family = Family {
     divisor: 1,
 };
 
-/// Keys and memory of hash slots, whole. Cost: some hundred nanoseconds a slot.
-pub fn slot_sizes_text(slots: &[LargeSlot], format: MetricsFormat) -> String {
-    let mut out = MetricsText { out: String::with_capacity(512 + 80 * slots.len()), format };
+const SLOT_LOOK_END: Family = Family {
+    name: "sluice_slot_look_end_timestamp_seconds",
+    kind: FamilyKind::Gauge,
+    help: "when the last look at all keys ended, since the epoch; 0 before the first has",
+    unit: FieldUnit::Count,
+    divisor: 1,
+};
+
+/// Keys and memory of hash slots, whole, and when they were last looked at. Cost: some hundred nanoseconds a
+/// slot.
+pub fn slot_sizes_text(look: &SlotLook, format: MetricsFormat) -> String {
+    let slots = &look.slots;
+    let mut out = MetricsText { out: String::with_capacity(1024 + 80 * slots.len()), format };
+    out.head(&SLOT_LOOK_END);
+    out.line(SLOT_LOOK_END.name, "", Number::Int(look.ended_s));
     let numbers: [(&Family, fn(&LargeSlot) -> u64); 2] =
         [(&SLOT_KEYS, |slot| slot.keys), (&SLOT_MEMORY, |slot| slot.bytes)];
     for (family, number) in numbers {
         out.head(family);
-        for slot in slots {
+        for slot in slots.iter() {
             let _ = writeln!(out.out, "{}{{slot=\"{}\"}} {}", family.name, slot.slot, number(slot));
         }
     }

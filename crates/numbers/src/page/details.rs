@@ -1,7 +1,6 @@
 //! What is asked for the page, and what the main thread answers.
 
-use crate::page::keys::{LargeSlot, LargestKeys};
-use std::sync::Arc;
+use crate::page::keys::{LargestKeys, SlotLook};
 
 /// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
 pub const JUDGED_MAX: usize = 4;
@@ -72,8 +71,8 @@ pub struct PageDetails {
     pub largest: Option<LargestKeys>,
     /// The keys that clients access most, likewise.
     pub hottest: Option<Vec<HotKeyRow>>,
-    /// The sizes of slots, where they are asked for and the keys were looked at once.
-    pub slot_sizes: Option<Arc<[LargeSlot]>>,
+    /// The sizes of slots, where they are asked for.
+    pub slot_look: Option<SlotLook>,
     /// Facts that are no numbers: a name, and the text.
     pub texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.

@@ -43,6 +43,15 @@ pub struct LargeSlot {
     pub bytes: u64,
 }
 
+/// What a whole scan has seen of all hash slots.
+#[derive(Clone, Debug, Default)]
+pub struct SlotLook {
+    /// Slots that have keys, in their order.
+    pub slots: Arc<[LargeSlot]>,
+    /// When the scan ended, seconds since the epoch; 0: none has.
+    pub ended_s: i64,
+}
+
 /// The scan of all entries, and what it has found.
 #[derive(Debug, Default)]
 pub struct KeyScan {
@@ -57,9 +66,8 @@ pub struct KeyScan {
     last: Vec<LargeKey>,
     /// What this scan has seen of each slot; nothing where keys have no slots.
     slots: Vec<LargeSlot>,
-    /// The largest of the scan before, and all that had keys then, in their order.
-    last_slots: Vec<LargeSlot>,
-    all_slots: Option<Arc<[LargeSlot]>>,
+    /// What the scan before has seen of all slots.
+    slot_look: SlotLook,
 }
 
 /// What is known of the largest keys.
@@ -77,11 +85,11 @@ pub struct LargestKeys {
 
 impl KeyScan {
     /// Looks at entries until `is_over`, which is asked every `ENTRIES_AT_ONCE` entries, says so, or the
-    /// scan is at its end.
-    pub fn step(&mut self, keyspace: &Keyspace, mut is_over: impl FnMut() -> bool) {
+    /// scan is at its end. `now_s`: seconds since the epoch.
+    pub fn step(&mut self, keyspace: &Keyspace, now_s: i64, mut is_over: impl FnMut() -> bool) {
         loop {
             if self.db >= keyspace.databases() {
-                return self.end_pass();
+                return self.end_pass(now_s);
             }
             self.step_in(keyspace);
             if is_over() {
@@ -122,11 +130,10 @@ impl KeyScan {
         (self.db, self.cursor) = (self.db + 1, 0);
     }
 
-    fn end_pass(&mut self) {
+    fn end_pass(&mut self, now_s: i64) {
         self.last = std::mem::take(&mut self.so_far);
-        self.last_slots = self.largest_slots();
-        self.all_slots = Some(self.slots.iter().filter(|slot| slot.keys > 0).copied().collect());
-        self.slots.clear();
+        let slots = self.slots.drain(..).filter(|slot| slot.keys > 0).collect();
+        self.slot_look = SlotLook { slots, ended_s: now_s };
         (self.db, self.cursor, self.seen) = (0, 0, 0);
         self.passes += 1;
     }
@@ -138,9 +145,9 @@ impl KeyScan {
         }
     }
 
-    /// The largest of those that this scan has seen. O(slots).
-    fn largest_slots(&self) -> Vec<LargeSlot> {
-        let mut slots: Vec<LargeSlot> = self.slots.iter().filter(|slot| slot.keys > 0).copied().collect();
+    /// The largest of these. O(slots).
+    fn largest_slots(slots: &[LargeSlot]) -> Vec<LargeSlot> {
+        let mut slots: Vec<LargeSlot> = slots.iter().filter(|slot| slot.keys > 0).copied().collect();
         slots.sort_unstable_by_key(|slot| (std::cmp::Reverse(slot.bytes), slot.slot));
         slots.truncate(SLOTS_SHOWN);
         slots
@@ -164,9 +171,9 @@ impl KeyScan {
         self.so_far.truncate(KEYS_SHOWN);
     }
 
-    /// Each slot with keys, as the last whole scan has seen it; none while there was none.
-    pub fn slot_sizes(&self) -> Option<Arc<[LargeSlot]>> {
-        self.all_slots.clone()
+    /// The slots, as the last whole scan has seen them.
+    pub fn slot_look(&self) -> SlotLook {
+        self.slot_look.clone()
     }
 
     /// Forgets what was found.
@@ -180,8 +187,8 @@ impl KeyScan {
     pub fn found(&self) -> LargestKeys {
         let is_whole = self.passes > 0;
         let (keys, slots) = match is_whole {
-            true => (self.last.clone(), self.last_slots.clone()),
-            false => (self.so_far.clone(), self.largest_slots()),
+            true => (self.last.clone(), KeyScan::largest_slots(&self.slot_look.slots)),
+            false => (self.so_far.clone(), KeyScan::largest_slots(&self.slots)),
         };
         LargestKeys { keys, slots, seen: self.seen, is_whole }
     }

@@ -106,6 +106,9 @@ const LARGE_BYTES: usize = 4096;
 const FILL_BYTES: usize = 32 * 1024;
 /// Bytes of a large argument that are received at least in one step.
 const FILL_STEP_BYTES: usize = 1 << 20;
+/// For each byte of a large argument that has come there may be room for so many more: a length that is
+/// announced and not sent takes little memory, and little is moved as the room grows.
+const ROOM_FOR_COME: usize = 16;
 
 impl Input {
     /// Of a connection that has sent nothing yet.
@@ -364,7 +367,8 @@ impl LargeArgument {
     /// Makes room for so many bytes at least, and for no more than all.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
-            let step = FILL_STEP_BYTES.max(self.bytes.len()).max(bytes);
+            let come = self.bytes.len().saturating_mul(ROOM_FOR_COME);
+            let step = FILL_STEP_BYTES.max(come).max(bytes);
             self.bytes.reserve_exact(self.missing.min(step));
         }
     }

@@ -215,8 +215,8 @@ impl KeptSample {
 
     /// Keys and memory of each hash slot; of none where the keys were not looked at once.
     pub fn slots_text(&self, format: MetricsFormat) -> String {
-        let sizes = self.details.as_ref().and_then(|details| details.slot_sizes.as_deref());
-        slot_sizes_text(sizes.unwrap_or_default(), format)
+        let look = self.details.as_ref().and_then(|details| details.slot_look.clone());
+        slot_sizes_text(&look.unwrap_or_default(), format)
     }
 
     fn judged(&self, shown: &BasicCredentials) -> Option<JudgedCredentials> {

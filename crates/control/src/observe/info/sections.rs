@@ -15,7 +15,7 @@ use sluice_numbers::info::fields::{FieldId, field};
 use sluice_numbers::info::sink::Sink;
 use sluice_numbers::info::value::{FieldValue, ValuePart};
 use sluice_numbers::info::value::{difference, ratio};
-use sluice_numbers::progress::{LongWork, WorkKind};
+use sluice_numbers::info::work;
 use sluice_replication::Backlog;
 use sluice_replication::LinkState;
 use sluice_scripts::state::ScriptFacts;
@@ -644,51 +644,12 @@ pub(super) fn progress(view: &View<'_>, out: &mut dyn Sink) {
     let sources = WorkSources {
         now: view.now,
         control: view.control,
+        keyspace: view.keyspace,
         sessions: view.sessions,
         job: view.job,
         sync: view.facts.sync,
     };
-    let works = sources.list();
-    out.add(field::WORK_UNDER_WAY, works.len());
-    let mut replicas = 0;
-    for work in &works {
-        match &work.kind {
-            WorkKind::Sending { .. } => {
-                work_line(work, format_args!("{}{replicas}", work.kind.word()), out);
-                replicas += 1;
-            }
-            kind => work_line(work, format_args!("{}", kind.word()), out),
-        }
-    }
-}
-
-fn work_line(work: &LongWork, name: std::fmt::Arguments<'_>, out: &mut dyn Sink) {
-    let progress = &work.progress;
-    // INFO's number where nothing is known; the endpoint has none then.
-    let part = |name, family, value: Option<FieldValue<'static>>| ValuePart {
-        family: value.map(|_| family),
-        ..ValuePart::shown(name, value.unwrap_or(FieldValue::Int(-1)))
-    };
-    let decimal = |number: f64| FieldValue::Decimal(number, 2);
-    let whole = |number: f64| FieldValue::Decimal(number, 0);
-    let replica = match &work.kind {
-        WorkKind::Sending { ip, port } => Some((ip, *port)),
-        _ => None,
-    };
-    let mut parts = vec![
-        ValuePart::hidden_label("work", work.kind.word()),
-        ValuePart::label("unit", "unit", progress.unit.name()),
-        part("percent", family::WORK_PERCENT, progress.percent().map(decimal)),
-        ValuePart::number("done", family::WORK_DONE, progress.done),
-        part("total", family::WORK_SIZE, progress.total.map(FieldValue::Uint)),
-        ValuePart::number("rate", family::WORK_RATE, decimal(progress.rate())),
-        part("seconds_left", family::WORK_SECONDS_LEFT, progress.seconds_left().map(whole)),
-        ValuePart::number("seconds", family::WORK_SECONDS, decimal(progress.seconds())),
-    ];
-    if let Some((ip, port)) = replica {
-        parts.extend([ValuePart::label("ip", "slave_ip", ip), ValuePart::label("port", "slave_port", port)]);
-    }
-    out.add_at(field::PROGRESS, name, FieldValue::Parts(&parts));
+    work::section(&sources.list(), out);
 }
 
 pub(super) fn debug(view: &View<'_>, out: &mut dyn Sink) {

@@ -2,16 +2,21 @@
 //! end of the server remember.
 
 use crate::Control;
+use crate::cluster::shown_moves::{ShownMove, shown_moves};
 use crate::persistence::background::JobNumbers;
 use crate::persistence::ending::EndStage;
 use crate::persistence::loading::LoadUnderWay;
 use crate::replication::role::ReplicaRole;
 use sluice_base::Now;
 use sluice_base::progress::{ProgressUnit, WorkProgress};
+use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::SyncFacts;
-use sluice_numbers::progress::{AwaitedAtEnd, LongWork, WorkKind};
+use sluice_numbers::progress::{AwaitedAtEnd, LongWork, SlotWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotMade};
 use sluice_session::Sessions;
+
+/// Most bytes of the ranges of a move of slots that are shown.
+const SLOTS_BYTES_MAX: usize = 64;
 
 /// What the list is made of.
 pub struct WorkSources<'a> {
@@ -19,6 +24,8 @@ pub struct WorkSources<'a> {
     pub now: Now,
     /// What knows of loads, rewrites and saves.
     pub control: &'a Control,
+    /// The keys, of which some are in slots that move.
+    pub keyspace: &'a Keyspace,
     /// The clients, of which some are replicas.
     pub sessions: &'a Sessions,
     /// What is written in the background.
@@ -37,6 +44,7 @@ pub fn is_any(control: &Control) -> bool {
         || persistence.pending_end.is_some()
         || !replication.full_syncs.readers.is_empty()
         || replication.replica.as_deref().is_some_and(is_receiving)
+        || control.cluster.as_deref().is_some_and(|mode| mode.moves.are_under_way())
 }
 
 fn is_receiving(role: &ReplicaRole) -> bool {
@@ -44,7 +52,8 @@ fn is_receiving(role: &ReplicaRole) -> bool {
 }
 
 impl WorkSources<'_> {
-    /// What is under way, whom it keeps waiting most first. Cost: O(replicas that take a snapshot).
+    /// What is under way, whom it keeps waiting most first. Cost: O(replicas that take a snapshot + slots
+    /// that move).
     pub fn list(&self) -> Vec<LongWork> {
         let mut works = Vec::new();
         if !is_any(self.control) {
@@ -55,6 +64,7 @@ impl WorkSources<'_> {
         works.extend(self.receiving());
         works.extend(self.writing());
         self.sending(&mut works);
+        self.moving(&mut works);
         works
     }
 
@@ -156,6 +166,31 @@ impl WorkSources<'_> {
             };
             let (ip, port) = session.caller.replica_address();
             let kind = WorkKind::Sending { ip: ip.to_owned(), port };
+            works.push(LongWork { kind, progress });
+        }
+    }
+
+    /// Atomic moves of slots. How many keys come in all is the other node's knowledge.
+    fn moving(&self, works: &mut Vec<LongWork>) {
+        let Some(mode) = self.control.cluster.as_deref() else { return };
+        for ShownMove { row, progress } in shown_moves(mode, self.keyspace, self.sessions) {
+            let Some(progress) = progress else { continue };
+            let leaves = row.operation == "EXPORT";
+            let other = row.nodes.map(|(target, source)| if leaves { target } else { source });
+            let [(_, created_s), ..] = row.numbers;
+            let seconds = u64::try_from(self.now.unix_s().saturating_sub(created_s)).unwrap_or(0);
+            let slots = SlotWork {
+                job: row.name.to_string(),
+                slots: row.slots_text(SLOTS_BYTES_MAX),
+                node: other.map(|id| id.to_string()).unwrap_or_default(),
+            };
+            let progress = WorkProgress {
+                done: progress.keys,
+                total: leaves.then_some(progress.keys.saturating_add(progress.keys_left)),
+                unit: ProgressUnit::Keys,
+                spent_ns: seconds.saturating_mul(1_000_000_000),
+            };
+            let kind = if leaves { WorkKind::Exporting(slots) } else { WorkKind::Importing(slots) };
             works.push(LongWork { kind, progress });
         }
     }

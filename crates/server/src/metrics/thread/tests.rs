@@ -302,6 +302,7 @@ fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_page() {
     let first = read(&mut client);
     assert!(first.contains("# TYPE sluice_slot_memory_bytes gauge\n"), "{first}");
     assert!(!first.contains("slot=\""), "no key was looked at yet: {first}");
+    assert!(first.contains("\nsluice_slot_look_end_timestamp_seconds 0\n"), "{first}");
     for _ in 0..10 {
         steps.rig.pass_ms(100);
         steps.rig.cron();
@@ -316,6 +317,7 @@ fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_page() {
     assert!(reply.contains(&format!("\nsluice_slot_keys{{slot=\"{slot}\"}} 300\n")), "{reply}");
     let memory = format!("\nsluice_slot_memory_bytes{{slot=\"{slot}\"}} {bytes}\n# EOF\n");
     assert!(reply.ends_with(&memory), "{reply}");
+    assert!(!reply.contains("\nsluice_slot_look_end_timestamp_seconds 0\n"), "{reply}");
     // The page's own scrape does not pay for it.
     steps.receive(key, GET);
     assert!(!read(&mut client).contains("sluice_slot_memory_bytes"));

@@ -163,3 +163,26 @@ fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
     assert_eq!(has_of_moved(target), had);
     group.have_the_same(2, 3);
 }
+
+/// A stock primary that has given its last slot follows the node that has them at once, and may be elected
+/// for them soon after: the shard stays whole.
+#[test]
+fn cb_a46_a_stock_primary_that_gave_all_its_slots_takes_them_over_again() {
+    let Some(group) = cluster("ssoo", &[]) else { return };
+    let (source, target) = (&group.members[0], &group.members[2]);
+    let (moved, _) = keys_to_move();
+    fill(&mut source.client(), &moved);
+    let before = digests(source, &moved);
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 5460 NODE {}", target.id());
+    source.client().check(&line, "+OK\r\n");
+    is_over(target, "success");
+    until("the source to follow", || source.follows().then_some(()));
+    assert_eq!(digests(target, &moved), before);
+    source.client().check("CLUSTER FAILOVER", "+OK\r\n");
+    until("the roles to change", || (source.is_primary() && target.follows()).then_some(()));
+    group.is_well(4);
+    assert!(owns(source, "0-5460") && owns(source, "10923-16383"));
+    assert_eq!(digests(source, &moved), before);
+    group.have_the_same(0, 2);
+    group.have_the_same(0, 3);
+}
