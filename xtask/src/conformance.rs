@@ -96,7 +96,7 @@ struct Unit {
     seconds: f64,
 }
 
-/// The task: units by name, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
+/// The task: units by name, or by `FOLDER/*`, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
 /// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS;
 /// `--mixed odd|even`: only servers at such ports are ours. A report that is there already is judged again by
 /// `--report FILE`, without a run.
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     if units.is_empty() {
         units.clone_from(&table.units);
     }
-    let wanted = units;
+    let wanted = expand(units, &table.units);
     let results = match report_file {
         Some(file) => serde_json::from_str(&std::fs::read_to_string(&file)?)?,
         None => {
@@ -168,6 +168,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
         return Err(format!("{failures} names need mending, or a reason in {file}").into());
     }
     Ok(Ran::Passed)
+}
+
+/// Units by name, and those of the table that a `FOLDER/*` names.
+fn expand(words: Vec<String>, known: &[String]) -> Vec<String> {
+    let units = words.into_iter().flat_map(|word| match word.strip_suffix('*') {
+        Some(start) => known.iter().filter(|unit| unit.starts_with(start)).cloned().collect(),
+        None => vec![word],
+    });
+    units.collect()
 }
 
 /// Where our tools lie under the reference's names.

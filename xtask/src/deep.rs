@@ -263,6 +263,20 @@ const RUNS: &[LongRun] = &[
         run: |_| conformance::run(&["--io-threads".into()]),
     },
     LongRun {
+        name: "clusters-io-threads",
+        about: "the upstream suite's units of clusters with I/O threads forced",
+        takes: &[],
+        commands: 0,
+        run: |_| conformance::run(&["--io-threads".into(), UNITS_OF_CLUSTERS.into()]),
+    },
+    LongRun {
+        name: "clusters-tls",
+        about: "the upstream suite's units of clusters over TLS",
+        takes: &[],
+        commands: 0,
+        run: |_| conformance::run(&["--tls".into(), UNITS_OF_CLUSTERS.into(), UNIT_OF_TLS.into()]),
+    },
+    LongRun {
         name: "conformance-mixed",
         about: "the upstream suite's units of clusters, in which every second node is the reference's, in both ways",
         takes: &[],
@@ -374,6 +388,9 @@ const CLUSTER_SEEDS: u64 = 100_000;
 /// Seeds of the simulation of moves of slots, of each of which about ten moves begin; the tests have 30.
 const MOVE_SEEDS: u64 = 2_000;
 
+/// The upstream suite's units of clusters; and one that has no test without TLS.
+const UNITS_OF_CLUSTERS: &str = "unit/cluster/*";
+const UNIT_OF_TLS: &str = "unit/cluster/cluster-response-tls";
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
 /// Moves of slots between real processes, with a fault each; as many faults while slots move all the time.
