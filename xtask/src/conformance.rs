@@ -96,8 +96,8 @@ struct Unit {
     seconds: f64,
 }
 
-/// The task: units by name, or by `FOLDER/*`, by default those of the table; `--server BIN`, `--jobs N`, `--suggest`,
-/// `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS;
+/// The task: units by name, or by `FOLDER/*`, by default those of the table; `--server BIN`, `--jobs N`,
+/// `--suggest`, `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS;
 /// `--mixed odd|even`: only servers at such ports are ours. A report that is there already is judged again by
 /// `--report FILE`, without a run.
 pub(crate) fn conformance(arguments: &[String]) -> Result<()> {

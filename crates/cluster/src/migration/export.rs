@@ -230,6 +230,10 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     if now < m.failover.voted_until {
         return fail(m, name, "Slots are no longer owned by myself");
     }
+    // A replica that may be elected in the place of the target lacks what has come by this move.
+    if m.table.find(&job.target).is_some_and(|target| !m.table.node(target).is_up()) {
+        return fail(m, name, "Target node is failing");
+    }
     job.unpauses = Some(unpauses.max(now + GRANT_MS));
     let slots = job.slots.clone();
     contested::may_leave(m, &slots);

@@ -1,6 +1,7 @@
 //! Atomic moves of slots from a node (specification of the slots, section 6; ids A-…).
 
 use super::network::{Force, Network};
+use crate::node::NodeHealth;
 use crate::*;
 
 /// Slots of node 0 that go to node 1 in most tests.
@@ -387,6 +388,21 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
     bring_to(&mut network, job, "failover-paused");
     step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
     assert_eq!(shown(&network), ("failed".to_owned(), "Slots are no longer owned by myself".to_owned()));
+}
+
+/// Found by `cargo xtask histories --moving`: a primary that nobody had heard of for a while got a slot just
+/// as its replica was elected, which had none of the slot's keys.
+#[test]
+fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected() {
+    for health in [NodeHealth::PFail, NodeHealth::Fail { since: 0 }] {
+        let (mut network, job) = in_state("failover-paused");
+        let (target, table) = (network.id(1), &mut network.peers[0].cluster.machine.table);
+        let ix = table.find(&target).unwrap();
+        table.set_health(ix, health);
+        step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+        assert_eq!(shown(&network), ("failed".to_owned(), "Target node is failing".to_owned()));
+        assert_eq!(owner(&network, 0, 100), Some(network.id(0)));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::cluster::exports::ExportId;
 use sluice_base::SessionKey;
-use sluice_cluster::{HashSlot, JobName, NodeId, SlotMove, SlotSet, Ticket};
+use sluice_cluster::{HashSlot, JobName, NodeId, SlotMove, SlotSet, SyncWord, Ticket};
 use sluice_keyspace::SlotImport;
 use sluice_session::Session;
 
@@ -101,6 +101,8 @@ pub struct ImportLink {
     pub slots: Box<SlotSet>,
     /// Bytes that had come when the machine was told last that the source is heard; they are counted.
     pub heard_bytes: u64,
+    /// A word that is kept until the replicas have the stream up to this offset.
+    pub kept: Option<(SyncWord, u64)>,
 }
 
 impl SlotMoves {

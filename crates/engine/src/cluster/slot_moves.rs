@@ -18,6 +18,7 @@ use sluice_commands::{ReplyMode, WaitFor};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::slot_moves::{Establishing, ImportLink, import_of, move_of};
 use sluice_control::process::Process;
+use sluice_control::replication::acks::{counted_replicas, replicas_at};
 use sluice_resp::command::push_command;
 use sluice_session::{ClientKind, Closing};
 
@@ -32,6 +33,7 @@ pub(super) fn begin_jobs(core: &mut Core, process: &mut dyn Process) {
         begin_or_wait(core, waiting, process);
     }
     tell_of_snapshots(core, process.recent());
+    say_what_replicas_have(core);
 }
 
 fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
@@ -89,7 +91,7 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
         slots.insert(slot);
     });
     let heard_bytes = core.sessions.get(client).map_or(0, |session| session.caller.traffic.net_in);
-    mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes });
+    mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes, kept: None });
     core.control.epoch.advance();
     if !is_made(Mistake::ShownWhileImported) {
         core.keyspace.import_marks().begin(import_of(&job));
@@ -116,7 +118,7 @@ pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dy
     match order {
         MigrationOrder::Say { job, word } => {
             if !export_links::say(core, job, word) {
-                say(core, job, word);
+                say_or_keep(core, job, word);
             }
         }
         MigrationOrder::Connect { .. }
@@ -136,6 +138,48 @@ pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dy
 fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
     let mode = core.control.cluster.as_ref()?;
     mode.moves.links.iter().find(|link| link.job == job).map(|link| link.session)
+}
+
+/// Sends a word to the source of a job, at once or, where it asks the source to go on, when the replicas have
+/// what has come: one of them may be elected as soon as the slots are this node's. A replica that has never
+/// said how far it is counts for nobody.
+fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord) {
+    if word != SyncWord::Ack && replicas_to_ask(core) > 0 {
+        let offset = core.control.replication.stream.offset;
+        let mode = core.control.cluster.as_deref_mut();
+        if let Some(link) = mode.and_then(|mode| mode.moves.links.iter_mut().find(|link| link.job == job)) {
+            link.kept = Some((word, offset));
+            core.control.replication.ask_replicas = true;
+            return;
+        }
+    }
+    say(core, job, word);
+}
+
+fn replicas_to_ask(core: &Core) -> i64 {
+    counted_replicas(&core.control, &core.sessions).filter(|replica| replica.acked >= 0).count() as i64
+}
+
+/// Sends the words that were kept for replicas, which have acknowledged by now, or are gone.
+fn say_what_replicas_have(core: &mut Core) {
+    let Some(mode) = core.control.cluster.as_deref() else { return };
+    if mode.moves.links.iter().all(|link| link.kept.is_none()) {
+        return;
+    }
+    let wanted = replicas_to_ask(core);
+    let Core { control, sessions, .. } = &*core;
+    let has_what_it_needs = |link: &&ImportLink| {
+        link.kept.is_some_and(|(_, offset)| replicas_at(control, sessions, offset) >= wanted)
+    };
+    let ready: Vec<JobName> =
+        mode.moves.links.iter().filter(has_what_it_needs).map(|link| link.job).collect();
+    for job in ready {
+        let mode = core.control.cluster.as_deref_mut();
+        let link = mode.and_then(|mode| mode.moves.links.iter_mut().find(|link| link.job == job));
+        if let Some((word, _)) = link.and_then(|link| link.kept.take()) {
+            say(core, job, word);
+        }
+    }
 }
 
 /// Sends a word to the source of a job. What asks the source to go on waits until everything that it has sent

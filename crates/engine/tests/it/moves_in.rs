@@ -142,6 +142,36 @@ fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
     assert!(fed.starts_with(&wanted), "{fed}");
 }
 
+/// The source is asked to go on when the replicas have what has come: one of them may be elected in the next
+/// moment, and what WAIT has confirmed at the source is to be there.
+#[test]
+fn cb_a46_a_target_asks_for_the_slots_when_its_replicas_have_their_keys() {
+    let mut rig = node(&[]);
+    let replica = rig.replica();
+    let acknowledge = |rig: &mut Rig, less: u64| {
+        let info = rig.run("INFO replication");
+        let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap();
+        let offset = offset.parse::<u64>().unwrap() - less;
+        rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.to_string().as_bytes()]);
+        rig.end_iteration();
+    };
+    acknowledge(&mut rig, 0);
+    let source = begun(&mut rig);
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1", &word("SNAPSHOT-EOF")]);
+    rig.end_iteration();
+    let fed = rig.fed(replica);
+    assert!(fed.ends_with("SET foo 1; REPLCONF GETACK *"), "the replica is asked: {fed}");
+    acknowledge(&mut rig, 60);
+    assert_eq!(say(&mut rig, source, &[]), "", "it lacks the key");
+    acknowledge(&mut rig, 0);
+    assert_eq!(say(&mut rig, source, &["SET {foo}2 2"]), "$13 REQUEST-PAUSE ");
+    send(&mut rig, source, &[&word("PAUSED")]);
+    // A replica that has gone is waited for no longer.
+    rig.engine.disconnect(replica, &mut rig.process);
+    rig.end_iteration();
+    assert_eq!(say(&mut rig, source, &[]), "$16 REQUEST-FAILOVER ");
+}
+
 #[test]
 fn cb_g17_nothing_expires_on_the_connection_of_a_move() {
     let mut rig = node(&[]);
