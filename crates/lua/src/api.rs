@@ -1,8 +1,8 @@
 //! The machine as its host sees it: a [`Vm`] with libraries and chunks, and one run at a time.
 //!
 //! Invariants: (1) what is made before [`Vm::seal`], what an image has, and chunks that are loaded between
-//! runs, lie before the mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when the run ends, unless
-//! it gave something older a newer value; (3) at most one run is open.
+//! runs, lie before the mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when
+//! the run ends, unless it gave something older a newer value; (3) at most one run is open.
 
 mod limit;
 
@@ -66,7 +66,7 @@ pub enum RunOutcome {
 /// A chunk that is loaded, until [`Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
-    /// Its prototype in the machine, and which of all chunks it is: slots are used again.
+    /// Prototype in the machine, and the number of the chunk: slots are used again.
     code: u32,
     number: u32,
 }
@@ -165,8 +165,7 @@ impl Vm {
     /// A machine over an empty heap.
     pub(crate) fn over(heap: Heap) -> Result<Vm, Fault> {
         let mut machine = Machine { heap, is_permanent: true, ..Machine::default() };
-        let globals = machine.heap.new_table(0, 64)?;
-        machine.heap.globals = Some(globals);
+        machine.heap.globals = Some(machine.heap.new_table(0, 64)?);
         let mut vm = Vm::of_machine(machine, VmStage::Opening)?;
         vm.machine.co.stack = vec![Value::NIL; STACK_FIRST];
         let (next, inext) = open_all(&mut vm.library())?;
@@ -185,11 +184,10 @@ impl Vm {
         let mut vm = Vm::of_machine(image.machine(limit), VmStage::Idle)?;
         vm.initial = vm.machine.heap.host.clone();
         vm.mark();
-        vm.machine.heap.room(0)?;
-        Ok(vm)
+        vm.machine.heap.room(0).map(|()| vm)
     }
 
-    /// The machine as an image. After [`Vm::seal`], and before the first chunk is loaded: what is pinned goes.
+    /// The machine as an image, after [`Vm::seal`] and before the first chunk: what is pinned goes.
     pub fn into_image(self) -> VmImage {
         VmImage::of(self.machine, self.initial)
     }
@@ -255,12 +253,11 @@ impl Vm {
         Ok(Global(self.declared.len() as u32 - 1))
     }
 
-    /// Writes a global that was declared where it stands; false where a program has removed it. Where globals
-    /// are read-only they stay where they are, and are looked for once.
+    /// Writes a declared global in its place; false where a program has removed the global. The place of a
+    /// read-only global stays, and is looked for once.
     #[inline]
     fn write_declared(&mut self, index: u32, value: Value) -> bool {
-        let globals = self.globals();
-        let heap = &mut self.machine.heap;
+        let (globals, heap) = (self.globals(), &mut self.machine.heap);
         let Some(declared) = self.declared.get_mut(index as usize) else { return false };
         let table = heap.tables.at_mut(globals.0);
         if table.nodes.get(declared.node).is_none_or(|node| !node.key.same(declared.name)) {
@@ -422,8 +419,7 @@ impl Vm {
         linked
     }
 
-    /// Visits the texts among the constants of a chunk and of the functions in it, names of variables and
-    /// fields among them, until `visit` answers false. Whether `visit` never did.
+    /// Visits the texts among all constants of a chunk. False where `visit` answered so, and no more follow.
     pub fn visit_texts(&self, chunk: LoadedChunk, visit: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let mut open = vec![chunk.code];
         while let Some(linked) = open.pop().and_then(|index| self.machine.code.own(index)) {
@@ -611,20 +607,21 @@ impl Vm {
 
     /// Takes the memory of the stack, for the next run of another machine; in a run nothing.
     pub fn take_stack(&mut self) -> RunStack {
-        if self.stage == VmStage::Running {
-            return RunStack::default();
+        let mut stack = RunStack::default();
+        if self.stage != VmStage::Running {
+            let co = &mut self.machine.co;
+            std::mem::swap(&mut stack.slots, &mut co.stack);
+            std::mem::swap(&mut stack.frames, &mut co.frames);
+            std::mem::swap(&mut stack.open, &mut co.open);
         }
-        let co = &mut self.machine.co;
-        let (slots, frames) = (std::mem::take(&mut co.stack), std::mem::take(&mut co.frames));
-        RunStack { slots, frames, open: std::mem::take(&mut co.open) }
+        stack
     }
 
-    /// Gives a machine the memory of another one's stack. Between runs: in a run it is dropped.
+    /// Gives a machine the memory of another one's stack; in a run nothing.
     pub fn give_stack(&mut self, stack: RunStack) {
         if self.stage != VmStage::Running && self.machine.co.stack.is_empty() {
-            let RunStack { slots, frames, open } = stack;
             let co = &mut self.machine.co;
-            (co.stack, co.frames, co.open) = (slots, frames, open);
+            (co.stack, co.frames, co.open) = (stack.slots, stack.frames, stack.open);
         }
     }
 

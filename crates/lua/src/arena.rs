@@ -19,7 +19,7 @@ pub(crate) const FREE: Colour = 0;
 
 /// An object that knows its colour.
 pub(crate) trait Object: Default {
-    /// How an image has objects of this kind: behind a count, or not at all where they belong to one machine.
+    /// The form of such objects in an image: counted owners, or none where objects belong to one machine.
     type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
 
     fn colour(&self) -> Colour;
@@ -83,7 +83,7 @@ impl<T: Object<Shared = Arc<[T]>>> Arena<T> {
         Arena { shared: Some(shared.clone()), first, old: first, ..Arena::default() }
     }
 
-    /// Its slots as those of an image. It has no image itself.
+    /// The slots as those of an image, of an arena without an image.
     pub(crate) fn into_image(self) -> Arc<[T]> {
         debug_assert!(self.first == 0);
         self.slots.into()
@@ -213,12 +213,12 @@ impl<T: Object> Arena<T> {
         std::mem::replace(&mut self.slots, kept)
     }
 
-    /// Slots of its own behind the mark, free ones included.
+    /// Slots since the mark, free ones included.
     pub(crate) fn young(&self) -> usize {
         self.slots.len() - (self.old - self.first) as usize
     }
 
-    /// Objects behind the mark, and free slots there.
+    /// Objects since the mark, and free slots there.
     pub(crate) fn young_mut(&mut self) -> &mut [T] {
         &mut self.slots[(self.old - self.first) as usize..]
     }

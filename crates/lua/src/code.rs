@@ -325,8 +325,8 @@ impl Proto {
         FUNCTION_BYTES + self.code.len() * 12 + consts + locals + inner
     }
 
-    /// Bytes that are left of the function and of those in it when the one machine that has them has linked
-    /// them, about.
+    /// Bytes that are left of the function and of inner functions once the only owner has linked the
+    /// function, about.
     pub fn linked_bytes(&self) -> usize {
         let name = |name: &Arc<[u8]>| heap::block(name.len() + 16);
         let locals: usize = self.locals.iter().map(|local| name(&local.name)).sum();

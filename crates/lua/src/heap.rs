@@ -203,8 +203,8 @@ const SCRATCH_MAX: usize = 256;
 const FIRST_THRESHOLD: usize = 1 << 20;
 
 impl Heap {
-    /// A heap that may use `limit` bytes, with the strings that every heap has: those of one byte, whose index
-    /// is the byte, and names of events.
+    /// A heap that may use `limit` bytes, with the strings that every heap has: those of one byte, whose
+    /// index is the byte, and names of events.
     pub(crate) fn new(limit: usize) -> Heap {
         let mut heap = Heap::empty(limit);
         for byte in 0..=u8::MAX {

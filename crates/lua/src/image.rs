@@ -40,7 +40,7 @@ struct ImageParts {
 }
 
 impl VmImage {
-    /// Of a machine that is sealed and has no chunk.
+    /// The image of a sealed machine without a chunk.
     pub(crate) fn of(machine: Machine, host: HostState) -> VmImage {
         let Machine { mut heap, natives, symbols, known, looks_into_errors, .. } = machine;
         for index in 0..heap.strings.texts.slots.len() as u32 {

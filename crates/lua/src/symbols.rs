@@ -18,7 +18,7 @@ const SYMBOL_MAX: usize = 64;
 /// A slot without a symbol.
 const EMPTY: u32 = u32::MAX;
 
-/// Indexes of strings by the keyed hash of their text: a text names a slot, and lies there or behind.
+/// Indexes of strings by the keyed hash of their text, which names the first slot to look at.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolTable {
     /// A power of two, or none; a quarter of them at least is empty.
@@ -100,9 +100,9 @@ pub(crate) enum SymbolUse {
 /// The symbols of a machine.
 #[derive(Debug, Default)]
 pub(crate) struct MachineSymbols {
-    /// Those of the image that the machine was made from.
+    /// Symbols of the image that the machine was made from.
     pub(crate) shared: Option<Arc<SymbolTable>>,
-    /// Those that its own chunks have brought.
+    /// Symbols that chunks of the machine have brought.
     pub(crate) own: SymbolTable,
 }
 

@@ -39,7 +39,7 @@ pub struct CachedScript {
     newer: u32,
     /// Bytes that the compiled program takes, about.
     program_bytes: u32,
-    /// Of the keyed hash of the text.
+    /// Low bits of the keyed hash of the text.
     hash: u32,
     /// Its name.
     pub sha: ScriptSha,
@@ -113,7 +113,7 @@ impl Default for ScriptCache {
     }
 }
 
-/// Scripts by slot, in groups that stay where they are.
+/// Scripts by slot, in groups, which never move.
 #[derive(Debug, Default)]
 struct ScriptSlots {
     #[expect(
@@ -137,7 +137,7 @@ impl ScriptSlots {
         self.groups.get_mut(slot / GROUP).map(|group| &mut group[slot % GROUP])
     }
 
-    /// A slot behind all others.
+    /// A new slot, the last.
     fn push(&mut self) -> u32 {
         if self.len.is_multiple_of(GROUP) {
             self.groups.push(Box::new([const { None }; GROUP]));

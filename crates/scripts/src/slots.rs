@@ -4,7 +4,7 @@
 /// A place without a slot.
 const EMPTY: u32 = u32::MAX;
 
-/// Slots, each at the place that its hash names or behind.
+/// Slots by hash: the hash names the first place to look at.
 #[derive(Debug, Default)]
 pub(crate) struct SlotIndex {
     /// A power of two, or none; a quarter at least is empty.
@@ -70,7 +70,7 @@ impl SlotIndex {
         self.places[place] = slot;
     }
 
-    /// Removes a slot of this hash, if it is there. Those behind it move up, so that none is missed.
+    /// Removes a slot of this hash, if it is there. Slots that follow move up, so that lookups find them.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32, hash_of: impl Fn(u32) -> u32) {
         let mut place = self.home(hash);
         while self.places.get(place).is_some_and(|found| *found != slot) {

@@ -59,8 +59,8 @@ const ENDS_WITH_SERVER: &str =
 /// Elements of a result between two looks at the clock.
 const ELEMENTS: i64 = 10_000;
 
-/// Runs the first slice of a run and does with the run what is to be done behind that. No function: a run is
-/// large, and would be copied to be handed over.
+/// Runs the first slice of a run and then ends or leaves the run. No function: a run is large, and would be
+/// copied to be handed over.
 macro_rules! begin {
     ($engine:expr, $run:ident, $unit:expr, $session:expr, $now:expr, $process:expr) => {
         match $engine.first_slice(&mut $run, $unit, $session, $now, $process) {

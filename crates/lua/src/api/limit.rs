@@ -14,7 +14,7 @@ pub(super) const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
 /// clock alone: see [`RunLimit::note_time`].
 ///
 /// The contract: a run whose deadline has come, as of the last reading, goes no further.
-/// [`crate::Execution::resume`] asks ahead of each resumption, since a host that notes the time after each request
+/// `Execution::resume` asks ahead of each resumption, since a host that notes the time after each request
 /// gives units anew each time, and the machine would never look at the clock. A host that works for a run
 /// without resuming the run (writes a result, goes on to the next library) asks [`RunLimit::is_over`].
 #[derive(Debug)]
