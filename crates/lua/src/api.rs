@@ -1,30 +1,41 @@
 //! The machine as its host sees it: a [`Vm`] with libraries and chunks, and one run at a time.
 //!
-//! Invariants: (1) what is made before [`Vm::seal`], and chunks that are loaded between runs, lie before the
-//! mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when the run ends, unless
-//! it gave something older a newer value; (3) at most one run is open.
+//! Invariants: (1) what is made before [`Vm::seal`], what an image has, and chunks that are loaded between
+//! runs, lie before the mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when
+//! the run ends, unless it gave something older a newer value; (3) at most one run is open.
+
+mod limit;
 
 use std::any::Any;
 use std::sync::Arc;
 
 use sluice_base::heap;
 
+use limit::REQUEST_UNITS;
+pub use limit::RunLimit;
+
 use crate::arena::Arena;
-use crate::code::Proto;
+use crate::code::{ChunkName, Proto};
 use crate::fault::Fault;
-use crate::gc::{self, Roots};
-use crate::heap::{Heap, HostState, SLICE_BYTES};
+use crate::gc;
+use crate::heap::{CollectorPhase, Heap, HostState};
+use crate::image::VmImage;
 use crate::libs::{INSECURE, open_all};
 use crate::native::Library;
-use crate::object::{Coroutine, SLOT_BYTES, Status};
-use crate::table::guard;
+use crate::object::{RunStack, SLOT_BYTES, Status};
+use crate::table::{TableSlot, guard};
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
+use crate::vm::cycles::FULL_WORK;
 use crate::vm::inspect::{CodePosition, RunningFunction};
+use crate::vm::link;
 use crate::vm::machine::{Halt, Machine};
 
 /// Slots of the main program's stack at first.
 const STACK_FIRST: usize = 512;
+
+/// Slots of these that arguments leave at least.
+const STACK_FREE: usize = STACK_FIRST - 64;
 
 /// Slots beyond which the stack of a run is not kept for the next.
 const STACK_KEPT: usize = 16 << 10;
@@ -35,16 +46,8 @@ const FREED_HERE: usize = 4096;
 /// Bytes that a run made from which its objects are handed out.
 const LARGE_REGION: usize = 1 << 20;
 
-/// Values that a slice of the collector looks at for so many bytes, at 100 percent.
-const SLICE_WORK: usize = SLICE_BYTES / 16;
-
-/// Values that a slice looks at where a whole collection is done before the run goes on.
-const FULL_WORK: usize = 8192;
 /// Chunks that are unloaded before a cycle begins for their sake.
 const UNLOADED_MAX: usize = 128;
-
-/// Values that the collector looks at for a unit of the budget.
-const WORK_PER_UNIT: usize = 4;
 
 /// What a run has come to.
 #[derive(Debug)]
@@ -60,86 +63,12 @@ pub enum RunOutcome {
     Failed(Value),
 }
 
-/// Units of the budget between two looks at the host's clock: some tens of microseconds.
-pub(crate) const UNITS_PER_LOOK: u64 = 10_000;
-
-/// Units of a request to the host, whatever the host makes of the request: after 64 requests at the latest
-/// the clock is looked at.
-const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
-
-/// What a run may take until it stands still: a deadline, and the units until the host's clock is looked at.
-///
-/// A run cannot be resumed without one. The limit outlives each way out of the machine, so a program that
-/// does nothing but requests meets its deadline as one does that does none. Units come from readings of the
-/// clock alone: see [`RunLimit::note_time`].
-///
-/// The contract: a run whose deadline has come, as of the last reading, goes no further.
-/// [`Execution::resume`] asks ahead of each resumption, since a host that notes the time after each request
-/// gives units anew each time, and the machine would never look at the clock. A host that works for a run
-/// without resuming the run (writes a result, goes on to the next library) asks [`RunLimit::is_over`].
-#[derive(Debug)]
-pub struct RunLimit {
-    /// When the run stands still, ns of the host's clock.
-    end_ns: u64,
-    /// The last reading, ns.
-    seen_ns: u64,
-    /// Units until the next look.
-    left: i64,
-    /// Units from one look to the next.
-    per_look: i64,
-}
-
-impl RunLimit {
-    /// From `now_ns`, which the host has read just now, until `end_ns`.
-    pub fn until(now_ns: u64, end_ns: u64) -> RunLimit {
-        let per_look = UNITS_PER_LOOK as i64;
-        RunLimit { end_ns, seen_ns: now_ns, left: per_look, per_look }
-    }
-
-    /// So many units in all, without a clock.
-    fn units(units: u64) -> RunLimit {
-        let left = i64::try_from(units).unwrap_or(i64::MAX);
-        RunLimit { end_ns: 0, seen_ns: 0, left, per_look: 0 }
-    }
-
-    /// The host has read its clock for something else. A reading that is later than the one before gives the
-    /// units until the next look anew; another gives none.
-    #[inline]
-    pub fn note_time(&mut self, now_ns: u64) {
-        if now_ns > self.seen_ns {
-            self.seen_ns = now_ns;
-            self.left = self.per_look;
-        }
-    }
-
-    /// The host has worked for the run: takes so many units, one for about an instruction's work.
-    #[inline]
-    pub fn charge(&mut self, units: u64) {
-        self.left = self.left.saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
-    }
-
-    /// Whether the deadline has come, as of the last reading.
-    #[inline]
-    pub fn is_over(&self) -> bool {
-        self.seen_ns >= self.end_ns
-    }
-
-    /// The last reading of the clock, ns.
-    pub fn seen_ns(&self) -> u64 {
-        self.seen_ns
-    }
-
-    fn look(&mut self, now_ns: u64) {
-        self.seen_ns = self.seen_ns.max(now_ns);
-        self.left = self.per_look;
-    }
-}
-
 /// A chunk that is loaded, until [`Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
-    closure: Value,
-    pin: Pinned,
+    /// Prototype in the machine, and the number of the chunk: slots are used again.
+    code: u32,
+    number: u32,
 }
 
 /// A value that is kept, until [`Vm::unpin`].
@@ -150,9 +79,16 @@ pub struct Pinned {
     number: u32,
 }
 
-/// A global variable that the host sets for a run.
+/// A global variable that the host sets for a run: its index among those that were declared.
 #[derive(Clone, Copy, Debug)]
-pub struct Global(Value);
+pub struct Global(u32);
+
+/// A global variable that was declared: its name, and where among the globals it was found last.
+#[derive(Clone, Copy, Debug)]
+struct DeclaredGlobal {
+    name: Value,
+    node: usize,
+}
 
 /// The objects of a run that was large: dropping it takes time, on whatever thread that is.
 #[derive(Debug)]
@@ -186,8 +122,11 @@ pub struct Vm {
     free_slots: Vec<u32>,
     /// The number of the last pin.
     last_pin: u32,
-    /// Globals that this run has set.
-    set: Vec<Value>,
+    /// The number of the last chunk.
+    last_chunk: u32,
+    /// Globals that the host sets, and which of them this run has.
+    declared: Vec<DeclaredGlobal>,
+    set: Vec<u32>,
     results: usize,
     /// Slots that the main program's stack had when the run began.
     stack_before: usize,
@@ -203,7 +142,15 @@ pub struct Vm {
 /// # Errors
 /// The text of the error, with its position.
 pub fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
-    crate::compile::compile(source, name)
+    crate::compile::compile(source, ChunkName::new(name))
+}
+
+/// As [`compile`], under a name that several chunks have.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_as(source: &[u8], name: &Arc<ChunkName>) -> Result<Arc<Proto>, Vec<u8>> {
+    crate::compile::compile(source, name.clone())
 }
 
 impl Vm {
@@ -218,28 +165,9 @@ impl Vm {
     /// A machine over an empty heap.
     pub(crate) fn over(heap: Heap) -> Result<Vm, Fault> {
         let mut machine = Machine { heap, is_permanent: true, ..Machine::default() };
-        let globals = machine.heap.new_table(0, 64)?;
-        machine.heap.globals = Some(globals);
-        let main = machine.heap.new_thread(Box::default())?;
-        machine.main = main;
-        machine.thread = main;
-        let co = machine.heap.threads.at_mut(main.0).coroutine.take().unwrap_or_default();
-        machine.co = co;
-        machine.co.stack = vec![Value::NIL; STACK_FIRST];
-        machine.co.status = Status::Running;
-        let mut vm = Vm {
-            machine,
-            stage: VmStage::Opening,
-            initial: HostState::default(),
-            pins: Vec::new(),
-            free_slots: Vec::new(),
-            last_pin: 0,
-            set: Vec::new(),
-            results: 0,
-            stack_before: 0,
-            unloaded: 0,
-            no_program: Arc::default(),
-        };
+        machine.heap.globals = Some(machine.heap.new_table(0, 64)?);
+        let mut vm = Vm::of_machine(machine, VmStage::Opening)?;
+        vm.machine.co.stack = vec![Value::NIL; STACK_FIRST];
         let (next, inext) = open_all(&mut vm.library())?;
         let index = |value: Value| value.as_native().map_or(u32::MAX, |native| native.0);
         let natives = &vm.machine.heap.natives;
@@ -248,10 +176,54 @@ impl Vm {
         Ok(vm)
     }
 
+    /// A machine that has what an image has, and is sealed as that was. O(1).
+    ///
+    /// # Errors
+    /// The limit is too small for what the image has, which counts as the machine's.
+    pub fn of_image(image: &VmImage, limit: usize) -> Result<Vm, Fault> {
+        let mut vm = Vm::of_machine(image.machine(limit), VmStage::Idle)?;
+        vm.initial = vm.machine.heap.host.clone();
+        vm.mark();
+        vm.machine.heap.room(0).map(|()| vm)
+    }
+
+    /// The machine as an image, after [`Vm::seal`] and before the first chunk: what is pinned goes.
+    pub fn into_image(self) -> VmImage {
+        VmImage::of(self.machine, self.initial)
+    }
+
+    /// A machine, with its main program and what chunks run as.
+    fn of_machine(mut machine: Machine, stage: VmStage) -> Result<Vm, Fault> {
+        let main = machine.heap.new_thread(Box::default())?;
+        machine.main = main;
+        machine.thread = main;
+        machine.co = machine.heap.threads.at_mut(main.0).coroutine.take().unwrap_or_default();
+        machine.co.status = Status::Running;
+        let globals = machine.heap.globals.unwrap_or_default();
+        machine.chunk = machine.heap.new_closure(u32::MAX, globals, &[])?;
+        machine.heap.pin(machine.chunk.into());
+        Ok(Vm {
+            machine,
+            stage,
+            initial: HostState::default(),
+            pins: Vec::new(),
+            free_slots: Vec::new(),
+            last_pin: 0,
+            last_chunk: 0,
+            declared: Vec::new(),
+            set: Vec::new(),
+            results: 0,
+            stack_before: 0,
+            unloaded: 0,
+            no_program: Arc::default(),
+        })
+    }
+
     /// Opens a library of the host. Before [`Vm::seal`].
     pub fn library(&mut self) -> Library<'_> {
         let globals = self.machine.heap.globals.unwrap_or_default();
-        Library { heap: &mut self.machine.heap, natives: &mut self.machine.natives, globals }
+        let natives = Arc::make_mut(&mut self.machine.natives);
+        Library { heap: &mut self.machine.heap, natives, globals }
     }
 
     /// Adds `getfenv`, `setfenv` and `newproxy`. Before [`Vm::seal`].
@@ -277,7 +249,23 @@ impl Vm {
         let key = self.machine.heap.new_string(name)?;
         self.machine.heap.set(globals, key, Value::FALSE)?;
         self.machine.heap.pin(key);
-        Ok(Global(key))
+        self.declared.push(DeclaredGlobal { name: key, node: 0 });
+        Ok(Global(self.declared.len() as u32 - 1))
+    }
+
+    /// Writes a declared global in its place; false where a program has removed the global. The place of a
+    /// read-only global stays, and is looked for once.
+    #[inline]
+    fn write_declared(&mut self, index: u32, value: Value) -> bool {
+        let (globals, heap) = (self.globals(), &mut self.machine.heap);
+        let Some(declared) = self.declared.get_mut(index as usize) else { return false };
+        let table = heap.tables.at_mut(globals.0);
+        if table.nodes.get(declared.node).is_none_or(|node| !node.key.same(declared.name)) {
+            let Some(TableSlot::Node(node)) = table.find(declared.name, &heap.strings) else { return false };
+            declared.node = node;
+        }
+        table.write(TableSlot::Node(declared.node), value);
+        true
     }
 
     /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot
@@ -291,19 +279,11 @@ impl Vm {
                 table.guard |= guard::READ_ONLY;
             }
         }
-        for (value, _) in &heap.events {
-            if let Some(string) = value.as_str() {
-                self.machine.symbols.insert(heap.strings.bytes(string).into(), *value);
-            }
-        }
-        for table in 0..heap.tables.len() as u32 {
-            let keys = heap.tables.at(table).nodes.iter().map(|node| node.key);
-            for key in keys.collect::<Vec<_>>() {
-                if let Some(string) = key.as_str() {
-                    let text: Arc<[u8]> = heap.strings.bytes(string).into();
-                    self.machine.symbols.entry(text).or_insert(key);
-                }
-            }
+        let (symbols, strings) = (&mut self.machine.symbols.own, &heap.strings);
+        let events = heap.events.iter().map(|(name, _)| *name);
+        let keys = heap.tables.slots.iter().flat_map(|table| table.nodes.iter().map(|node| node.key));
+        for string in events.chain(keys).filter_map(Value::as_str) {
+            symbols.add_new(string, strings);
         }
         self.initial = heap.host.clone();
         self.stage = VmStage::Idle;
@@ -332,6 +312,16 @@ impl Vm {
         self.machine.heap.globals = Some(table);
     }
 
+    /// Makes `table` the globals of chunks from now on and of all functions. O(functions).
+    pub fn replace_globals(&mut self, table: TableRef) {
+        let heap = &mut self.machine.heap;
+        heap.shade_if_marking(table.into());
+        let Some(before) = heap.globals.replace(table) else { return };
+        for closure in heap.closures.slots.iter_mut().filter(|closure| closure.env == before.0) {
+            closure.env = table.0;
+        }
+    }
+
     /// Sets how many bytes may be in use.
     pub fn set_limit(&mut self, bytes: usize) {
         self.machine.heap.limit = bytes;
@@ -346,59 +336,111 @@ impl Vm {
         if self.stage == VmStage::Running {
             return Err(Fault::text("a run is open"));
         }
-        let closure = match self.link(proto) {
-            Ok(closure) => closure,
+        let code = match self.link(proto) {
+            Ok(code) => code,
             Err(_) => {
                 // What was unloaded may be in the way.
                 self.machine.collect(None);
                 self.link(proto)?
             }
         };
-        let pin = self.pin(closure);
-        // Not before the closure is one of the values that are kept.
-        if (self.machine.heap.slice_due || self.unloaded >= UNLOADED_MAX)
-            && self.machine.collect(Some(FULL_WORK))
-        {
+        self.last_chunk = self.last_chunk.wrapping_add(1).max(1);
+        let number = self.last_chunk;
+        let Machine { heap, code: linked, .. } = &mut self.machine;
+        linked.at_mut(code).loaded = number;
+        if heap.collector.phase == CollectorPhase::Mark {
+            gc::shade_proto(heap, linked, code);
+        }
+        // Not before the chunk is one of those that are kept.
+        if (heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(FULL_WORK)) {
             self.unloaded = 0;
         }
-        Ok(LoadedChunk { closure, pin })
+        Ok(LoadedChunk { code, number })
+    }
+
+    /// As [`Vm::load`], for a chunk that no other machine loads: of what the compiler has made, what the
+    /// machine has of its own goes.
+    ///
+    /// # Errors
+    /// As [`Vm::load`].
+    pub fn load_owned(&mut self, proto: Arc<Proto>) -> Result<LoadedChunk, Fault> {
+        let chunk = self.load(&proto)?;
+        drop(proto);
+        link::drop_constants(&mut self.machine.code, chunk.code);
+        Ok(chunk)
     }
 
     /// Gives a chunk back: its program goes at once where no run is open, and the rest by slices of the
     /// collector, in loads that follow or by [`Vm::collect`], when no run and no value refers to it any more.
     /// A run of it that is open goes on. False when the chunk was unloaded before. O(1).
     pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
-        if !self.unpin(chunk.pin) {
+        if !self.has_loaded(chunk) {
             return false;
         }
         self.unloaded += 1;
-        // No value that a program can reach is the closure of a chunk: outside a run it cannot begin again.
-        if self.stage != VmStage::Running
-            && let Some(closure) = chunk.closure.as_closure()
-        {
-            let index = self.machine.heap.closures.at(closure.0).proto;
-            self.machine.code.at_mut(index).proto = self.no_program.clone();
+        let linked = self.machine.code.at_mut(chunk.code);
+        linked.loaded = 0;
+        // Outside a run it cannot begin again.
+        if self.stage != VmStage::Running {
+            linked.proto = self.no_program.clone();
+            self.set_chunk(u32::MAX);
         }
         true
     }
 
-    /// The closure of a chunk, made before the mark.
-    pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<Value, Fault> {
+    /// What chunks run as, with that prototype and the globals of today.
+    fn set_chunk(&mut self, proto: u32) -> Value {
+        let Machine { heap, chunk, .. } = &mut self.machine;
+        let closure = heap.closures.at_mut(chunk.0);
+        (closure.proto, closure.env) = (proto, heap.globals.unwrap_or_default().0);
+        (*chunk).into()
+    }
+
+    fn has_loaded(&self, chunk: LoadedChunk) -> bool {
+        self.machine.code.own(chunk.code).is_some_and(|linked| linked.loaded == chunk.number)
+    }
+
+    /// The index of a chunk's prototype, made before the mark.
+    pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<u32, Fault> {
         self.machine.is_permanent = true;
         let watching = std::mem::replace(&mut self.machine.heap.watching, false);
         // What chunks that were unloaded left is used again.
         let reuses = self.drop_mark_if(|arena| arena > 0);
-        let closure = self.machine.link_chunk(proto);
+        let linked = link::link_into(&mut self.machine, proto);
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
-        if closure.is_err() && !reuses {
+        if linked.is_err() && !reuses {
             // What was made so far goes.
             self.machine.heap.forget_young_greys(&self.machine.code);
             self.truncate();
         } else {
             self.mark();
         }
-        closure
+        linked
+    }
+
+    /// Visits the texts among all constants of a chunk. False where `visit` answered so, and no more follow.
+    pub fn visit_texts(&self, chunk: LoadedChunk, visit: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let mut open = vec![chunk.code];
+        while let Some(linked) = open.pop().and_then(|index| self.machine.code.own(index)) {
+            open.extend_from_slice(&linked.inner);
+            let texts = linked.consts.iter().filter_map(|value| value.as_str());
+            for text in texts {
+                if !visit(self.machine.heap.bytes(text)) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Arguments that a function can see, at most: others make no difference.
+    pub fn params_of(&self, function: Value) -> usize {
+        let closure = function.as_closure().and_then(|closure| self.machine.heap.closures.own(closure.0));
+        match closure.and_then(|closure| self.machine.code.own(closure.proto)) {
+            Some(linked) if !linked.proto.is_vararg => usize::from(linked.proto.params),
+            Some(_) | None => usize::MAX,
+        }
     }
 
     /// Keeps a value, and what it refers to, until it is unpinned: a function that a library registers. A
@@ -497,8 +539,14 @@ impl Vm {
 
     /// Begins a run of a chunk; of one that was unloaded, a run that fails.
     pub fn start(&mut self, chunk: LoadedChunk) -> Execution<'_> {
-        let closure = if self.holds(chunk.pin) { chunk.closure } else { Value::NIL };
-        self.start_call(closure, &[])
+        if self.stage == VmStage::Running {
+            drop(self.end());
+        }
+        let function = match self.has_loaded(chunk) {
+            true => self.set_chunk(chunk.code),
+            false => Value::NIL,
+        };
+        self.start_call(function, &[])
     }
 
     /// Begins a run of a function, such as one that is pinned, with arguments. A run that was open is ended:
@@ -514,8 +562,8 @@ impl Vm {
         machine.heap.collector.be_normal();
         self.results = 0;
         let len = args.len() + 1;
-        if machine.co.stack.len() < len + STACK_FIRST {
-            machine.co.stack.resize(len + STACK_FIRST, Value::NIL);
+        if machine.co.stack.len() < len + STACK_FREE {
+            machine.co.stack.resize(STACK_FIRST.max(len + STACK_FREE), Value::NIL);
         }
         self.stack_before = machine.co.stack.len();
         machine.co.stack[0] = function;
@@ -538,15 +586,10 @@ impl Vm {
         }
         self.stage = VmStage::Idle;
         self.machine.stop();
-        let heap = &mut self.machine.heap;
-        if let Some(globals) = heap.globals {
-            for key in self.set.drain(..) {
-                let table = heap.tables.at_mut(globals.0);
-                if let Some(slot) = table.find(key, &heap.strings) {
-                    table.write(slot, Value::FALSE);
-                }
-            }
+        while let Some(global) = self.set.pop() {
+            self.write_declared(global, Value::FALSE);
         }
+        let heap = &mut self.machine.heap;
         if heap.old_written {
             self.keep();
             return None;
@@ -560,6 +603,26 @@ impl Vm {
         }
         self.truncate();
         None
+    }
+
+    /// Takes the memory of the stack, for the next run of another machine; in a run nothing.
+    pub fn take_stack(&mut self) -> RunStack {
+        let mut stack = RunStack::default();
+        if self.stage != VmStage::Running {
+            let co = &mut self.machine.co;
+            std::mem::swap(&mut stack.slots, &mut co.stack);
+            std::mem::swap(&mut stack.frames, &mut co.frames);
+            std::mem::swap(&mut stack.open, &mut co.open);
+        }
+        stack
+    }
+
+    /// Gives a machine the memory of another one's stack; in a run nothing.
+    pub fn give_stack(&mut self, stack: RunStack) {
+        if self.stage != VmStage::Running && self.machine.co.stack.is_empty() {
+            let co = &mut self.machine.co;
+            (co.stack, co.frames, co.open) = (stack.slots, stack.frames, stack.open);
+        }
     }
 
     /// Ends the run that is open and keeps what it made: a library that was loaded.
@@ -582,8 +645,7 @@ impl Vm {
             heap.collector.dying.push(Box::new(stack));
             machine.co.frames = Vec::new();
         }
-        let from = heap.tables.len() - heap.tables.young();
-        for table in &mut heap.tables.slots[from..] {
+        for table in heap.tables.young_mut() {
             table.guard |= guard::OLD;
         }
         self.mark();
@@ -647,10 +709,14 @@ impl Vm {
     }
 
     /// Bytes that the allocator has given, about: those in use, slots without an object, the stack, and
-    /// lists; without the programs, which their owners count ([`Proto::bytes`]). Between
-    /// runs: in a coroutine the stack of the main program is left out. O(1).
+    /// lists; without the programs, which their owners count ([`Proto::linked_bytes`]), and without what an
+    /// image has ([`VmImage::footprint`]). Between runs: in a coroutine the stack of the main program is left
+    /// out. O(1).
     pub fn footprint(&self) -> usize {
-        let pins = heap::vec(&self.pins) + heap::vec(&self.free_slots) + heap::vec(&self.set);
+        let pins = heap::vec(&self.pins)
+            + heap::vec(&self.free_slots)
+            + heap::vec(&self.set)
+            + heap::vec(&self.declared);
         let stack = &self.machine.co.stack;
         // What a run has made its stack longer by is in use.
         let grown = match self.stage {
@@ -658,7 +724,8 @@ impl Vm {
             VmStage::Opening | VmStage::Idle => 0,
         };
         let stack = heap::vec(stack).saturating_sub(grown * SLOT_BYTES);
-        heap::boxed::<Vm>() + self.bytes() + self.machine.spare_bytes() + stack + pins
+        let used = self.bytes().saturating_sub(self.machine.heap.shared_bytes);
+        heap::boxed::<Vm>() + used + self.machine.spare_bytes() + stack + pins
     }
 }
 
@@ -766,14 +833,12 @@ impl Execution<'_> {
     /// # Errors
     /// `not enough memory`, where globals can be written and a program has removed the variable.
     pub fn set_global(&mut self, global: Global, value: Value) -> Result<(), Fault> {
-        let globals = self.vm.globals();
-        let heap = &mut self.vm.machine.heap;
-        match heap.tables.at(globals.0).find(global.0, &heap.strings) {
-            Some(slot) => {
-                heap.shade_if_marking(value);
-                heap.tables.at_mut(globals.0).write(slot, value);
-            }
-            None => heap.set(globals, global.0, value)?,
+        self.vm.machine.heap.shade_if_marking(value);
+        if !self.vm.write_declared(global.0, value)
+            && let Some(declared) = self.vm.declared.get(global.0 as usize).copied()
+        {
+            let globals = self.vm.globals();
+            self.vm.machine.heap.set(globals, declared.name, value)?;
         }
         self.vm.set.push(global.0);
         Ok(())
@@ -830,68 +895,5 @@ impl Execution<'_> {
     /// Ends the run: see [`Vm::end`].
     pub fn end(self) -> Option<DiscardedRun> {
         self.vm.end()
-    }
-}
-
-impl Machine {
-    /// Does a slice of a collection, or all of one. True when a cycle has ended.
-    fn collect(&mut self, work: Option<usize>) -> bool {
-        self.heap.slice_due = false;
-        self.heap.strings.set_due(false);
-        let top = self.used_slots();
-        let co: &Coroutine = &self.co;
-        let roots = Roots { running: co, thread: self.thread, top };
-        let Some(work) = work else {
-            gc::full(&mut self.heap, &mut self.code, &roots);
-            return true;
-        };
-        let done = gc::slice(&mut self.heap, &mut self.code, &roots, work);
-        if !done {
-            self.heap.collector.next_slice = self.heap.bytes + SLICE_BYTES;
-        } else if self.cycles_due > 0 {
-            // Whoever had the cycle end, the run or its host: it is one that the run waits for.
-            self.cycles_due -= 1;
-            let heap = &mut self.heap;
-            // Close to the limit, the next cycle begins halfway to it.
-            let halfway = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
-            heap.collector.threshold = heap.collector.threshold.min(halfway);
-            heap.collector.next_slice = heap.collector.threshold;
-        }
-        done
-    }
-
-    /// The slice that is due while a program runs; none where the loop was left for the sake of the budget
-    /// alone.
-    fn collect_on(&mut self) {
-        self.heap.strings.set_due(false);
-        if !self.heap.slice_due {
-            return;
-        }
-        // Close to the limit a cycle is ended before the program goes on: better late than an error.
-        let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
-            && self.heap.bytes > self.heap.collector.threshold;
-        if is_close {
-            return self.ask_for_cycles();
-        }
-        let work = SLICE_WORK * self.heap.collector.multiplier.clamp(100, 1000) / 100;
-        self.collect(Some(work));
-        self.budget -= (work / WORK_PER_UNIT) as i64;
-    }
-
-    /// The run goes on when all garbage is collected.
-    fn ask_for_cycles(&mut self) {
-        self.cycles_due = gc::cycles_of_all(&self.heap);
-    }
-
-    /// Ends the cycles that are due. False when the budget is used up before.
-    fn end_cycles(&mut self) -> bool {
-        while self.cycles_due > 0 {
-            if self.budget <= 0 {
-                return false;
-            }
-            self.collect(Some(FULL_WORK));
-            self.budget -= (FULL_WORK / WORK_PER_UNIT) as i64;
-        }
-        self.budget > 0
     }
 }

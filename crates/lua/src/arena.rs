@@ -1,7 +1,10 @@
 //! Objects of one kind, named by index.
 //!
 //! Invariants: (1) an index is checked at each access; (2) what is behind a mark is not reused for what is
-//! made after the mark, so that everything made since can be cut off.
+//! made after the mark, so that everything made since can be cut off; (3) objects of an image have the first
+//! indexes, are older than every mark, and never change: several machines have them.
+
+use std::sync::Arc;
 
 use sluice_base::heap;
 
@@ -16,6 +19,9 @@ pub(crate) const FREE: Colour = 0;
 
 /// An object that knows its colour.
 pub(crate) trait Object: Default {
+    /// The form of such objects in an image: counted owners, or none where objects belong to one machine.
+    type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
+
     fn colour(&self) -> Colour;
     fn paint(&mut self, colour: Colour);
     /// Bytes that the object holds outside of its slot.
@@ -49,7 +55,12 @@ impl<T: std::fmt::Debug> Shrink for Vec<T> {
 
 /// Slots of one kind of object.
 #[derive(Debug)]
-pub(crate) struct Arena<T> {
+pub(crate) struct Arena<T: Object> {
+    /// Objects of the image that the machine was made from.
+    shared: Option<T::Shared>,
+    /// How many these are: the index of the first slot of the arena's own.
+    first: u32,
+    /// The arena's own slots.
     pub(crate) slots: Vec<T>,
     /// Free slots to be used next; all at or behind `old`.
     free: Vec<u32>,
@@ -59,9 +70,23 @@ pub(crate) struct Arena<T> {
     old: u32,
 }
 
-impl<T> Default for Arena<T> {
+impl<T: Object> Default for Arena<T> {
     fn default() -> Arena<T> {
-        Arena { slots: Vec::new(), free: Vec::new(), free_old: Vec::new(), old: 0 }
+        Arena { shared: None, first: 0, slots: Vec::new(), free: Vec::new(), free_old: Vec::new(), old: 0 }
+    }
+}
+
+impl<T: Object<Shared = Arc<[T]>>> Arena<T> {
+    /// An arena without slots of its own over the objects of an image.
+    pub(crate) fn of_image(shared: &Arc<[T]>) -> Arena<T> {
+        let first = shared.len() as u32;
+        Arena { shared: Some(shared.clone()), first, old: first, ..Arena::default() }
+    }
+
+    /// The slots as those of an image, of an arena without an image.
+    pub(crate) fn into_image(self) -> Arc<[T]> {
+        debug_assert!(self.first == 0);
+        self.slots.into()
     }
 }
 
@@ -74,27 +99,62 @@ impl<T: Object> Arena<T> {
     pub(crate) fn add(&mut self, object: T) -> u32 {
         debug_assert!(object.colour() != FREE);
         if let Some(index) = self.free.pop() {
-            self.slots[index as usize] = object;
+            *self.at_mut(index) = object;
             return index;
         }
-        let index = self.slots.len() as u32;
+        let index = self.first + self.slots.len() as u32;
         self.slots.push(object);
         index
     }
 
     #[inline(always)]
     pub(crate) fn at(&self, index: u32) -> &T {
-        &self.slots[index as usize]
+        // The check of the bound finds out whose slot it is: an arena without an image pays a subtraction.
+        match self.slots.get(index.wrapping_sub(self.first) as usize) {
+            Some(object) => object,
+            None => self.shared_at(index),
+        }
     }
 
+    #[inline(never)]
+    fn shared_at(&self, index: u32) -> &T {
+        &self.shared.as_deref().unwrap_or_default()[index as usize]
+    }
+
+    /// The object of a slot, where there is one.
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        match self.shared.as_deref().and_then(|shared| shared.get(index as usize)) {
+            Some(object) => Some(object),
+            None => self.own(index),
+        }
+    }
+
+    /// An object of the arena's own.
     #[inline(always)]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        &mut self.slots[index as usize]
+        &mut self.slots[index.wrapping_sub(self.first) as usize]
+    }
+
+    /// The object of a slot, where it is one of the arena's own.
+    #[inline(always)]
+    pub(crate) fn own(&self, index: u32) -> Option<&T> {
+        self.slots.get(index.wrapping_sub(self.first) as usize)
+    }
+
+    /// The object of a slot, where it is one of the arena's own.
+    #[inline(always)]
+    pub(crate) fn own_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.slots.get_mut(index.wrapping_sub(self.first) as usize)
+    }
+
+    /// The index of the first slot of its own.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
     }
 
     /// Empties a slot for reuse.
     pub(crate) fn release(&mut self, index: u32) {
-        self.slots[index as usize] = T::default();
+        *self.at_mut(index) = T::default();
         if index >= self.old { self.free.push(index) } else { self.free_old.push(index) }
     }
 
@@ -106,7 +166,7 @@ impl<T: Object> Arena<T> {
 
     /// Sets the mark here: everything there is becomes old.
     pub(crate) fn set_mark(&mut self) {
-        self.old = self.slots.len() as u32;
+        self.old = self.first + self.slots.len() as u32;
         self.free_old.append(&mut self.free);
     }
 
@@ -129,7 +189,7 @@ impl<T: Object> Arena<T> {
 
     /// Ends the mark's protection: the free slots before it are used again.
     pub(crate) fn drop_mark(&mut self) {
-        self.old = 0;
+        self.old = self.first;
         self.free.append(&mut self.free_old);
     }
 
@@ -137,13 +197,13 @@ impl<T: Object> Arena<T> {
     #[inline]
     pub(crate) fn truncate(&mut self) {
         self.free.clear();
-        self.slots.truncate(self.old as usize);
+        self.slots.truncate((self.old - self.first) as usize);
     }
 
     /// Moves what is behind the mark out, for somebody else to free. Moves the
     /// lesser of what is before the mark and what is behind.
     pub(crate) fn split(&mut self) -> Vec<T> {
-        let mark = self.old as usize;
+        let mark = (self.old - self.first) as usize;
         self.free = Vec::new();
         if self.young() < mark {
             return self.slots.split_off(mark);
@@ -153,14 +213,13 @@ impl<T: Object> Arena<T> {
         std::mem::replace(&mut self.slots, kept)
     }
 
-    /// Slots, free ones included.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+    /// Slots since the mark, free ones included.
+    pub(crate) fn young(&self) -> usize {
+        self.slots.len() - (self.old - self.first) as usize
     }
 
-    /// Slots behind the mark, free ones included.
-    pub(crate) fn young(&self) -> usize {
-        self.slots.len() - self.old as usize
+    /// Objects since the mark, and free slots there.
+    pub(crate) fn young_mut(&mut self) -> &mut [T] {
+        &mut self.slots[(self.old - self.first) as usize..]
     }
 }

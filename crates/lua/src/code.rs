@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
+use sluice_base::heap;
+
 use crate::arena::{Colour, Object};
+use crate::text::number::c_text;
 use crate::value::Value;
 
 /// Operations. `R` is a register, `K` a constant, `U` an upvalue; `d` of a jump is the instruction to go on
@@ -157,17 +160,49 @@ pub(crate) const LIST_BATCH: usize = 50;
 
 /// The name of a chunk.
 #[derive(Debug, Default)]
-pub(crate) struct ChunkName {
+pub struct ChunkName {
     /// As `loadstring` and hosts give it: `=name`, `@file`, or the source itself, up to a zero.
-    pub given: Box<[u8]>,
+    pub(crate) given: Box<[u8]>,
     /// As errors show it.
-    pub shown: Box<[u8]>,
+    pub(crate) shown: Box<[u8]>,
 }
 
-/// A compiled function, and the functions in it. Knows no heap, so it can be shared between machines and
-/// threads.
+impl ChunkName {
+    /// The name as `loadstring` takes names: `=name` as it is, `@file`, or the source itself. A zero ends a
+    /// name, as in C. Chunks that are compiled under one name share the name.
+    pub fn new(name: &[u8]) -> Arc<ChunkName> {
+        let given = c_text(name);
+        Arc::new(ChunkName { given: given.into(), shown: display_name(given) })
+    }
+}
+
+/// Longest name of a chunk in errors, with the zero at its end in C.
+const NAME_MAX: usize = 80;
+
+/// The name of a chunk as errors show it.
+fn display_name(name: &[u8]) -> Box<[u8]> {
+    match name {
+        [b'=', rest @ ..] => rest[..rest.len().min(NAME_MAX - 1)].into(),
+        [b'@', rest @ ..] => {
+            let room = NAME_MAX - " '...' ".len() - 1;
+            if rest.len() <= room {
+                return rest.into();
+            }
+            [b"...", &rest[rest.len() - room..]].concat().into()
+        }
+        source => {
+            let room = NAME_MAX - " [string \"...\"] ".len() - 1;
+            let line = source.iter().take(room + 1).take_while(|byte| !matches!(byte, b'\n' | b'\r')).count();
+            let shown = line.min(room);
+            let dots: &[u8] = if shown < source.len() { b"..." } else { b"" };
+            [b"[string \"", &source[..shown], dots, b"\"]"].concat().into()
+        }
+    }
+}
+
+/// A function that is being compiled.
 #[derive(Debug, Default)]
-pub struct Proto {
+pub(crate) struct Draft {
     pub(crate) code: Vec<Instr>,
     /// The line of each instruction.
     pub(crate) lines: Vec<u32>,
@@ -175,6 +210,80 @@ pub struct Proto {
     pub(crate) protos: Vec<Arc<Proto>>,
     pub(crate) captures: Vec<Capture>,
     pub(crate) locals: Vec<Local>,
+    pub(crate) params: u8,
+    pub(crate) is_vararg: bool,
+    pub(crate) wants_arg: bool,
+    pub(crate) max_stack: u8,
+    pub(crate) line: u32,
+    pub(crate) chunk: Arc<ChunkName>,
+}
+
+impl Draft {
+    /// The function, in blocks of exactly its size.
+    pub(crate) fn finish(self) -> Proto {
+        let Draft { code, lines, consts, protos, captures, locals, .. } = self;
+        let unlinked = match consts.is_empty() && protos.is_empty() {
+            true => None,
+            false => Some(Box::new(Unlinked { consts, protos })),
+        };
+        Proto {
+            code: code.into(),
+            lines: LineTable::of(&lines),
+            unlinked,
+            captures: captures.into(),
+            locals: locals.into(),
+            params: self.params,
+            is_vararg: self.is_vararg,
+            wants_arg: self.wants_arg,
+            max_stack: self.max_stack,
+            line: self.line,
+            chunk: self.chunk,
+        }
+    }
+}
+
+/// The line of each instruction.
+#[derive(Debug, Default)]
+struct LineTable {
+    /// The line of the first one.
+    first: u32,
+    /// Instructions that begin another line than the one before has, and that line.
+    changes: Box<[(u32, u32)]>,
+}
+
+impl LineTable {
+    fn of(lines: &[u32]) -> LineTable {
+        let first = lines.first().copied().unwrap_or(0);
+        let changed = lines.windows(2).zip(1..).filter(|(pair, _)| pair[0] != pair[1]);
+        LineTable { first, changes: changed.map(|(pair, at)| (at, pair[1])).collect() }
+    }
+
+    fn at(&self, index: usize) -> u32 {
+        match self.changes.partition_point(|(from, _)| *from as usize <= index) {
+            0 => self.first,
+            before => self.changes[before - 1].1,
+        }
+    }
+}
+
+/// What a machine has of its own of a function that it has linked.
+#[derive(Debug)]
+pub(crate) struct Unlinked {
+    pub(crate) consts: Vec<Const>,
+    pub(crate) protos: Vec<Arc<Proto>>,
+}
+
+/// A compiled function, and the functions in it. Knows no heap, so it can be shared between machines and
+/// threads.
+#[derive(Debug, Default)]
+pub struct Proto {
+    pub(crate) code: Box<[Instr]>,
+    lines: LineTable,
+    /// Constants and functions; nothing where there are none, and where the one machine that has the function
+    /// has linked it.
+    pub(crate) unlinked: Option<Box<Unlinked>>,
+    pub(crate) captures: Box<[Capture]>,
+    pub(crate) locals: Box<[Local]>,
     pub(crate) params: u8,
     /// Takes `...`
     pub(crate) is_vararg: bool,
@@ -187,12 +296,24 @@ pub struct Proto {
     pub(crate) chunk: Arc<ChunkName>,
 }
 
+/// Bytes that are charged for a function beside what depends on its length.
+const FUNCTION_BYTES: usize = 160;
+
 impl Proto {
-    /// Bytes that the function and those in it take, about.
+    pub(crate) fn consts(&self) -> &[Const] {
+        self.unlinked.as_deref().map_or(&[][..], |unlinked| &unlinked.consts[..])
+    }
+
+    pub(crate) fn protos(&self) -> &[Arc<Proto>] {
+        self.unlinked.as_deref().map_or(&[][..], |unlinked| &unlinked.protos[..])
+    }
+
+    /// Bytes that the function and those in it take, about, until a machine has linked them: what is charged
+    /// for them.
     pub fn bytes(&self) -> usize {
         let text = |text: &Arc<[u8]>| text.len() + 32;
         let consts: usize = self
-            .consts
+            .consts()
             .iter()
             .map(|value| match value {
                 Const::Text(bytes) => text(bytes) + 24,
@@ -200,12 +321,29 @@ impl Proto {
             })
             .sum();
         let locals: usize = self.locals.iter().map(|local| text(&local.name) + 24).sum();
-        size_of::<Proto>() + self.code.len() * 12 + consts + locals + self.inner_bytes()
+        let inner: usize = self.protos().iter().map(|proto| proto.bytes()).sum();
+        FUNCTION_BYTES + self.code.len() * 12 + consts + locals + inner
     }
 
-    /// Bytes that the functions in it take, about: what is left of a chunk that is unloaded.
+    /// Bytes that are left of the function and of inner functions once the only owner has linked the
+    /// function, about.
+    pub fn linked_bytes(&self) -> usize {
+        let name = |name: &Arc<[u8]>| heap::block(name.len() + 16);
+        let locals: usize = self.locals.iter().map(|local| name(&local.name)).sum();
+        let captures: usize = self.captures.iter().map(|capture| name(&capture.name)).sum();
+        heap::counted::<Proto>()
+            + heap::block(size_of_val(&*self.code))
+            + heap::block(size_of_val(&*self.lines.changes))
+            + heap::block(size_of_val(&*self.locals))
+            + heap::block(size_of_val(&*self.captures))
+            + locals
+            + captures
+            + self.inner_bytes()
+    }
+
+    /// Bytes of these of the functions in it: what is left of a chunk that is unloaded.
     pub fn inner_bytes(&self) -> usize {
-        self.protos.iter().map(|proto| proto.bytes()).sum()
+        self.protos().iter().map(|proto| proto.linked_bytes()).sum()
     }
 
     /// The first instruction that does more than empty the function's own variables. The reference's compiler
@@ -217,8 +355,12 @@ impl Proto {
 
     /// The line of the instruction before `pc`.
     pub(crate) fn line_at(&self, pc: u32) -> u32 {
-        let at = (pc as usize).saturating_sub(1);
-        self.lines.get(at).copied().unwrap_or(0)
+        self.line_of((pc as usize).saturating_sub(1)).unwrap_or(0)
+    }
+
+    /// The line of an instruction.
+    pub(crate) fn line_of(&self, index: usize) -> Option<u32> {
+        (index < self.code.len()).then(|| self.lines.at(index))
     }
 
     /// The name of the variable in register `register` while instruction `pc` runs.
@@ -233,14 +375,20 @@ impl Proto {
 pub(crate) struct Linked {
     pub(crate) proto: Arc<Proto>,
     pub(crate) consts: Box<[Value]>,
-    /// For each constant that is a string its hash.
+    /// For each constant that is a string its hash; nothing where none is.
     pub(crate) hashes: Box<[u32]>,
     /// The functions in it, as indexes.
     pub(crate) inner: Box<[u32]>,
+    /// Which of all chunks that were loaded it is, so that it is kept; 0 for none.
+    pub(crate) loaded: u32,
     pub(crate) colour: Colour,
 }
 
+const _: () = assert!(size_of::<Linked>() == 64);
+
 impl Object for Linked {
+    type Shared = Vec<Linked>;
+
     fn colour(&self) -> Colour {
         self.colour
     }
@@ -250,6 +398,6 @@ impl Object for Linked {
     }
 
     fn outside(&self) -> usize {
-        self.consts.len() * 12 + self.inner.len() * 4
+        size_of_val(&*self.consts) + size_of_val(&*self.hashes) + size_of_val(&*self.inner)
     }
 }

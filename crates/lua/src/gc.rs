@@ -11,6 +11,7 @@ use crate::arena::{self, Arena, Colour, Dying, FREE, Object};
 use crate::code::Linked;
 use crate::heap::{CollectorPhase, Grey, Heap, Metamethod};
 use crate::object::{Coroutine, UpvalueState};
+use crate::strings::single;
 use crate::table::guard;
 use crate::value::{ClosureRef, NativeRef, TableRef, ThreadRef, Value};
 
@@ -95,14 +96,19 @@ fn mark_roots(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
     for at in 0..heap.events.len() {
         heap.shade(heap.events[at].0);
     }
-    for at in 0..heap.singles.len() {
-        heap.shade(heap.singles[at]);
+    for byte in 0..=u8::MAX {
+        heap.shade(single(byte));
     }
     for at in 0..heap.pinned.len() {
         heap.shade(heap.pinned[at]);
     }
     for table in [heap.globals, heap.string_meta].into_iter().flatten() {
         heap.shade_table(table);
+    }
+    for index in 0..code.slots.len() as u32 {
+        if code.at(index).loaded != 0 {
+            shade_proto(heap, code, index);
+        }
     }
     heap.shade(roots.thread.into());
     mark_running(heap, code, roots);
@@ -133,8 +139,10 @@ fn mark_frames(heap: &mut Heap, code: &mut Arena<Linked>, co: &Coroutine) {
     }
 }
 
-fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
-    let linked = code.at_mut(index);
+/// Marks a prototype: what it refers to is scanned later.
+pub(crate) fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
+    // What a chunk runs as has the prototype of none before the first is started.
+    let Some(linked) = code.own_mut(index) else { return };
     if linked.colour != heap.marked && linked.colour != FREE {
         linked.colour = heap.marked;
         heap.collector.grey.push(Grey::Proto(index));
@@ -302,22 +310,23 @@ fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) 
 }
 
 fn is_dead(heap: &Heap, value: Value) -> bool {
-    let (index, marked) = (value.bits() as u32, heap.marked);
+    let index = value.bits() as u32;
     if !value.is_object() || value.is_str() {
         return false;
     }
+    // What an image has never goes.
     let colour = if value.is_table() {
-        heap.tables.at(index).colour()
+        heap.tables.own(index).map(Object::colour)
     } else if value.is_closure() {
-        heap.closures.at(index).colour()
+        heap.closures.own(index).map(Object::colour)
     } else if value.is_native() {
-        heap.natives.at(index).colour()
+        heap.natives.own(index).map(Object::colour)
     } else if value.is_userdata() {
-        heap.userdata.at(index).colour()
+        heap.userdata.own(index).map(Object::colour)
     } else {
-        heap.threads.at(index).colour()
+        heap.threads.own(index).map(Object::colour)
     };
-    colour != marked
+    colour.is_some_and(|colour| colour != heap.marked)
 }
 
 /// Takes what is not marked out of a piece of the table that is the last one of the list; the work.
@@ -391,7 +400,8 @@ fn sweep_some<T: Object>(
     freed: &mut Freed,
     keep: impl Fn(&mut T),
 ) -> Option<u32> {
-    let len = arena.len() as u32;
+    let len = arena.first() + arena.slots.len() as u32;
+    let from = from.max(arena.first());
     let to = from.saturating_add(SWEEP).min(len);
     for index in from..to {
         let object = arena.at_mut(index);

@@ -4,6 +4,8 @@
 //! is collected while a native function runs; (3) a write to a table that is black or old passes
 //! [`Heap::set`]'s barrier.
 
+use std::sync::Arc;
+
 use sluice_base::Bytes;
 
 use crate::arena::{Arena, Colour, Dying, Object};
@@ -12,7 +14,7 @@ use crate::fault::Fault;
 use crate::held::HeldBytes;
 use crate::object::{Closure, Coroutine, NativeClosure, Thread, Upvalue, UpvalueState, Userdata};
 use crate::pattern_cache::PatternCache;
-use crate::strings::{StringSlot, Strings};
+use crate::strings::{StringSlot, Strings, single};
 use crate::table::{LuaTable, TableSlot, guard};
 use crate::text::number::push_number;
 use crate::value::{ClosureRef, Kind, NativeRef, StrRef, TableRef, ThreadRef, UserdataRef, Value};
@@ -64,7 +66,7 @@ const EVENT_NAMES: [&str; 18] = [
 ];
 
 /// Events whose absence a table remembers.
-const REMEMBERED: u8 = 8;
+pub(crate) const REMEMBERED: u8 = 8;
 
 /// What the host tells the libraries, and what they keep for it.
 #[derive(Clone, Debug, Default)]
@@ -151,6 +153,8 @@ pub struct Heap {
     pub(crate) bytes: usize,
     /// Bytes in use before the mark.
     pub(crate) old_bytes: usize,
+    /// Bytes in use that are the image's.
+    pub(crate) shared_bytes: usize,
     /// Bytes that may be in use.
     pub(crate) limit: usize,
     /// The colour of what is made now.
@@ -166,16 +170,14 @@ pub struct Heap {
     pub(crate) watching: bool,
     /// The guard of new tables: [`guard::OLD`] in a run without a mark, which is kept whatever it does.
     pub(crate) born: u8,
-    /// The strings of one byte, by the byte.
-    pub(crate) singles: Vec<Value>,
     /// Patterns that were compiled lately.
     pub(crate) patterns: PatternCache,
     /// What native functions that wait for a call hold outside of the heap.
     pub(crate) held: HeldBytes,
     /// A buffer for short texts that are put together.
     scratch: Vec<u8>,
-    /// Names of events.
-    pub(crate) events: Vec<(Value, u32)>,
+    /// Names of events, and their hashes.
+    pub(crate) events: Arc<[(Value, u32)]>,
     /// The metatable of strings.
     pub(crate) string_meta: Option<TableRef>,
     /// The native function that joins long texts for the operator `..`; it is pinned.
@@ -201,20 +203,29 @@ const SCRATCH_MAX: usize = 256;
 const FIRST_THRESHOLD: usize = 1 << 20;
 
 impl Heap {
-    /// An empty heap that may use `limit` bytes.
+    /// A heap that may use `limit` bytes, with the strings that every heap has: those of one byte, whose
+    /// index is the byte, and names of events.
     pub(crate) fn new(limit: usize) -> Heap {
+        let mut heap = Heap::empty(limit);
+        for byte in 0..=u8::MAX {
+            let (string, _) = heap.strings.add(&[byte], 1);
+            debug_assert!(single(byte) == string.into());
+        }
+        let mut add = |name: &str| {
+            let (string, _) = heap.strings.add(name.as_bytes(), 1);
+            (Value::from(string), heap.strings.hash(string))
+        };
+        let events: Vec<(Value, u32)> = EVENT_NAMES.iter().map(|name| add(name)).collect();
+        heap.events = events.into();
+        heap
+    }
+
+    /// A heap without a string.
+    pub(crate) fn empty(limit: usize) -> Heap {
         let mut heap = Heap { limit, colour: 1, marked: 1, ..Heap::default() };
         heap.collector.threshold = FIRST_THRESHOLD;
         heap.collector.next_slice = FIRST_THRESHOLD;
         heap.collector.be_normal();
-        for byte in 0..=u8::MAX {
-            let (string, _) = heap.strings.add(&[byte], 1);
-            heap.singles.push(string.into());
-        }
-        for name in EVENT_NAMES {
-            let (string, _) = heap.strings.add(name.as_bytes(), 1);
-            heap.events.push((string.into(), heap.strings.hash(string)));
-        }
         heap
     }
 
@@ -290,7 +301,7 @@ impl Heap {
     #[inline]
     pub fn new_string(&mut self, bytes: &[u8]) -> Result<Value, Fault> {
         if let [byte] = bytes {
-            return Ok(self.singles[usize::from(*byte)]);
+            return Ok(single(*byte));
         }
         if bytes.len() > 4096 {
             self.room(bytes.len())?;
@@ -304,7 +315,7 @@ impl Heap {
     #[inline]
     pub(crate) fn part(&mut self, string: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
         if to - from == 1 {
-            return Ok(self.singles[usize::from(self.strings.bytes(string)[from])]);
+            return Ok(single(self.strings.bytes(string)[from]));
         }
         if to - from > 4096 {
             self.room(to - from)?;
@@ -569,16 +580,6 @@ impl Heap {
         self.tables.at(table.0).nodes.len()
     }
 
-    /// Makes a table read-only, or not.
-    pub fn set_read_only(&mut self, table: TableRef, read_only: bool) {
-        let object = self.tables.at_mut(table.0);
-        if read_only {
-            object.guard |= guard::READ_ONLY;
-        } else {
-            object.guard &= !guard::READ_ONLY;
-        }
-    }
-
     /// Whether writes to the table are errors.
     pub fn is_read_only(&self, table: TableRef) -> bool {
         self.tables.at(table.0).guard & guard::READ_ONLY != 0
@@ -636,13 +637,15 @@ impl Heap {
     #[inline]
     pub(crate) fn meta_event(&mut self, meta: TableRef, event: Metamethod) -> Value {
         debug_assert!((event as u8) < REMEMBERED);
-        let object = self.tables.at_mut(meta.0);
+        let object = self.tables.at(meta.0);
         if object.lacks & 1 << event as u8 != 0 {
             return Value::NIL;
         }
         let (name, hash) = self.events[event as usize];
         let found = object.get_str(name, hash, &self.strings);
-        if found.is_nil() {
+        if found.is_nil()
+            && let Some(object) = self.tables.own_mut(meta.0)
+        {
             object.lacks |= 1 << event as u8;
         }
         found
@@ -750,22 +753,13 @@ impl Heap {
         }
     }
 
-    /// Whether a value is a string of that text still, which it was once.
-    pub(crate) fn holds(&self, value: Value, text: &[u8]) -> bool {
-        let slot = value.as_str().and_then(|string| self.strings.texts.slots.get(string.0 as usize));
-        slot.is_some_and(|slot| slot.colour() != crate::arena::FREE && slot.bytes() == text)
-    }
-
-    /// Whether a value is a string of that text still. A string of that text survives the sweep under way.
-    pub(crate) fn revive(&mut self, value: Value, text: &[u8]) -> bool {
-        let holds = self.holds(value, text);
-        if holds
-            && let Some(string) = value.as_str()
-            && matches!(self.collector.phase, CollectorPhase::Sweep(..))
+    /// Has a string survive the sweep under way, which nobody may refer to.
+    pub(crate) fn revive(&mut self, string: StrRef) {
+        if matches!(self.collector.phase, CollectorPhase::Sweep(..))
+            && let Some(slot) = self.strings.texts.own_mut(string.0)
         {
-            self.strings.texts.at_mut(string.0).paint(self.colour);
+            slot.paint(self.colour);
         }
-        holds
     }
 
     /// Keeps a value for good.
@@ -857,7 +851,8 @@ impl Heap {
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
         // A slot of the stack that was not used in this run may name a table of one that is gone.
-        let Some(object) = self.tables.slots.get_mut(table.0 as usize) else { return };
+        // Tables of an image refer to what the image has.
+        let Some(object) = self.tables.own_mut(table.0) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
         }
@@ -899,7 +894,7 @@ fn paint<T: Object>(
     list: &mut Vec<Grey>,
 ) {
     // As for tables: the index may be one of a run that is gone.
-    let Some(object) = arena.slots.get_mut(index as usize) else { return };
+    let Some(object) = arena.own_mut(index) else { return };
     if object.colour() == marked || object.colour() == crate::arena::FREE {
         return;
     }

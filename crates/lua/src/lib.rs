@@ -14,6 +14,7 @@ mod growth;
 mod heap;
 mod held;
 mod hostile;
+mod image;
 mod libs;
 mod murmur3;
 mod native;
@@ -21,18 +22,23 @@ mod object;
 mod pattern;
 mod pattern_cache;
 mod strings;
+mod symbols;
 mod table;
 mod text;
 mod value;
 mod vm;
 
-pub use api::{DiscardedRun, Execution, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, Vm, compile};
-pub use code::Proto;
+pub use api::{
+    DiscardedRun, Execution, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, Vm, compile, compile_as,
+};
+pub use code::{ChunkName, Proto};
 pub use fault::Fault;
 pub use heap::{Heap, HostState};
 pub use hostile::fuzz_source;
+pub use image::VmImage;
 pub use libs::{fuzz_json, fuzz_packed, fuzz_struct};
-pub use native::{Ctx, Indexed, Library, Native, NativeStep, State, to_integer};
+pub use native::{Ctx, Indexed, Library, Native, NativeStep, State, new_list, to_integer};
+pub use object::RunStack;
 pub use pattern::fuzz_pattern;
 pub use text::format::{fuzz_format, fuzz_number};
 pub use value::{Kind, NativeRef, StrRef, TableRef, Value};

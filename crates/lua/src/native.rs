@@ -11,10 +11,12 @@
 
 use std::sync::Arc;
 
+use crate::arena::Arena;
 use crate::code::Proto;
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::object::{Frame, Protection, SLOT_BYTES};
+use crate::table::LuaTable;
 use crate::text::number::push_number;
 use crate::value::{StrRef, TableRef, Value};
 
@@ -445,6 +447,20 @@ pub(crate) fn incomparable(a: Value, b: Value) -> Fault {
         return Fault::bare(format!("attempt to compare two {x} values"));
     }
     Fault::bare(format!("attempt to compare {x} with {y}"))
+}
+
+/// Makes a table of these values, from 1 on.
+///
+/// # Errors
+/// `not enough memory`.
+#[inline]
+pub fn new_list(heap: &mut Heap, values: Vec<Value>) -> Result<TableRef, Fault> {
+    let bytes = Arena::<LuaTable>::SLOT + size_of_val(&*values);
+    let mut table = LuaTable::of_list(values, heap.colour);
+    table.guard = heap.born;
+    let index = heap.tables.add(table);
+    heap.charge(bytes)?;
+    Ok(TableRef(index))
 }
 
 /// The number that a value is or says.

@@ -4,6 +4,9 @@
 //! instructions.
 
 use std::any::Any;
+use std::sync::Arc;
+
+use sluice_base::heap;
 
 use crate::arena::{Colour, Object};
 use crate::value::{TableRef, ThreadRef, Value};
@@ -13,8 +16,10 @@ use crate::value::{TableRef, ThreadRef, Value};
 pub type State = Box<dyn Any + Send>;
 
 macro_rules! object {
-    ($name:ident, $self:ident => $outside:expr) => {
+    ($name:ident, $shared:ty, $self:ident => $outside:expr) => {
         impl Object for $name {
+            type Shared = $shared;
+
             fn colour(&self) -> Colour {
                 self.colour
             }
@@ -42,7 +47,7 @@ pub(crate) struct Closure {
     colour: Colour,
 }
 
-object!(Closure, self => self.many.as_ref().map_or(0, |many| many.len() * 4));
+object!(Closure, Vec<Closure>, self => self.many.as_ref().map_or(0, |many| many.len() * 4));
 
 impl Closure {
     pub(crate) fn new(proto: u32, env: TableRef, captures: &[u32], colour: Colour) -> Closure {
@@ -80,7 +85,7 @@ pub(crate) struct Upvalue {
     pub(crate) colour: Colour,
 }
 
-object!(Upvalue, self => 0);
+object!(Upvalue, Vec<Upvalue>, self => 0);
 
 /// Where the value of an upvalue is.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +111,7 @@ pub(crate) struct NativeClosure {
     colour: Colour,
 }
 
-object!(NativeClosure, self => self.upvalues.len() * size_of::<Value>());
+object!(NativeClosure, Arc<[NativeClosure]>, self => self.upvalues.len() * size_of::<Value>());
 
 impl NativeClosure {
     pub(crate) fn new(native: u32, upvalues: &[Value], colour: Colour) -> NativeClosure {
@@ -121,7 +126,7 @@ pub(crate) struct Userdata {
     colour: Colour,
 }
 
-object!(Userdata, self => 0);
+object!(Userdata, Vec<Userdata>, self => 0);
 
 impl Userdata {
     pub(crate) fn new(meta: Option<TableRef>, colour: Colour) -> Userdata {
@@ -239,6 +244,22 @@ pub(crate) struct Coroutine {
     pub(crate) below: u32,
 }
 
+/// Memory that a run takes for its stack. A machine without any makes it anew, so machines of which one at a
+/// time runs need one between them.
+#[derive(Debug, Default)]
+pub struct RunStack {
+    pub(crate) slots: Vec<Value>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) open: Vec<(u32, u32)>,
+}
+
+impl RunStack {
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::vec(&self.slots) + heap::vec(&self.frames) + heap::vec(&self.open)
+    }
+}
+
 /// A coroutine in its arena: taken out while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
@@ -248,7 +269,7 @@ pub(crate) struct Thread {
     pub(crate) colour: Colour,
 }
 
-object!(Thread, self => self.coroutine.as_ref().map_or(0, |coroutine| coroutine.bytes()));
+object!(Thread, Vec<Thread>, self => self.coroutine.as_ref().map_or(0, |coroutine| coroutine.bytes()));
 
 impl Coroutine {
     /// Calls that PUC would have made on the C stack, in this coroutine and below.

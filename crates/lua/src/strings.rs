@@ -6,6 +6,8 @@
 //! for.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sluice_base::Bytes;
 
@@ -20,10 +22,12 @@ pub(crate) const INLINE_MAX: usize = 22;
 /// Bytes from which a vector is taken over as it is instead of being copied into a box of its size.
 const SHARED_MIN: usize = 4096;
 
+/// A string. Its hash is atomic because several threads may read the strings of an image, all of which are
+/// hashed before the image is shared: no other side writes, so no order is needed.
 #[derive(Debug)]
 pub(crate) struct StringSlot {
-    hash: Cell<u32>,
-    hashed: Cell<bool>,
+    hash: AtomicU32,
+    hashed: AtomicBool,
     colour: Colour,
     body: StringForm,
 }
@@ -40,8 +44,8 @@ const _: () = assert!(size_of::<StringSlot>() == 32);
 impl Default for StringSlot {
     fn default() -> StringSlot {
         StringSlot {
-            hash: Cell::new(0),
-            hashed: Cell::new(false),
+            hash: AtomicU32::new(0),
+            hashed: AtomicBool::new(false),
             colour: FREE,
             body: StringForm::Inline(0, [0; INLINE_MAX]),
         }
@@ -49,6 +53,8 @@ impl Default for StringSlot {
 }
 
 impl Object for StringSlot {
+    type Shared = Arc<[StringSlot]>;
+
     fn colour(&self) -> Colour {
         self.colour
     }
@@ -82,6 +88,17 @@ impl StringSlot {
             StringForm::Shared(bytes) => bytes,
         }
     }
+
+    #[inline]
+    fn known_hash(&self) -> Option<u32> {
+        self.hashed.load(Ordering::Relaxed).then(|| self.hash.load(Ordering::Relaxed))
+    }
+}
+
+/// The string of one byte: the first strings of every heap are these, in the order of the bytes.
+#[inline(always)]
+pub(crate) fn single(byte: u8) -> Value {
+    StrRef(u32::from(byte)).into()
 }
 
 /// All strings of a heap.
@@ -172,13 +189,18 @@ impl Strings {
 
     #[inline]
     fn store(&mut self, body: StringForm, colour: Colour) -> StrRef {
-        let text = StringSlot { hash: Cell::new(0), hashed: Cell::new(false), colour, body };
+        let text = StringSlot { hash: AtomicU32::new(0), hashed: AtomicBool::new(false), colour, body };
         StrRef(self.texts.add(text))
     }
 
     #[inline]
     pub(crate) fn bytes(&self, string: StrRef) -> &[u8] {
         self.texts.at(string.0).bytes()
+    }
+
+    /// The bytes of the string with that index, where there is one still.
+    pub(crate) fn get(&self, index: u32) -> Option<&[u8]> {
+        self.texts.get(index).filter(|slot| slot.colour != FREE).map(StringSlot::bytes)
     }
 
     /// The length of a value that is a string, else 0.
@@ -199,13 +221,13 @@ impl Strings {
     #[inline]
     pub(crate) fn hash(&self, string: StrRef) -> u32 {
         let text = self.texts.at(string.0);
-        if !text.hashed.get() {
+        if !text.hashed.load(Ordering::Relaxed) {
             let bytes = text.bytes();
-            text.hash.set(murmur3(bytes));
-            text.hashed.set(true);
+            text.hash.store(murmur3(bytes), Ordering::Relaxed);
+            text.hashed.store(true, Ordering::Relaxed);
             self.handled(bytes.len());
         }
-        text.hash.get()
+        text.hash.load(Ordering::Relaxed)
     }
 
     /// Whether two strings are the same text.
@@ -215,8 +237,9 @@ impl Strings {
             return true;
         }
         let (x, y) = (self.texts.at(a.0), self.texts.at(b.0));
-        let differ = x.hashed.get() && y.hashed.get() && x.hash.get() != y.hash.get();
-        if differ {
+        if let (Some(x), Some(y)) = (x.known_hash(), y.known_hash())
+            && x != y
+        {
             return false;
         }
         let (x, y) = (x.bytes(), y.bytes());

@@ -6,6 +6,8 @@
 //! Invariants: (1) the node part is empty or a power of two long; (2) a key lies in the chain of its main
 //! position; (3) no key of the node part is nil but in nodes that were never used.
 
+use std::sync::Arc;
+
 use crate::arena::{Colour, Dying, Object};
 use crate::strings::Strings;
 use crate::value::{TableRef, Value};
@@ -71,6 +73,8 @@ pub(crate) struct LuaTable {
 }
 
 impl Object for LuaTable {
+    type Shared = Arc<[LuaTable]>;
+
     fn colour(&self) -> Colour {
         self.colour
     }
@@ -121,12 +125,20 @@ fn number_hash(number: f64) -> u32 {
 impl LuaTable {
     /// An empty table of that colour with room for `array` elements and `nodes` others.
     pub(crate) fn new(array: usize, nodes: usize, colour: Colour) -> LuaTable {
-        let mut table = LuaTable { colour, ..LuaTable::default() };
+        let mut table = LuaTable::of_list(Vec::new(), colour);
         if array > 0 {
             table.array = vec![Value::NIL; array];
         }
-        table.make_nodes(nodes);
+        if nodes > 0 {
+            table.make_nodes(nodes);
+        }
         table
+    }
+
+    /// A table of that colour with these values, from 1 on.
+    #[inline]
+    pub(crate) fn of_list(array: Vec<Value>, colour: Colour) -> LuaTable {
+        LuaTable { array, colour, ..LuaTable::default() }
     }
 
     fn make_nodes(&mut self, size: usize) {

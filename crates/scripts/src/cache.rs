@@ -5,19 +5,24 @@
 //! no more than `maxmemory-scripts` holds, but for the last one; (2) what SCRIPT LOAD has brought stays until
 //! SCRIPT FLUSH.
 
-use crate::machine::sha1_hex;
+use crate::machine::{GlobalsRead, sha1_hex};
 use crate::shebang::ScriptFlags;
+use crate::slots::SlotIndex;
 use sluice_base::heap;
 use sluice_lua::LoadedChunk;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 
 /// Scripts of EVAL that are kept; those of SCRIPT LOAD beside them.
 pub(crate) const EVALUATED_MAX: usize = 500;
 
-/// Bytes of a script beside its program and its slots in the machine: names, symbols, counts. Measured.
-const SCRIPT_FIXED_BYTES: usize = 220;
+/// Bytes of a script beside its text, its program and what the machine counts: the script's share of groups
+/// and tables.
+const SCRIPT_FIXED_BYTES: usize = 120;
+
+/// Scripts that lie together: as many as fill a block of the allocator.
+const GROUP: usize = 23;
+
+/// No neighbour in the order of last use.
+const NOBODY: u32 = u32::MAX;
 
 /// The SHA-1 of a script's text, as 40 hexadecimal digits in lower case.
 pub(crate) type ScriptSha = [u8; 40];
@@ -25,33 +30,33 @@ pub(crate) type ScriptSha = [u8; 40];
 /// A script that is known.
 #[derive(Debug)]
 pub struct CachedScript {
-    /// Its name.
-    pub sha: ScriptSha,
     /// Its text, the first line included.
-    pub body: Arc<[u8]>,
-    /// What its first line allows.
-    pub flags: ScriptFlags,
+    pub body: Box<[u8]>,
     /// The program in the machine.
     pub chunk: LoadedChunk,
+    /// The neighbours in the order of last use, where EVAL alone has brought it.
+    older: u32,
+    newer: u32,
     /// Bytes that the compiled program takes, about.
-    program_bytes: usize,
-    /// The keyed hash of the text.
-    hash: u64,
+    program_bytes: u32,
+    /// Low bits of the keyed hash of the text.
+    hash: u32,
+    /// Its name.
+    pub sha: ScriptSha,
+    /// What its first line allows.
+    pub flags: ScriptFlags,
+    /// What it can see of the globals of a run.
+    pub globals: GlobalsRead,
     /// SCRIPT LOAD has brought it, or has named it since.
     is_kept: bool,
-    /// The neighbours in the order of last use, where EVAL alone has brought it.
-    older: Option<u32>,
-    newer: Option<u32>,
 }
+
+const _: () = assert!(size_of::<[Option<CachedScript>; GROUP]>() <= 2048);
 
 impl CachedScript {
     /// Bytes that the script takes, about, without its share of tables.
     fn bytes(&self) -> usize {
-        self.body.len()
-            + size_of::<ScriptSha>()
-            + self.program_bytes
-            + heap::boxed::<CachedScript>()
-            + SCRIPT_FIXED_BYTES
+        heap::block(self.body.len()) + self.program_bytes as usize + SCRIPT_FIXED_BYTES
     }
 }
 
@@ -59,11 +64,13 @@ impl CachedScript {
 #[derive(Debug)]
 pub struct NewScript {
     /// Text of the script.
-    pub body: Arc<[u8]>,
+    pub body: Box<[u8]>,
     /// Flags of its first line.
     pub flags: ScriptFlags,
     /// Its program.
     pub chunk: LoadedChunk,
+    /// What it can see of the globals of a run.
+    pub globals: GlobalsRead,
     /// Bytes that the compiled program takes, about.
     pub program_bytes: usize,
     /// The keyed hash of the text.
@@ -73,22 +80,91 @@ pub struct NewScript {
 }
 
 /// The scripts: see the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ScriptCache {
-    scripts: Vec<Option<Box<CachedScript>>>,
+    scripts: ScriptSlots,
     free: Vec<u32>,
-    by_sha: HashMap<ScriptSha, u32, BuildHasherDefault<OfHashes>>,
-    /// Of two texts with one hash, which a client cannot bring about, the last.
-    by_hash: HashMap<u64, u32, BuildHasherDefault<OfHashes>>,
+    by_sha: SlotIndex,
+    by_text: SlotIndex,
     /// The ends of the order of last use.
-    oldest: Option<u32>,
-    newest: Option<u32>,
+    oldest: u32,
+    newest: u32,
     /// Scripts in that order.
     evaluated: usize,
     /// Bytes of these, see [`CachedScript::bytes`].
     evaluated_bytes: usize,
-    /// Bytes of texts and names.
+    /// Bytes of all.
     bytes: usize,
+}
+
+impl Default for ScriptCache {
+    fn default() -> ScriptCache {
+        ScriptCache {
+            scripts: ScriptSlots::default(),
+            free: Vec::new(),
+            by_sha: SlotIndex::default(),
+            by_text: SlotIndex::default(),
+            oldest: NOBODY,
+            newest: NOBODY,
+            evaluated: 0,
+            evaluated_bytes: 0,
+            bytes: 0,
+        }
+    }
+}
+
+/// Scripts by slot, in groups, which never move.
+#[derive(Debug, Default)]
+struct ScriptSlots {
+    #[expect(
+        clippy::vec_box,
+        reason = "a list of scripts themselves would be copied as it grows, and half empty"
+    )]
+    groups: Vec<Box<[Option<CachedScript>; GROUP]>>,
+    /// Slots that were used, now or once.
+    len: usize,
+}
+
+impl ScriptSlots {
+    #[inline]
+    fn get(&self, slot: u32) -> Option<&CachedScript> {
+        let slot = slot as usize;
+        self.groups.get(slot / GROUP)?[slot % GROUP].as_ref()
+    }
+
+    fn entry(&mut self, slot: u32) -> Option<&mut Option<CachedScript>> {
+        let slot = slot as usize;
+        self.groups.get_mut(slot / GROUP).map(|group| &mut group[slot % GROUP])
+    }
+
+    /// A new slot, the last.
+    fn push(&mut self) -> u32 {
+        if self.len.is_multiple_of(GROUP) {
+            self.groups.push(Box::new([const { None }; GROUP]));
+        }
+        self.len += 1;
+        (self.len - 1) as u32
+    }
+
+    /// The hash that a script's name lies under: of its first digits. Sums that agree in these can be made,
+    /// by those who may run scripts, and so may do worse.
+    fn sha_hash(&self, slot: u32) -> u32 {
+        self.get(slot).map_or(0, |script| hash_of_sha(&script.sha))
+    }
+
+    fn text_hash(&self, slot: u32) -> u32 {
+        self.get(slot).map_or(0, |script| script.hash)
+    }
+}
+
+/// The first eight digits of a name, of either case, as four bits each.
+#[inline]
+fn hash_of_sha(sha: &ScriptSha) -> u32 {
+    let digits = sha.first_chunk().map_or(0, |digits| u64::from_le_bytes(*digits));
+    // The low bits of a digit are its value, and those of a letter one to six.
+    let (low, is_letter) = (digits & 0x0f0f_0f0f_0f0f_0f0f, digits >> 6 & 0x0101_0101_0101_0101);
+    let values = low + is_letter * 9;
+    (values ^ values >> 28) as u32
 }
 
 impl ScriptCache {
@@ -98,61 +174,57 @@ impl ScriptCache {
         self.by_sha.len()
     }
 
-    /// Bytes that texts, names and tables take, about.
+    /// Bytes that texts, names, programs and tables take, about.
     pub fn footprint(&self) -> usize {
-        let tables = self.by_sha.capacity() * (size_of::<ScriptSha>() + 8) + self.by_hash.capacity() * 16;
-        let scripts = self.len() * heap::boxed::<CachedScript>();
-        self.bytes
-            + tables
-            + scripts
-            + self.len() * SCRIPT_FIXED_BYTES
-            + heap::vec(&self.scripts)
-            + heap::vec(&self.free)
+        let groups = heap::vec(&self.scripts.groups) + self.scripts.groups.len() * 2048;
+        let tables = groups + self.by_sha.footprint() + self.by_text.footprint() + heap::vec(&self.free);
+        self.bytes - self.len() * SCRIPT_FIXED_BYTES + tables
     }
 
     /// The script with this text, whose keyed hash is `hash`. O(length).
     #[inline]
     pub fn find_text(&self, hash: u64, text: &[u8]) -> Option<u32> {
-        let slot = *self.by_hash.get(&hash)?;
-        let script = self.scripts[slot as usize].as_deref()?;
-        (*script.body == *text).then_some(slot)
+        let hash = hash as u32;
+        self.by_text.find(hash, |slot| {
+            self.scripts.get(slot).is_some_and(|script| script.hash == hash && *script.body == *text)
+        })
     }
 
     /// The script of this name, in letters of any case.
     #[inline]
     pub fn find_sha(&self, name: &[u8]) -> Option<u32> {
-        let mut sha: ScriptSha = name.try_into().ok()?;
-        sha.make_ascii_lowercase();
-        self.by_sha.get(&sha).copied()
+        let name: &ScriptSha = name.try_into().ok()?;
+        let is_it = |script: &CachedScript| script.sha == *name || script.sha.eq_ignore_ascii_case(name);
+        self.by_sha.find(hash_of_sha(name), |slot| self.scripts.get(slot).is_some_and(is_it))
     }
 
     /// A script that was found and is there still.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&CachedScript> {
-        self.scripts.get(slot as usize)?.as_deref()
+        self.scripts.get(slot)
     }
 
     /// Adds a script, whose text is not known. Returns its slot and the programs of those that it displaces:
     /// scripts of EVAL may take `bytes_max` together.
     pub fn add(&mut self, new: NewScript, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
-        let NewScript { body, flags, chunk, program_bytes, hash, is_kept } = new;
-        let sha = sha1_hex(&body);
-        self.bytes += body.len() + size_of::<ScriptSha>() + program_bytes;
+        let NewScript { body, flags, chunk, globals, program_bytes, hash, is_kept } = new;
+        let (sha, hash) = (sha1_hex(&body), hash as u32);
+        let program_bytes = heap::short(program_bytes);
+        let (older, newer) = (NOBODY, NOBODY);
         let script =
-            CachedScript { sha, body, flags, chunk, program_bytes, hash, is_kept, older: None, newer: None };
-        let slot = self.free.pop().unwrap_or(self.scripts.len() as u32);
-        if slot as usize == self.scripts.len() {
-            self.scripts.push(None);
+            CachedScript { body, chunk, older, newer, program_bytes, hash, sha, flags, globals, is_kept };
+        self.bytes += script.bytes();
+        let slot = self.free.pop().unwrap_or_else(|| self.scripts.push());
+        if let Some(entry) = self.scripts.entry(slot) {
+            *entry = Some(script);
         }
-        self.scripts[slot as usize] = Some(Box::new(script));
-        self.by_sha.insert(sha, slot);
-        self.by_hash.insert(hash, slot);
+        self.by_sha.insert(hash_of_sha(&sha), slot, |slot| self.scripts.sha_hash(slot));
+        self.by_text.insert(hash, slot, |slot| self.scripts.text_hash(slot));
         let mut displaced = Vec::new();
         if !is_kept {
             self.count_evaluated(slot);
             self.push_newest(slot);
-            while self.oldest != Some(slot)
-                && (self.evaluated > EVALUATED_MAX || self.evaluated_bytes > bytes_max)
+            while self.oldest != slot && (self.evaluated > EVALUATED_MAX || self.evaluated_bytes > bytes_max)
             {
                 displaced.extend(self.remove_oldest());
             }
@@ -165,7 +237,7 @@ impl ScriptCache {
         if self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
             self.discount_evaluated(slot);
-            if let Some(script) = self.scripts[slot as usize].as_deref_mut() {
+            if let Some(script) = self.script_mut(slot) {
                 script.is_kept = true;
             }
         }
@@ -174,23 +246,26 @@ impl ScriptCache {
     /// A script was used. O(1).
     #[inline]
     pub fn touch(&mut self, slot: u32) {
-        if self.newest != Some(slot) && self.get(slot).is_some_and(|script| !script.is_kept) {
+        if self.newest != slot && self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
             self.push_newest(slot);
         }
     }
 
+    fn script_mut(&mut self, slot: u32) -> Option<&mut CachedScript> {
+        self.scripts.entry(slot)?.as_mut()
+    }
+
     fn remove_oldest(&mut self) -> Option<LoadedChunk> {
-        let slot = self.oldest?;
+        let slot = self.oldest;
+        let (name, text) = (self.scripts.sha_hash(slot), self.scripts.text_hash(slot));
+        self.by_sha.remove(name, slot, |slot| self.scripts.sha_hash(slot));
+        self.by_text.remove(text, slot, |slot| self.scripts.text_hash(slot));
         self.unlink(slot);
         self.discount_evaluated(slot);
-        let script = self.scripts[slot as usize].take()?;
+        let script = self.scripts.entry(slot)?.take()?;
         self.free.push(slot);
-        self.by_sha.remove(&script.sha);
-        if self.by_hash.get(&script.hash) == Some(&slot) {
-            self.by_hash.remove(&script.hash);
-        }
-        self.bytes -= script.body.len() + size_of::<ScriptSha>() + script.program_bytes;
+        self.bytes -= script.bytes();
         Some(script.chunk)
     }
 
@@ -204,61 +279,29 @@ impl ScriptCache {
         self.evaluated_bytes -= self.get(slot).map_or(0, CachedScript::bytes);
     }
 
-    fn links(&mut self, slot: u32) -> Option<(&mut Option<u32>, &mut Option<u32>)> {
-        let script = self.scripts.get_mut(slot as usize)?.as_deref_mut()?;
-        Some((&mut script.older, &mut script.newer))
-    }
-
     fn unlink(&mut self, slot: u32) {
-        let Some((older, newer)) = self.links(slot) else { return };
-        let (older, newer) = (older.take(), newer.take());
-        match older.and_then(|slot| self.links(slot)) {
-            Some((_, link)) => *link = newer,
+        let Some(script) = self.script_mut(slot) else { return };
+        let older = std::mem::replace(&mut script.older, NOBODY);
+        let newer = std::mem::replace(&mut script.newer, NOBODY);
+        match self.script_mut(older) {
+            Some(script) => script.newer = newer,
             None => self.oldest = newer,
         }
-        match newer.and_then(|slot| self.links(slot)) {
-            Some((link, _)) => *link = older,
+        match self.script_mut(newer) {
+            Some(script) => script.older = older,
             None => self.newest = older,
         }
     }
 
     fn push_newest(&mut self, slot: u32) {
-        let before = self.newest.replace(slot);
-        if let Some((older, _)) = self.links(slot) {
-            *older = before;
+        let before = std::mem::replace(&mut self.newest, slot);
+        if let Some(script) = self.script_mut(slot) {
+            script.older = before;
         }
-        match before.and_then(|slot| self.links(slot)) {
-            Some((_, newer)) => *newer = Some(slot),
-            None => self.oldest = Some(slot),
+        match self.script_mut(before) {
+            Some(script) => script.newer = slot,
+            None => self.oldest = slot,
         }
-    }
-}
-
-/// A hasher of keys that are hashes themselves: keyed hashes of texts, and SHA-1 sums, which only those can
-/// make collide at will who may run scripts, and so may do worse.
-#[derive(Clone, Copy, Debug, Default)]
-struct OfHashes(u64);
-
-impl Hasher for OfHashes {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, digits: &[u8]) {
-        for part in digits.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            // Digits leave half of the bits alone: the product spreads them.
-            self.0 = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-
-    fn write_usize(&mut self, _: usize) {
-        // The length of a sum is always the same.
     }
 }
 
@@ -288,8 +331,10 @@ mod tests {
             let chunk = self.vm.load(&compile(body.as_bytes(), b"@user_script").unwrap()).unwrap();
             let flags = ScriptFlags::COMPATIBLE;
             let hash = number as u64;
-            let body: Arc<[u8]> = body.into_bytes().into();
-            self.cache.add(NewScript { body, flags, chunk, program_bytes: 0, hash, is_kept }, bytes_max)
+            let body = body.into_bytes().into();
+            let globals = GlobalsRead::ALL;
+            self.cache
+                .add(NewScript { body, flags, chunk, globals, program_bytes: 0, hash, is_kept }, bytes_max)
         }
 
         fn knows(&self, number: usize) -> bool {
@@ -331,9 +376,10 @@ mod tests {
             assert!(rig.add_within(number, false, 5 * one).1.is_empty());
         }
         rig.cache.touch(first);
-        // Two digits more: one script makes room for none of that size.
-        assert_eq!(rig.add_within(1500, false, 5 * one).1.len(), 2);
-        assert!(rig.knows(10) && !rig.knows(11) && !rig.knows(12) && rig.knows(13) && rig.knows(1500));
+        // A longer text: one script makes room for none of that size.
+        let long = 10_000_000_000;
+        assert_eq!(rig.add_within(long, false, 5 * one).1.len(), 2);
+        assert!(rig.knows(10) && !rig.knows(11) && !rig.knows(12) && rig.knows(13) && rig.knows(long));
         // One that is larger than all may be alone remains, since it is to be run.
         assert_eq!(rig.add_within(16, false, 1).1.len(), 4);
         assert!(rig.knows(16) && rig.knows(1_000_000) && rig.cache.get(kept).is_some());

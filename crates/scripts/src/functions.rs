@@ -4,6 +4,7 @@
 //! whose names differ in case alone, it is the first.
 
 use crate::library::{Library, LibraryFunction, LoadWatch, MachineLimits, library_head, load_library};
+use crate::machine::LibraryImages;
 use sluice_base::{glob, heap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,8 @@ pub struct Functions {
     bytes: usize,
     /// Bytes of machines that runs have, as of the last look.
     lent_bytes: usize,
+    /// What the machines of libraries are made from.
+    images: LibraryImages,
 }
 
 /// The libraries that a load has brought, from its thread to the main one.
@@ -53,6 +56,16 @@ impl Functions {
         Ok(functions)
     }
 
+    /// An empty registry whose libraries will have in common what those of this one have.
+    pub fn beside(&self) -> Functions {
+        Functions { images: self.images.clone(), ..Functions::default() }
+    }
+
+    /// What the machines of libraries are made from.
+    pub fn images(&mut self) -> &mut LibraryImages {
+        &mut self.images
+    }
+
     /// Loads a library whose name is new, in one go.
     ///
     /// # Errors
@@ -65,7 +78,7 @@ impl Functions {
     ) -> Result<(), Vec<u8>> {
         let head = library_head(&code)?;
         self.may_load(&head.name, false)?;
-        let library = load_library(head, code, limits, watch)?;
+        let library = load_library(head, code, limits, &mut self.images, watch)?;
         self.add(library, false).map(drop)
     }
 
@@ -106,6 +119,7 @@ impl Functions {
             self.find_collision(library, leaves)?;
         }
         let mut replaced = Functions::default();
+        self.images.adopt(other.images);
         for library in other.libraries.into_iter().flatten() {
             if let Some(old) = self.remove(&library.name.clone()) {
                 replaced.insert(old);
@@ -230,7 +244,7 @@ impl Functions {
     /// Bytes beside the machines, about.
     pub fn footprint(&self) -> usize {
         let names = self.by_name.len() * (size_of::<Arc<[u8]>>() + 8) + self.functions.len() * 48;
-        self.bytes + names + heap::vec(&self.libraries) + heap::vec(&self.free)
+        self.bytes + names + heap::vec(&self.libraries) + heap::vec(&self.free) + self.images.footprint()
     }
 }
 

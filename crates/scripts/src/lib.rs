@@ -18,5 +18,6 @@ pub mod machine;
 pub mod restore;
 pub mod run;
 pub mod shebang;
+mod slots;
 pub mod state;
 pub mod to_reply;

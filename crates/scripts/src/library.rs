@@ -4,12 +4,12 @@
 //! machine of its own, so that what its functions keep goes with it, and a load that fails leaves nothing
 //! behind.
 
-use crate::machine::{MachineKind, ScriptMachine, ScriptRequest, log_line, thrown};
+use crate::machine::{LibraryImages, ScriptMachine, ScriptRequest, log_line, thrown};
 use crate::shebang::ScriptFlags;
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{LogLevel, heap};
 use sluice_commands::until_zero;
-use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunLimit, RunOutcome, TableRef, Value, compile};
+use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunLimit, RunOutcome, TableRef, Value, compile_as};
 use std::sync::Arc;
 
 /// Functions that a library of a client registers at most: their names are sorted in one go.
@@ -209,7 +209,7 @@ impl LibraryLoad {
         heap::boxed::<LibraryLoad>() + self.name.len() + self.code.len() + self.bytes + self.program_bytes
     }
 
-    /// Compiles a library and starts its program, in a machine of its own.
+    /// Compiles a library, in a machine of its own. [`LibraryLoad::start`] starts its program.
     ///
     /// # Errors
     /// The text of the error, without a code.
@@ -218,6 +218,7 @@ impl LibraryLoad {
         code: Arc<[u8]>,
         replaces: bool,
         limits: MachineLimits,
+        images: &mut LibraryImages,
     ) -> Result<(LibraryLoad, Box<ScriptMachine>), Vec<u8>> {
         let wrong = |text: &[u8]| [b"Error compiling function: ", text].concat();
         let no_memory = |_: Fault| wrong(b"not enough memory");
@@ -226,11 +227,11 @@ impl LibraryLoad {
         if program.len() > limits.bytes / COMPILED_PER_BYTE {
             return Err(wrong(b"not enough memory"));
         }
-        let program = compile(program, b"@user_function").map_err(|text| wrong(&text))?;
-        let machine = ScriptMachine::open(MachineKind::Functions, limits.bytes, limits.is_insecure);
+        let machine = images.machine(limits.bytes, limits.is_insecure);
         let mut machine = Box::new(machine.map_err(no_memory)?);
-        let chunk = machine.vm.load(&program).map_err(no_memory)?;
-        machine.vm.start(chunk);
+        let program = compile_as(program, &machine.chunk_name).map_err(|text| wrong(&text))?;
+        let (program_bytes, function_bytes) = (program.linked_bytes(), program.inner_bytes());
+        let chunk = machine.vm.load_owned(program).map_err(no_memory)?;
         let name = head.name.into();
         let load = LibraryLoad {
             name,
@@ -238,14 +239,19 @@ impl LibraryLoad {
             functions: Vec::new(),
             bytes: 0,
             chunk,
-            program_bytes: program.bytes(),
-            function_bytes: program.inner_bytes(),
+            program_bytes,
+            function_bytes,
             replaces,
             ns_left: u64::MAX,
             lines: 0,
             is_wish: limits.is_wish,
         };
         Ok((load, machine))
+    }
+
+    /// Starts the program.
+    pub fn start(&self, machine: &mut ScriptMachine) {
+        machine.vm.start(self.chunk);
     }
 
     /// Serves `server.register_function`, for which the program has stopped.
@@ -342,9 +348,7 @@ impl LibraryLoad {
     /// The text of the error, without a code: a name of a function is no good, or there is no function.
     pub fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
         let LibraryLoad { name, code, functions, chunk, function_bytes, .. } = self;
-        if machine.end_load().is_err() {
-            return Err(b"Error registering functions: not enough memory".to_vec());
-        }
+        machine.end_load();
         machine.vm.end_and_keep();
         machine.vm.unload(chunk);
         let mut names = std::collections::BTreeSet::new();
@@ -375,10 +379,11 @@ pub(crate) fn load_library(
     head: LibraryHead,
     code: Arc<[u8]>,
     limits: MachineLimits,
+    images: &mut LibraryImages,
     watch: &mut dyn LoadWatch,
 ) -> Result<Library, Vec<u8>> {
     let name = head.name.clone();
-    let loaded = load_in_one_go(head, code, limits, watch);
+    let loaded = load_in_one_go(head, code, limits, images, watch);
     loaded.map_err(|error| match is_out_of_memory(&error) && !limits.is_wish {
         true => beyond_memory(Some(&name), limits.bytes).into_bytes(),
         false => error,
@@ -407,11 +412,15 @@ fn load_in_one_go(
     head: LibraryHead,
     code: Arc<[u8]>,
     limits: MachineLimits,
+    images: &mut LibraryImages,
     watch: &mut dyn LoadWatch,
 ) -> Result<Library, Vec<u8>> {
-    let (mut load, mut machine) = LibraryLoad::begin(head, code, false, limits)?;
+    let (mut load, mut machine) = LibraryLoad::begin(head, code, false, limits, images)?;
+    load.start(&mut machine);
     load.run(&mut machine, watch)?;
     let library = load.finish(&mut machine)?;
+    // The runs of functions share theirs.
+    drop(machine.vm.take_stack());
     Ok(Library { machine: Some(machine), ..library })
 }
 

@@ -5,11 +5,15 @@
 //! `scripting/run.rs` serves it. The others are done here.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use sha1::{Digest, Sha1};
 use sluice_base::LogLevel;
 use sluice_commands::until_zero;
-use sluice_lua::{Ctx, Fault, Global, Heap, Library, Native, NativeStep, State, TableRef, Value, Vm};
+use sluice_lua::{
+    ChunkName, Ctx, Fault, Global, Heap, Library, LoadedChunk, Native, NativeStep, State, TableRef, Value,
+    Vm, VmImage,
+};
 
 /// What a script asks the server for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +83,26 @@ pub struct ScriptMachine {
     pub limit: usize,
     /// It has the functions of `lua-enable-insecure-api`.
     pub is_insecure: bool,
+    /// The name of its chunks.
+    pub chunk_name: Arc<ChunkName>,
 }
+
+/// The globals of a run that a script can see: others need not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalsRead {
+    /// `KEYS`
+    pub keys: bool,
+    /// `ARGV`
+    pub argv: bool,
+}
+
+impl GlobalsRead {
+    /// All of them.
+    pub const ALL: GlobalsRead = GlobalsRead { keys: true, argv: true };
+}
+
+/// Names of what leads to any global: the table of all, text that becomes a program, environments.
+const ANY_GLOBAL: [&[u8]; 5] = [b"_G", b"load", b"loadstring", b"getfenv", b"setfenv"];
 
 /// Start of `math.random` in a server that has just started.
 pub const RANDOM_START: u64 = 0x1234_abcd_330e;
@@ -88,6 +111,17 @@ impl ScriptMachine {
     /// Bytes that the machine takes, about.
     pub fn bytes(&self) -> usize {
         self.vm.footprint()
+    }
+
+    /// Which of the globals of a run a script can see.
+    pub fn globals_of(&self, chunk: LoadedChunk) -> GlobalsRead {
+        let mut read = GlobalsRead { keys: false, argv: false };
+        let is_known = self.vm.visit_texts(chunk, &mut |text| {
+            read.keys |= text == b"KEYS";
+            read.argv |= text == b"ARGV";
+            !ANY_GLOBAL.contains(&text)
+        });
+        if is_known { read } else { GlobalsRead::ALL }
     }
 
     /// Sets how many bytes it may use.
@@ -126,37 +160,87 @@ impl ScriptMachine {
             // Nothing refers to them before the library is loaded.
             vm.pin(globals.into());
             run_globals = Some(globals);
-            let fields = vm.heap().node_count(globals);
-            let of_load = open_load_globals(&mut vm.library(), meta, fields)?;
+            let of_load = open_load_globals(&mut vm.library(), meta)?;
             vm.set_globals(of_load);
         }
         vm.seal(true);
         vm.heap().host.random = RANDOM_START;
-        Ok(ScriptMachine { vm, keys, argv, run_globals, limit, is_insecure })
+        let chunk_name = ChunkName::new(kind.chunk_name());
+        Ok(ScriptMachine { vm, keys, argv, run_globals, limit, is_insecure, chunk_name })
     }
 
-    /// The library is loaded: its functions see all globals from now on. While the run of the library is
-    /// open.
+    /// The library is loaded: its functions see all globals from now on.
+    pub(crate) fn end_load(&mut self) {
+        if let Some(all) = self.run_globals {
+            self.vm.replace_globals(all);
+        }
+    }
+}
+
+/// What the machines of all libraries have in common: it is made for the first of them.
+#[derive(Clone, Debug)]
+struct LibraryImage {
+    vm: VmImage,
+    run_globals: Option<TableRef>,
+    chunk_name: Arc<ChunkName>,
+}
+
+/// Images for libraries, without and with the functions of `lua-enable-insecure-api`.
+#[derive(Clone, Debug, Default)]
+pub struct LibraryImages([Option<LibraryImage>; 2]);
+
+impl LibraryImages {
+    /// A machine for a library, that may use `limit` bytes.
     ///
     /// # Errors
-    /// `not enough memory`.
-    pub(crate) fn end_load(&mut self) -> Result<(), Fault> {
-        let (Some(all), seen) = (self.run_globals, self.vm.globals()) else { return Ok(()) };
-        let heap = self.vm.heap();
-        heap.set_read_only(seen, false);
-        let mut key = Value::NIL;
-        while let Some((name, value)) = heap.next(all, key)? {
-            heap.set(seen, name, value)?;
-            key = name;
+    /// The limit is too small for what machines have in common.
+    pub(crate) fn machine(&mut self, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
+        let image = match &self.0[usize::from(is_insecure)] {
+            Some(image) => image.clone(),
+            None => LibraryImage::make(is_insecure)?,
+        };
+        let mut vm = Vm::of_image(&image.vm, limit)?;
+        vm.heap().host.random = RANDOM_START;
+        let (run_globals, chunk_name) = (image.run_globals, image.chunk_name.clone());
+        self.0[usize::from(is_insecure)] = Some(image);
+        Ok(ScriptMachine { vm, keys: None, argv: None, run_globals, limit, is_insecure, chunk_name })
+    }
+
+    /// Takes another one's images where it has none.
+    pub(crate) fn adopt(&mut self, other: LibraryImages) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            if own.is_none() {
+                *own = other;
+            }
         }
-        heap.set_read_only(seen, true);
-        Ok(())
+    }
+
+    /// Bytes that the images take, about.
+    pub(crate) fn footprint(&self) -> usize {
+        self.0.iter().flatten().map(|image| image.vm.footprint()).sum()
+    }
+}
+
+impl LibraryImage {
+    fn make(is_insecure: bool) -> Result<LibraryImage, Fault> {
+        let machine = ScriptMachine::open(MachineKind::Functions, usize::MAX / 2, is_insecure)?;
+        let ScriptMachine { vm, run_globals, chunk_name, .. } = machine;
+        Ok(LibraryImage { vm: vm.into_image(), run_globals, chunk_name })
+    }
+}
+
+impl MachineKind {
+    fn chunk_name(self) -> &'static [u8] {
+        match self {
+            MachineKind::Eval => b"@user_script",
+            MachineKind::Functions => b"@user_function",
+        }
     }
 }
 
 /// What a library sees while it is loaded: a table to register functions, to log and to ask for the version,
-/// and no other global. The functions find `fields` globals there later.
-fn open_load_globals(library: &mut Library<'_>, meta: TableRef, fields: usize) -> Result<TableRef, Fault> {
+/// and no other global.
+fn open_load_globals(library: &mut Library<'_>, meta: TableRef) -> Result<TableRef, Fault> {
     const OF_LOAD: [Native; 2] = [
         Native::plain("register_function", |_| {
             Ok(NativeStep::Request(ScriptRequest::RegisterFunction as u32))
@@ -171,7 +255,7 @@ fn open_load_globals(library: &mut Library<'_>, meta: TableRef, fields: usize) -
     set_log_levels(library, table)?;
     set_versions(library, table)?;
     library.heap.set_metatable(table, Some(meta))?;
-    let globals = library.heap.new_table(0, fields + 2)?;
+    let globals = library.heap.new_table(0, 2)?;
     library.field(globals, b"server", table.into())?;
     library.field(globals, b"redis", table.into())?;
     library.heap.set_metatable(globals, Some(meta))?;
@@ -660,6 +744,27 @@ mod tests {
         assert_eq!(shown(b"-CODE and a text\r\n"), "CODE and a text");
         assert_eq!(shown(b"-WORD"), "ERR WORD");
         assert_eq!(shown(b"\r\ntext\r\n"), "ERR text");
+    }
+
+    #[test]
+    fn scripts_see_the_globals_that_they_name_or_can_look_for() {
+        let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
+        let rows = [
+            ("return 1", (false, false)),
+            ("return KEYS[1]", (true, false)),
+            ("return function() return #ARGV end", (false, true)),
+            ("local f = function(a) return function() return a, KEYS, ARGV end end return f", (true, true)),
+            ("return _G['KE' .. 'YS']", (true, true)),
+            ("return function() for k in pairs(_G) do f(k) end end", (true, true)),
+            ("return loadstring('return ARGV')", (true, true)),
+            ("return load(function() end)", (true, true)),
+            ("local keys = {} keys.ARG = 'KEYS1' return keys", (false, false)),
+        ];
+        for (script, (keys, argv)) in rows {
+            let program = sluice_lua::compile(script.as_bytes(), b"=test").unwrap();
+            let chunk = machine.vm.load_owned(program).unwrap();
+            assert_eq!(machine.globals_of(chunk), GlobalsRead { keys, argv }, "{script}");
+        }
     }
 
     /// What a script answers that is given so many units at a time.

@@ -22,12 +22,13 @@ pub struct RestoreRun {
 }
 
 impl RestoreRun {
-    /// Compiles the next library and starts its program; `None` after the last.
+    /// Compiles the next library, whose program is to be started; `None` after the last.
     pub fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
         let Some(code) = self.codes.pop_front().transpose()? else { return Ok(None) };
         let head = library_head(&code).map_err(without_code)?;
         self.restored.may_load(&head.name, false).map_err(without_code)?;
-        LibraryLoad::begin(head, code, false, self.limits).map(Some).map_err(without_code)
+        let images = self.restored.images();
+        LibraryLoad::begin(head, code, false, self.limits, images).map(Some).map_err(without_code)
     }
 
     /// Bytes that it takes, about, the machines of the libraries included.

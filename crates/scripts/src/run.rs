@@ -4,12 +4,13 @@
 use crate::cache::ScriptSha;
 use crate::debugger::Debugger;
 use crate::library::{LOAD_TIMEOUT, LibraryLoad, MachineLimits};
-use crate::machine::{Receivers, ScriptMachine};
+use crate::machine::{GlobalsRead, Receivers, ScriptMachine};
 use crate::restore::RestoreRun;
 use crate::state::RunBuffers;
 use crate::to_reply::ReplyConversion;
+use sluice_base::Now;
 use sluice_commands::{Args, CmdError};
-use sluice_lua::{Fault, Value};
+use sluice_lua::{Fault, LoadedChunk, Pinned, Value};
 use sluice_resp::Outbox;
 use std::sync::Arc;
 
@@ -185,19 +186,71 @@ pub fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
     usize::try_from(count).map_err(|_| CmdError::text("ERR Number of keys can't be negative"))
 }
 
-/// Arguments from one position on as a table.
-pub fn list(
-    heap: &mut sluice_lua::Heap,
+/// Starts a script, with what it can see of its keys and arguments.
+///
+/// # Errors
+/// `not enough memory`.
+pub fn start_script(
+    machine: &mut ScriptMachine,
+    (chunk, globals): (LoadedChunk, GlobalsRead),
     args: Args<'_>,
-    range: std::ops::Range<usize>,
-) -> Result<Value, Fault> {
-    let table = heap.new_table(range.len(), 0)?;
-    for (at, index) in range.enumerate() {
-        let text = match args.shared(index) {
+    keys: usize,
+    now: Now,
+) -> Result<(), Fault> {
+    let keys_global = machine.keys.filter(|_| globals.keys);
+    let argv_global = machine.argv.filter(|_| globals.argv);
+    let mut run = machine.vm.start(chunk);
+    run.heap().host.clock = now.mono_ns as f64 / 1e9;
+    if let Some(global) = keys_global {
+        let table = list(run.heap(), args, 3..3 + keys)?;
+        run.set_global(global, table)?;
+    }
+    if let Some(global) = argv_global {
+        let table = list(run.heap(), args, 3 + keys..args.len())?;
+        run.set_global(global, table)?;
+    }
+    Ok(())
+}
+
+/// Starts a function with two tables: keys and arguments.
+///
+/// # Errors
+/// `not enough memory`.
+pub fn start_function(
+    machine: &mut ScriptMachine,
+    callback: Pinned,
+    args: Args<'_>,
+    keys: usize,
+    now: Now,
+) -> Result<(), Fault> {
+    machine.vm.heap().host.clock = now.mono_ns as f64 / 1e9;
+    let function = machine.vm.pinned(callback);
+    // Most functions take both tables, and many the first alone.
+    let params = machine.vm.params_of(function);
+    let mut tables = [Value::NIL; 2];
+    let ranges = [3..3 + keys, 3 + keys..args.len()];
+    let count = params.min(tables.len());
+    for (table, range) in tables.iter_mut().zip(ranges).take(count) {
+        *table = list(machine.vm.heap(), args, range)?;
+    }
+    machine.vm.start_call(function, &tables[..count]);
+    Ok(())
+}
+
+/// Values of a table for which nobody is asked before they are there.
+const LIST_FREE: usize = 512;
+
+/// Arguments from one position on as a table.
+fn list(heap: &mut sluice_lua::Heap, args: Args<'_>, range: std::ops::Range<usize>) -> Result<Value, Fault> {
+    if range.len() > LIST_FREE {
+        heap.room(range.len().saturating_mul(size_of::<Value>()))?;
+    }
+    let mut values = Vec::with_capacity(range.len());
+    for index in range {
+        values.push(match args.shared(index) {
             Some(bytes) => heap.share_string(bytes.clone())?,
             None => heap.new_string(args.at(index))?,
-        };
-        heap.set_int(table, at as i64 + 1, text)?;
+        });
     }
-    Ok(table.into())
+    Ok(sluice_lua::new_list(heap, values)?.into())
 }

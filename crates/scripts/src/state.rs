@@ -8,7 +8,7 @@ use sluice_base::mistake::{self, Mistake};
 use sluice_base::{Watched, heap};
 use sluice_commands::CmdError;
 use sluice_config::{Config, param};
-use sluice_lua::{DiscardedRun, Fault};
+use sluice_lua::{DiscardedRun, Fault, RunStack};
 use sluice_resp::{ArgumentList, Outbox};
 use std::sync::Arc;
 
@@ -86,6 +86,8 @@ pub struct RunBuffers {
     pub batch: sluice_commands::PreparedBatch,
     /// Bytes of large arguments that were copied since the last look at the clock.
     pub copied_bytes: usize,
+    /// The stack of the machine of a library, between the runs of functions.
+    pub stack: RunStack,
 }
 
 /// Bytes of a reply whose memory is kept for the next.
@@ -94,7 +96,10 @@ const REPLY_KEPT_BYTES: usize = 64 << 10;
 impl RunBuffers {
     /// Bytes that the allocator has given.
     pub fn footprint(&self) -> usize {
-        let kept = self.arguments.footprint() + self.reply.footprint() + self.batch.footprint();
+        let kept = self.arguments.footprint()
+            + self.reply.footprint()
+            + self.batch.footprint()
+            + self.stack.footprint();
         heap::boxed::<RunBuffers>() + kept
     }
 
@@ -122,6 +127,12 @@ impl Scripting {
             self.machine = Some(Box::new(machine));
         }
         self.machine.as_deref_mut().ok_or_else(Fault::memory)
+    }
+
+    /// The stack that the last run of a function has left.
+    #[inline]
+    pub fn spare_stack(&mut self) -> RunStack {
+        self.spare.as_mut().map(|spare| std::mem::take(&mut spare.stack)).unwrap_or_default()
     }
 
     /// Gives the machine the limit of the configuration. True where the machine has libraries that it should

@@ -59,6 +59,36 @@ pub struct ReplyConversion {
     pub has_error: bool,
 }
 
+/// Bytes of a text that is written as it is met.
+const PLAIN_BYTES_MAX: usize = 1024;
+
+/// Writes a result that is no table, and no long text, which takes no conversion: a text or a number. False:
+/// nothing was written.
+#[inline]
+pub fn write_plain(
+    value: Value,
+    heap: &Heap,
+    protocol: Protocol,
+    out: &mut Outbox,
+    bytes_max: usize,
+) -> bool {
+    // The least that a conversion may have written and be too large.
+    if out.len() + 2 * PLAIN_BYTES_MAX > bytes_max {
+        return false;
+    }
+    if let Some(text) = value.as_str() {
+        let text = heap.bytes(text);
+        if text.len() <= PLAIN_BYTES_MAX {
+            Reply::new(out, protocol).bulk(text);
+            return true;
+        }
+    } else if let Some(number) = value.as_number() {
+        Reply::new(out, protocol).int(sluice_lua::to_integer(number));
+        return true;
+    }
+    false
+}
+
 impl ReplyConversion {
     /// Of this result; `is_resp3`: the script has asked for RESP3.
     pub fn new(value: Value, is_resp3: bool) -> ReplyConversion {
@@ -258,7 +288,8 @@ mod tests {
         let outcome = run.resume_unwatched(u64::MAX);
         assert!(matches!(outcome, RunOutcome::Done), "{outcome:?}");
         let value = run.results().first().copied().unwrap_or_default();
-        let mut out = Outbox::new();
+        let (mut out, mut plain) = (Outbox::new(), Outbox::new());
+        let is_plain = write_plain(value, machine.vm.heap(), protocol, &mut plain, 1 << 30);
         let mut conversion = ReplyConversion::new(value, is_resp3);
         let mut steps = 1;
         while conversion.step(machine.vm.heap(), protocol, &mut out, 1 << 30, &mut work.clone())
@@ -266,7 +297,9 @@ mod tests {
         {
             steps += 1;
         }
-        (String::from_utf8_lossy(&out.flatten()).replace("\r\n", " "), steps)
+        let written = out.flatten();
+        assert!(!is_plain || plain.flatten() == written);
+        (String::from_utf8_lossy(&written).replace("\r\n", " "), steps)
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
 use crate::scripting::garbage::{free_functions, free_library};
+use crate::scripting::run::begin;
 use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor, until_zero};
@@ -11,14 +12,12 @@ use sluice_config::Config;
 use sluice_config::param;
 use sluice_control::ctx::ScriptCommand;
 use sluice_control::process::Process;
-use sluice_lua::{Fault, Pinned};
 use sluice_persist::rdb::dump_functions;
 use sluice_resp::Reply;
-use sluice_scripts::functions::Functions;
 use sluice_scripts::library::{LibraryLoad, MachineLimits, library_head};
 use sluice_scripts::machine::ScriptMachine;
 use sluice_scripts::restore::{RestorePolicy, RestoreRun, without_code};
-use sluice_scripts::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, list};
+use sluice_scripts::run::{RunName, ScriptKind, ScriptRights, ScriptRun, key_count, start_function};
 use sluice_scripts::state::machine_limits;
 use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
@@ -56,6 +55,7 @@ impl Engine {
         };
         let what = ScriptKind::Function(found.library);
         rights.lift_limit(&mut machine);
+        machine.vm.give_stack(self.scripting.spare_stack());
         if start_function(&mut machine, callback, args, keys, process.recent()).is_err() {
             let run = self.scripts().new_run(machine, what, name, rights, session, *now);
             self.scripts().end_run(run, session);
@@ -63,7 +63,7 @@ impl Engine {
         }
         let mut run = self.scripts().new_run(machine, what, name, rights, session, *now);
         run.rights.slot = self.scripts().slot_of_run(flags, rights, args);
-        let ended = self.begin_run(run, unit, session, now, process);
+        let ended = begin!(self, run, unit, session, now, process);
         self.core.control.scripts.note_running_command(args);
         ended
     }
@@ -92,8 +92,9 @@ impl Engine {
         self.core.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
         let is_obeyed = session.caller.is_decided();
         let limits = limits_of_library(&self.core.control.config, &session.caller);
+        let images = self.core.control.functions.images();
         let (mut load, machine) =
-            LibraryLoad::begin(head, code.into(), replaces, limits).map_err(without_code)?;
+            LibraryLoad::begin(head, code.into(), replaces, limits, images).map_err(without_code)?;
         load.ns_left = if is_obeyed { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
         self.begin_load_run((load, machine), None, is_obeyed, unit, session, args, now, process)
     }
@@ -125,8 +126,8 @@ impl Engine {
         let is_obeyed = session.caller.is_decided();
         let codes = self.core.control.codes_of_payload(args.at(2), is_obeyed)?;
         let limits = limits_of_library(&self.core.control.config, &session.caller);
-        let mut restore =
-            Box::new(RestoreRun { codes: codes.into(), restored: Functions::default(), policy, limits });
+        let restored = self.core.control.functions.beside();
+        let mut restore = Box::new(RestoreRun { codes: codes.into(), restored, policy, limits });
         let Some((mut load, machine)) = restore.begin_next()? else {
             let name: Arc<[u8]> = Arc::default();
             return self.scripts().end_restore(*restore, &name, session).map(|_| Outcome::Done);
@@ -148,6 +149,8 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
+        machine.vm.give_stack(self.scripting.spare_stack());
+        load.start(&mut machine);
         machine.vm.heap().host.clock = process.recent().mono_ns as f64 / 1e9;
         let rights = ScriptRights {
             is_read_only: true,
@@ -160,7 +163,7 @@ impl Engine {
         let mut run = self.scripts().new_run(machine, ScriptKind::Library, name, rights, session, *now);
         run.library = Some(Box::new(load));
         run.restore = restore;
-        let ended = self.begin_run(run, unit, session, now, process);
+        let ended = begin!(self, run, unit, session, now, process);
         self.core.control.scripts.note_running_command(args);
         ended
     }
@@ -268,6 +271,8 @@ impl Scripts<'_> {
         match restore.begin_next() {
             Ok(Some((mut next, mut machine))) => {
                 next.ns_left = ns_left;
+                machine.vm.give_stack(run.machine.vm.take_stack());
+                next.start(&mut machine);
                 machine.vm.heap().host.random = run.machine.vm.heap().host.random;
                 let machine = std::mem::replace(&mut run.machine, machine);
                 if let Some(library) =
@@ -338,23 +343,6 @@ fn wrong_subcommand(args: Args<'_>) -> CmdError {
     text.extend_from_slice(until_zero(args.at(1)));
     text.extend_from_slice(b"'. Try FUNCTION HELP.");
     CmdError::owned(text)
-}
-
-/// Has the machine call a function with two tables: keys and arguments.
-fn start_function(
-    machine: &mut ScriptMachine,
-    callback: Pinned,
-    args: Args<'_>,
-    keys: usize,
-    now: Now,
-) -> Result<(), Fault> {
-    let heap = machine.vm.heap();
-    heap.host.clock = now.mono_ns as f64 / 1e9;
-    let keys_table = list(heap, args, 3..3 + keys)?;
-    let arguments = list(heap, args, 3 + keys..args.len())?;
-    let function = machine.vm.pinned(callback);
-    machine.vm.start_call(function, &[keys_table, arguments]);
-    Ok(())
 }
 
 /// Limits of a library's machine while the library is loaded, by who has accepted the library. A log is a

@@ -19,21 +19,23 @@ use sluice_control::action::Action;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::ctx::{Handler, ScriptCommand};
 use sluice_control::process::Process;
-use sluice_lua::{Fault, RunLimit, RunOutcome, Value, compile};
+use sluice_lua::{RunLimit, RunOutcome, Value, compile_as};
 use sluice_resp::{Outbox, Reply};
 use sluice_scripts::cache::NewScript;
 use sluice_scripts::debugger::{Debugger, LOOK_NS};
 use sluice_scripts::library;
 use sluice_scripts::library::MachineLimits;
-use sluice_scripts::machine::{RANDOM_START, Receivers, ScriptMachine, error_table};
+use sluice_scripts::machine::{GlobalsRead, RANDOM_START, Receivers, ScriptMachine, error_table};
 use sluice_scripts::run::RunName;
 use sluice_scripts::run::{
     CallSettings, EvalKind, NO_SCRIPT, RunSlot, ScriptKind, ScriptProgress, ScriptRights, ScriptRun,
-    key_count, list,
+    key_count, start_script,
 };
 use sluice_scripts::shebang::{ScriptFlags, script_head};
-use sluice_scripts::state::{EarlyEnd, RunningScript, ScriptFacts, ScriptGarbage, machine_limits};
-use sluice_scripts::to_reply::{ReplyConversion, ReplyProgress, is_counted};
+use sluice_scripts::state::{
+    EarlyEnd, RunBuffers, RunningScript, ScriptFacts, ScriptGarbage, machine_limits,
+};
+use sluice_scripts::to_reply::{ReplyConversion, ReplyProgress, is_counted, write_plain};
 use sluice_session::{ScriptDebugging, Session};
 use std::sync::Arc;
 
@@ -56,6 +58,25 @@ const ENDS_WITH_SERVER: &str =
 
 /// Elements of a result between two looks at the clock.
 const ELEMENTS: i64 = 10_000;
+
+/// Runs the first slice of a run and then ends or leaves the run. No function: a run is large, and would be
+/// copied to be handed over.
+macro_rules! begin {
+    ($engine:expr, $run:ident, $unit:expr, $session:expr, $now:expr, $process:expr) => {
+        match $engine.first_slice(&mut $run, $unit, $session, $now, $process) {
+            Some(result) => {
+                let ScriptRun { what, machine, buffers, .. } = $run;
+                $engine.scripts().give_back(what, machine, buffers);
+                result
+            }
+            None => {
+                $engine.scripts().leave_run(Box::new($run), $unit, $now.mono_ns);
+                Ok(Outcome::StandStill)
+            }
+        }
+    };
+}
+pub(crate) use begin;
 
 impl Engine {
     /// EVAL, EVALSHA and their read-only forms.
@@ -117,10 +138,15 @@ impl Engine {
         };
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
         let (flags, chunk, name) = (script.flags, script.chunk, script.sha);
+        let globals = match session.caller.flags.script_debugging {
+            ScriptDebugging::No | ScriptDebugging::Refused => script.globals,
+            // A debugger looks at any.
+            ScriptDebugging::Sync => GlobalsRead::ALL,
+        };
         let rights = self.scripts().rights_of_script(flags, is_read_only, unit, session)?;
         let Some(mut machine) = self.scripting.machine.take() else { return Err(NO_SCRIPT) };
         rights.lift_limit(&mut machine);
-        if let Err(fault) = start_eval(&mut machine, chunk, args, keys, process.recent()) {
+        if let Err(fault) = start_script(&mut machine, (chunk, globals), args, keys, process.recent()) {
             drop(fault);
             let _ = machine.vm.end();
             self.scripts().end_lift(&mut machine, rights);
@@ -139,28 +165,27 @@ impl Engine {
         if session.caller.flags.script_debugging == ScriptDebugging::Sync && rights.may_stand_still {
             run.debugger = Some(Box::new(Debugger::new(args, keys)));
         }
-        self.begin_run(run, unit, session, now, process)
+        begin!(self, run, unit, session, now, process)
     }
 
-    /// Runs the first slice. Where the run stands still, the unit says so.
-    pub(crate) fn begin_run(
+    /// Runs the first slice: the result of the run, or nothing where the run stands still. `begin!` does the
+    /// rest.
+    pub(crate) fn first_slice(
         &mut self,
-        mut run: ScriptRun,
+        run: &mut ScriptRun,
         unit: &mut Unit,
         session: &mut Session,
         now: &mut Now,
         process: &mut dyn Process,
-    ) -> Run {
-        match self.run_slice(&mut run, unit, session, now, process) {
+    ) -> Option<Run> {
+        let mark = session.outbox.mark();
+        match self.run_slice_from(run, mark, unit, session, now, process) {
             ScriptProgress::Ended(result) => {
-                self.scripts().note_overrun(&run, process);
-                self.scripts().end_run(run, session);
-                result
+                self.scripts().note_overrun(run, process);
+                self.scripts().settle_run(run, session);
+                Some(result)
             }
-            ScriptProgress::StandsStill => {
-                self.scripts().leave_run(Box::new(run), unit, now.mono_ns);
-                Ok(Outcome::StandStill)
-            }
+            ScriptProgress::StandsStill => None,
         }
     }
 
@@ -294,18 +319,6 @@ impl Engine {
                 self.run_waiting(client, process);
             }
         }
-    }
-
-    fn run_slice(
-        &mut self,
-        run: &mut ScriptRun,
-        unit: &mut Unit,
-        session: &mut Session,
-        now: &mut Now,
-        process: &mut dyn Process,
-    ) -> ScriptProgress {
-        let mark = session.outbox.mark();
-        self.run_slice_from(run, mark, unit, session, now, process)
     }
 
     /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
@@ -482,6 +495,12 @@ impl Scripts<'_> {
 
     /// The run has ended: everything goes back to where the next finds it.
     pub(crate) fn end_run(&mut self, mut run: ScriptRun, session: &mut Session) {
+        self.settle_run(&mut run, session);
+        self.give_back(run.what, run.machine, run.buffers);
+    }
+
+    /// What of the end of a run is not the end of its machine.
+    fn settle_run(&mut self, run: &mut ScriptRun, session: &mut Session) {
         session.caller.db = run.db;
         if let Some(debugger) = run.debugger.take() {
             self.end_debugger(debugger, session);
@@ -492,16 +511,28 @@ impl Scripts<'_> {
         }
         self.end_lift(&mut run.machine, run.rights);
         run.buffers.trim();
-        self.scripting.spare = Some(run.buffers);
-        match run.what {
+        if !matches!(run.what, ScriptKind::Eval(_)) {
+            run.buffers.stack = run.machine.vm.take_stack();
+        }
+    }
+
+    /// Gives the machine of a run that is settled to whom it belongs, and the memory of the run to the next.
+    pub(crate) fn give_back(
+        &mut self,
+        what: ScriptKind,
+        machine: Box<ScriptMachine>,
+        buffers: Box<RunBuffers>,
+    ) {
+        self.scripting.spare = Some(buffers);
+        match what {
             ScriptKind::Eval(slot) => {
                 self.scripting.cache.touch(slot);
                 // SCRIPT FLUSH cannot have come in between: nobody's commands run while a script does.
-                self.scripting.machine = Some(run.machine);
+                self.scripting.machine = Some(machine);
             }
             ScriptKind::Function(slot) => {
                 if let Some(library) = self.core.control.functions.get_mut(slot) {
-                    library.machine = Some(run.machine);
+                    library.machine = Some(machine);
                 }
             }
             // The library was no good.
@@ -559,11 +590,12 @@ impl Scripts<'_> {
             CmdError::text("ERR script-memory-limit is too small for the libraries of scripts")
         })?;
         let program = compile_bounded(&text[head.len..], machine)?;
-        let Ok(chunk) = machine.vm.load(&program) else {
+        let program_bytes = program.linked_bytes();
+        let Ok(chunk) = machine.vm.load_owned(program) else {
             return Err(CmdError::text("ERR Error compiling script (new function): not enough memory"));
         };
-        let program_bytes = program.bytes();
-        let new = NewScript { body: text.into(), flags: head.flags, chunk, program_bytes, hash, is_kept };
+        let (flags, globals) = (head.flags, machine.globals_of(chunk));
+        let new = NewScript { body: text.into(), flags, chunk, globals, program_bytes, hash, is_kept };
         let bytes_max = match self.core.control.config.uint(param::MAXMEMORY_SCRIPTS) {
             0 => usize::MAX,
             bytes => bytes as usize,
@@ -674,7 +706,12 @@ impl Scripts<'_> {
             return Some(self.finish_function_load(run, session));
         }
         let result = run.machine.vm.run().and_then(|running| running.results().first().copied());
-        run.result = Some(ReplyConversion::new(result.unwrap_or(Value::NIL), run.settings.is_resp3));
+        let result = result.unwrap_or(Value::NIL);
+        let (proto, limit) = (session.caller.proto, reply_limit(&run.machine));
+        if write_plain(result, run.machine.vm.objects(), proto, &mut session.outbox, limit) {
+            return Some(Ok(Outcome::Done));
+        }
+        run.result = Some(ReplyConversion::new(result, run.settings.is_resp3));
         None
     }
 
@@ -760,27 +797,6 @@ fn shown(heap: &mut sluice_lua::Heap, value: Value) -> Option<Vec<u8>> {
     text.map(|text| heap.bytes(text).to_vec())
 }
 
-fn start_eval(
-    machine: &mut ScriptMachine,
-    chunk: sluice_lua::LoadedChunk,
-    args: Args<'_>,
-    keys: usize,
-    now: Now,
-) -> Result<(), Fault> {
-    let (keys_global, argv_global) = (machine.keys, machine.argv);
-    let mut run = machine.vm.start(chunk);
-    run.heap().host.clock = now.mono_ns as f64 / 1e9;
-    let keys_table = list(run.heap(), args, 3..3 + keys)?;
-    let argv_table = list(run.heap(), args, 3 + keys..args.len())?;
-    if let Some(global) = keys_global {
-        run.set_global(global, keys_table)?;
-    }
-    if let Some(global) = argv_global {
-        run.set_global(global, argv_table)?;
-    }
-    Ok(())
-}
-
 /// Bytes that the reply of a script may have.
 fn reply_limit(machine: &ScriptMachine) -> usize {
     machine.limit
@@ -794,7 +810,7 @@ fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice
     if program.len() > machine.limit / COMPILED_PER_BYTE {
         return Err(error(b"not enough memory"));
     }
-    compile(program, b"@user_script").map_err(|text| error(&text))
+    compile_as(program, &machine.chunk_name).map_err(|text| error(&text))
 }
 
 /// Bytes that the compiler takes for a byte of a program, at most about.

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::lex::{Lexer, SyntaxError};
-use crate::code::{Capture, ChunkName, Const, Instr, Local, Op, Proto};
+use crate::code::{Capture, ChunkName, Const, Draft, Instr, Local, Op, Proto};
 
 /// No jump: a list without any, or a target that is not known yet.
 pub(super) const NO_JUMP: u32 = u32::MAX;
@@ -112,7 +112,7 @@ enum ConstKey {
 
 /// A function that is being compiled.
 pub(super) struct Func {
-    pub(super) proto: Proto,
+    pub(super) proto: Draft,
     consts: HashMap<ConstKey, u32>,
     pub(super) blocks: Vec<Scope>,
     /// Active local variables, by register: indexes into the prototype's.
@@ -130,7 +130,7 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 impl Func {
     pub(super) fn new(chunk: Arc<ChunkName>, line: u32) -> Func {
         Func {
-            proto: Proto { chunk, line, max_stack: 2, ..Proto::default() },
+            proto: Draft { chunk, line, max_stack: 2, ..Draft::default() },
             consts: HashMap::new(),
             blocks: Vec::new(),
             active: Vec::new(),
@@ -614,8 +614,6 @@ impl Func {
     /// The block's end: the jumps to here are known.
     pub(super) fn finish(mut self) -> Proto {
         self.resolve_pending();
-        self.proto.code.shrink_to_fit();
-        self.proto.lines.shrink_to_fit();
-        self.proto
+        self.proto.finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::code::Proto;
+use crate::code::{ChunkName, Proto};
 use crate::compile::compile;
 use crate::fault::Fault;
 use crate::heap::Metamethod;
@@ -320,7 +320,8 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     // Beside the compiler's own copies.
     ctx.charge(cost(ctx.heap.bytes(name).len()));
     room_of_chunk(ctx, len)?;
-    let compiled = compile(ctx.heap.bytes(source), ctx.heap.bytes(name));
+    let name = ChunkName::new(ctx.heap.bytes(name));
+    let compiled = compile(ctx.heap.bytes(source), name);
     chunk(ctx, len, compiled)
 }
 
@@ -366,7 +367,7 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     };
     ctx.charge(cost(name.len()));
     room_of_chunk(ctx, pieces.0.len())?;
-    chunk(ctx, pieces.0.len(), compile(&pieces.0, &name))
+    chunk(ctx, pieces.0.len(), compile(&pieces.0, ChunkName::new(&name)))
 }
 
 // The collector.

@@ -79,7 +79,7 @@ impl Machine {
         if frame.pc < proto.first_shown() {
             return None;
         }
-        let line = *proto.lines.get(frame.pc as usize)?;
+        let line = proto.line_of(frame.pc as usize)?;
         Some(CodePosition {
             chunk: &proto.chunk.given,
             line,
@@ -116,10 +116,11 @@ impl Machine {
     pub(crate) fn callers(&self) -> Vec<RunningFunction> {
         let caller = |(at, frame): (usize, &Frame)| {
             let proto = &self.code.at(frame.proto).proto;
-            let named = at.checked_sub(1).and_then(|outer| names::called(&self.code, &self.co.frames[outer]));
+            let outer = at.checked_sub(1).map(|outer| &self.co.frames[outer]);
+            let named = outer.and_then(|outer| names::called(&self.heap, &self.code, outer));
             RunningFunction {
                 name: named.map(|(_, name)| name),
-                line: proto.lines.get(self.at_instruction(at, frame)).copied().unwrap_or(0),
+                line: proto.line_of(self.at_instruction(at, frame)).unwrap_or(0),
                 is_chunk: proto.line == 0,
             }
         };

@@ -352,8 +352,9 @@ pub(super) fn execute<const EACH: bool>(
                 }
                 Op::SetTable => {
                     let (object, key, value) = (regs[i.a as usize], regs[i.b as usize], regs[i.c as usize]);
-                    if let Some(table) = object.as_table() {
-                        let t = heap.tables.at_mut(table.0);
+                    if let Some(table) = object.as_table()
+                        && let Some(t) = heap.tables.own_mut(table.0)
+                    {
                         let has_meta = t.has_meta();
                         if key.is_number()
                             && t.guard == 0
@@ -386,8 +387,9 @@ pub(super) fn execute<const EACH: bool>(
                     } else {
                         consts[usize::from(i.b) | usize::from(i.c) << 8]
                     };
-                    if let Some(table) = object.as_table() {
-                        let t = heap.tables.at_mut(table.0);
+                    if let Some(table) = object.as_table()
+                        && let Some(t) = heap.tables.own_mut(table.0)
+                    {
                         let slot = t.find_str(key, linked.hashes[i.d as usize], &heap.strings);
                         if let Some(at) = slot
                             && t.guard == 0
@@ -652,7 +654,32 @@ pub(super) fn execute<const EACH: bool>(
                     save!();
                     let Some(closure) = co.stack[func].as_closure() else {
                         // A native function's call: the return behind the instruction hands its results on.
-                        return Exit::Call { func, args, want: -1, after: After::Results };
+                        let native = co.stack[func].as_native().filter(|_| !EACH);
+                        let Some(native) = native else {
+                            return Exit::Call { func, args, want: -1, after: After::Results };
+                        };
+                        let top = func + 1 + args;
+                        if let Err(fault) = ensure(heap, &mut co.stack, top) {
+                            return Exit::Fault(fault);
+                        }
+                        let call = natives[heap.natives.at(native.0).native as usize].call;
+                        *budget -= 1;
+                        let bounds = WindowBounds { base: func + 1, top, function: native.0, thread, main };
+                        let mut ctx = window(heap, co, budget, bounds);
+                        let step = call(&mut ctx);
+                        let top = ctx.top;
+                        let Ok(NativeStep::Return(count)) = step else {
+                            return native_step(step, func, top, native.0, -1);
+                        };
+                        if let Err(fault) = ensure(heap, &mut co.stack, func + count) {
+                            return Exit::Fault(fault);
+                        }
+                        place_results(co, top - count, count, func, -1);
+                        if heap.is_due() {
+                            return Exit::Collect;
+                        }
+                        window!();
+                        continue;
                     };
                     close_upvalues(heap, &mut co.open, &co.stack, base as u32);
                     let Some(frame) = co.frames.last_mut() else { continue 'frame };

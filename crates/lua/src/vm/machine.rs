@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::exit::{Exit, Known, World};
 use super::inside::RunningCoroutine;
 use super::interp;
-use super::link::Symbols;
 use super::names;
 use super::operate::{self, Joined};
 use super::stack::{
@@ -22,6 +21,7 @@ use crate::heap::{Heap, Metamethod};
 use crate::held::HeldBytes;
 use crate::native::{Native, NativeStep};
 use crate::object::{After, Coroutine, Frame, Protection, SLOT_BYTES, Status, Work};
+use crate::symbols::MachineSymbols;
 use crate::value::{ClosureRef, ThreadRef, Value};
 
 /// What a run has come to.
@@ -46,7 +46,7 @@ pub(crate) enum Halt {
 pub(crate) struct Machine {
     pub(crate) heap: Heap,
     pub(crate) code: Arena<Linked>,
-    pub(crate) natives: Vec<Native>,
+    pub(crate) natives: Arc<Vec<Native>>,
     pub(crate) known: Known,
     /// The running coroutine.
     pub(crate) co: Box<Coroutine>,
@@ -57,9 +57,10 @@ pub(crate) struct Machine {
     pub(crate) budget: i64,
     /// The budget counts each instruction, and is asked at each.
     pub(crate) stepwise: bool,
-    /// Strings that constants share. They do not keep a string: what is freed is looked for when it is asked
-    /// for.
-    pub(crate) symbols: std::collections::HashMap<Arc<[u8]>, Value>,
+    /// Strings that constants share.
+    pub(crate) symbols: MachineSymbols,
+    /// What a chunk runs as; its prototype is that of the last one that was started.
+    pub(crate) chunk: ClosureRef,
     /// Whether what is linked now stays.
     pub(crate) is_permanent: bool,
     /// `pcall` answers the field `err` of an error that is a table, when that is a text.
@@ -71,39 +72,6 @@ pub(crate) struct Machine {
     /// What the first call has come to, where a native function was called: it is told when the run goes on.
     pub(crate) start_halt: Option<Halt>,
 }
-
-/// Longest text that is a symbol: names are short, and a symbol's text outlives the programs that have it.
-const SYMBOL_MAX: usize = 64;
-
-/// Strings by text. Those of a run are found and not added.
-pub(crate) struct SymbolMap<'m> {
-    pub(crate) map: &'m mut std::collections::HashMap<Arc<[u8]>, Value>,
-    pub(crate) adds: bool,
-}
-
-impl Symbols for SymbolMap<'_> {
-    fn symbol(&mut self, heap: &mut Heap, text: &Arc<[u8]>) -> Result<Value, Fault> {
-        // A longer one is in no map, and its hash takes time.
-        if text.len() <= SYMBOL_MAX
-            && let Some(value) = self.map.get(text).copied()
-            && heap.revive(value, text)
-        {
-            return Ok(value);
-        }
-        let value = heap.new_string(text)?;
-        if self.adds && text.len() <= SYMBOL_MAX {
-            if self.map.len() == self.map.capacity() && self.map.len() >= SYMBOLS_MIN {
-                // Before it grows, those go whose strings went.
-                self.map.retain(|text, value| heap.holds(*value, text));
-            }
-            self.map.insert(text.clone(), value);
-        }
-        Ok(value)
-    }
-}
-
-/// Symbols that are not worth to be looked through.
-const SYMBOLS_MIN: usize = 1000;
 
 /// What the machine does next.
 pub(super) enum Onward {
@@ -188,6 +156,14 @@ impl Machine {
             return;
         };
         self.pop();
+        if let ([value], After::Results, -1 | 1) = (values, frame.after, frame.want) {
+            // The usual call, whose answer goes where the function lay.
+            self.co.stack[frame.func as usize] = *value;
+            if frame.want < 0 {
+                self.co.top = frame.func + 1;
+            }
+            return;
+        }
         let at = self.co.top as usize;
         if let Err(fault) = self.give(at, &[], values, frame) {
             self.start_fault = Some(fault);

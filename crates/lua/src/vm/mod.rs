@@ -1,5 +1,6 @@
 //! The machine: the loop over instructions, and what leaves the loop.
 
+pub(crate) mod cycles;
 mod exit;
 mod inside;
 pub(crate) mod inspect;

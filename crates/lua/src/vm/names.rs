@@ -4,7 +4,7 @@
 //! instruction that set the register last took the value from.
 
 use crate::arena::Arena;
-use crate::code::{Const, Instr, Linked, Op, Proto};
+use crate::code::{Instr, Linked, Op, Proto};
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::object::{Frame, Work};
@@ -32,7 +32,7 @@ pub(super) fn operand_error(
 ) -> Fault {
     // The name is looked for in the whole function.
     heap.strings.handled(pc.saturating_mul(4));
-    let name = register.and_then(|register| variable(&linked.proto, pc - 1, register));
+    let name = register.and_then(|register| variable(heap, linked, pc - 1, register));
     let kind = value.type_name();
     let mut text = format!("attempt to {what} ").into_bytes();
     match name {
@@ -52,33 +52,39 @@ fn c_string(text: &[u8]) -> &[u8] {
 
 /// The name that a frame of the language calls the function by that it is calling: `global`, `local`,
 /// `method`, `field` or `upvalue`, and the name.
-pub(super) fn called(code: &Arena<Linked>, frame: &Frame) -> Option<(&'static str, Vec<u8>)> {
+pub(super) fn called(heap: &Heap, code: &Arena<Linked>, frame: &Frame) -> Option<(&'static str, Vec<u8>)> {
     if frame.work != Work::Lua {
         return None;
     }
-    let proto = &code.at(frame.proto).proto;
+    let linked = code.at(frame.proto);
     let pc = (frame.pc as usize).checked_sub(1)?;
-    let instr = proto.code.get(pc)?;
+    let instr = linked.proto.code.get(pc)?;
     match instr.op {
-        Op::Call | Op::TailCall | Op::ForEach => variable(proto, pc, instr.a),
+        Op::Call | Op::TailCall | Op::ForEach => variable(heap, linked, pc, instr.a),
         _ => None,
     }
 }
 
 /// The name of the value in a register at an instruction.
-pub(super) fn variable(proto: &Proto, pc: usize, register: u8) -> Option<(&'static str, Vec<u8>)> {
+pub(super) fn variable(
+    heap: &Heap,
+    linked: &Linked,
+    pc: usize,
+    register: u8,
+) -> Option<(&'static str, Vec<u8>)> {
+    let proto = &*linked.proto;
     if let Some(name) = proto.local_name(register as usize, pc) {
         return Some(("local", name.to_vec()));
     }
     let at = last_setter(proto, pc, register)?;
     let instr = proto.code[at];
-    let constant = |index: u32| match proto.consts.get(index as usize) {
-        Some(Const::Text(text)) => text.to_vec(),
-        _ => b"?".to_vec(),
+    let constant = |index: u32| match linked.consts.get(index as usize).and_then(|value| value.as_str()) {
+        Some(text) => heap.bytes(text).to_vec(),
+        None => b"?".to_vec(),
     };
     match instr.op {
         Op::GetGlobal => Some(("global", constant(instr.d))),
-        Op::Move if instr.b < instr.a => variable(proto, at, instr.b),
+        Op::Move if instr.b < instr.a => variable(heap, linked, at, instr.b),
         Op::GetField => Some(("field", constant(instr.d))),
         Op::GetTable | Op::GetIndex => Some(("field", b"?".to_vec())),
         Op::GetUpvalue => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::link;
-use super::machine::{Halt, Machine, Onward, SymbolMap};
+use super::machine::{Halt, Machine, Onward};
 use super::stack::{Carried, FRAMES_MAX, NESTED_MAX, OVERFLOW, WindowBounds, ensure, window};
 use crate::code::Proto;
 use crate::fault::Fault;
@@ -144,8 +144,7 @@ impl Machine {
 
     /// A closure of a chunk with the globals for its environment.
     pub(crate) fn link_chunk(&mut self, proto: &Arc<Proto>) -> Result<Value, Fault> {
-        let mut symbols = SymbolMap { map: &mut self.symbols, adds: self.is_permanent };
-        let index = link::link(&mut self.heap, &mut self.code, &mut symbols, proto)?;
+        let index = link::link_into(self, proto)?;
         let Some(globals) = self.heap.globals else { return Ok(Value::NIL) };
         Ok(self.heap.new_closure(index, globals, &[])?.into())
     }

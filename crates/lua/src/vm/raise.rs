@@ -81,7 +81,7 @@ impl Machine {
 
     fn argument_text(&self, index: usize, text: &[u8], frame: &Frame) -> Vec<u8> {
         let called = if frame.after == After::Results || matches!(frame.after, After::Each { .. }) {
-            self.co.frames.last().and_then(|caller| names::called(&self.code, caller))
+            self.co.frames.last().and_then(|caller| names::called(&self.heap, &self.code, caller))
         } else {
             None
         };

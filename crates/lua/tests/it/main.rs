@@ -5,6 +5,7 @@
 mod charges;
 mod common;
 mod host;
+mod images;
 mod inspect;
 mod language;
 mod lifetimes;

@@ -54,7 +54,8 @@ fn a_library_takes_the_place_of_one_of_its_name_only_where_that_is_wanted() {
     let mut functions = registry(&[("l", &["a", "b"]), ("m", &["c"])]);
     let load = |code: Arc<[u8]>| {
         let head = library_head(&code).unwrap();
-        load_library(head, code, LIMITS, &mut CountedWatch::until(u64::MAX)).unwrap()
+        load_library(head, code, LIMITS, &mut LibraryImages::default(), &mut CountedWatch::until(u64::MAX))
+            .unwrap()
     };
     let error = functions.add(load(code("l", &["x"])), false).unwrap_err();
     assert_eq!(error, b"Library 'l' already exists");

@@ -31,7 +31,8 @@ impl LoadWatch for CountedWatch {
 fn loaded(code: &str) -> Result<Library, String> {
     let load = || {
         let head = library_head(code.as_bytes())?;
-        load_library(head, code.as_bytes().into(), LIMITS, &mut CountedWatch::until(u64::MAX))
+        let images = &mut LibraryImages::default();
+        load_library(head, code.as_bytes().into(), LIMITS, images, &mut CountedWatch::until(u64::MAX))
     };
     load().map_err(|text| String::from_utf8(text).unwrap())
 }
@@ -115,7 +116,8 @@ fn a_load_ends_where_whoever_waits_for_it_says_so() {
         let code = format!("#!lua name=l\n{program}").into_bytes();
         let mut watch = CountedWatch::until(50);
         let limits = MachineLimits { is_wish, ..LIMITS };
-        let result = load_library(head.clone(), code.into(), limits, &mut watch);
+        let result =
+            load_library(head.clone(), code.into(), limits, &mut LibraryImages::default(), &mut watch);
         let error = String::from_utf8(result.unwrap_err()).unwrap();
         assert_eq!(error.as_bytes(), BROKEN_OFF, "{error}: {program}");
         assert!(watch.lines.len() <= LINES_MAX as usize + 2, "{} lines: {program}", watch.lines.len());
@@ -147,7 +149,8 @@ fn lists_that_a_library_fills_are_bounded() {
         let code: Arc<[u8]> = format!("#!lua name=l\n{program}").into_bytes().into();
         let head = library_head(&code).unwrap();
         // What was accepted elsewhere is taken as it is.
-        let accepted = load_library(head, code, LIMITS.of_accepted(), &mut CountedWatch::until(u64::MAX));
+        let (images, watch) = (&mut LibraryImages::default(), &mut CountedWatch::until(u64::MAX));
+        let accepted = load_library(head, code, LIMITS.of_accepted(), images, watch);
         assert!(accepted.is_ok(), "{accepted:?}");
     }
 }
@@ -167,7 +170,9 @@ fn a_load_that_goes_on_is_said_at_doubling_intervals() {
     let code = b"#!lua name=l\nwhile true do end";
     let head = library_head(code).unwrap();
     let mut watch = CountedWatch::until(100_000);
-    let error = load_library(head, code[..].into(), LIMITS.of_accepted(), &mut watch).unwrap_err();
+    let error =
+        load_library(head, code[..].into(), LIMITS.of_accepted(), &mut LibraryImages::default(), &mut watch)
+            .unwrap_err();
     assert_eq!(error, BROKEN_OFF);
     let seconds: Vec<&str> = watch
         .lines

@@ -322,10 +322,9 @@ fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> Result<bool, 
         asking.heap().room(bytes)?;
         run.buffers.copied_bytes = run.buffers.copied_bytes.saturating_add(bytes);
     }
-    let Some(asking) = run.machine.vm.run() else { return Ok(false) };
-    let heap = asking.objects();
-    into.reserve(asking.request_args().len(), bytes);
-    for value in asking.request_args() {
+    let (heap, args) = (asking.objects(), asking.request_args());
+    into.reserve(args.len(), bytes);
+    for value in args {
         if let Some(text) = value.as_str() {
             into.push(heap.bytes(text));
         } else if let Some(number) = value.as_number() {

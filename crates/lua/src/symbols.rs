@@ -1,0 +1,138 @@
+//! Strings that constants share with each other and with the names of libraries, so that looking them up
+//! compares no bytes: found by text in a table of their indexes, which takes a few bytes for each.
+//!
+//! Invariant: a table keeps no string. One that was freed, and one whose slot was used again, is found out
+//! by its text when it is asked for.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crate::fault::Fault;
+use crate::heap::Heap;
+use crate::strings::Strings;
+use crate::value::{StrRef, Value};
+
+/// Longest text that is a symbol: names are short.
+const SYMBOL_MAX: usize = 64;
+
+/// A slot without a symbol.
+const EMPTY: u32 = u32::MAX;
+
+/// Indexes of strings by the keyed hash of their text, which names the first slot to look at.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolTable {
+    /// A power of two, or none; a quarter of them at least is empty.
+    slots: Box<[u32]>,
+    used: usize,
+    /// Programs choose their names: without a key they could choose those that fall together.
+    hasher: RandomState,
+}
+
+impl SymbolTable {
+    /// The string of that text, where it is one of these and is there still.
+    fn find(&self, text: &[u8], strings: &Strings) -> Option<StrRef> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = self.hasher.hash_one(text) as usize & mask;
+        loop {
+            match *self.slots.get(at)? {
+                EMPTY => return None,
+                index if strings.get(index) == Some(text) => return Some(StrRef(index)),
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    /// Adds a string, unless one of that text is there.
+    pub(crate) fn add_new(&mut self, string: StrRef, strings: &Strings) {
+        if self.find(strings.bytes(string), strings).is_none() {
+            self.add(string, strings);
+        }
+    }
+
+    /// Adds a string, whose text is not there.
+    fn add(&mut self, string: StrRef, strings: &Strings) {
+        if self.used * 4 >= self.slots.len() * 3 {
+            self.rebuild(strings);
+        }
+        self.insert(string.0, strings);
+    }
+
+    /// Makes room for more, and leaves out those whose strings went.
+    fn rebuild(&mut self, strings: &Strings) {
+        let lives = |index: &u32| strings.get(*index).is_some_and(|text| text.len() <= SYMBOL_MAX);
+        let live: Vec<u32> = self.slots.iter().copied().filter(lives).collect();
+        self.slots = vec![EMPTY; ((live.len() + 1) * 2).next_power_of_two().max(8)].into();
+        self.used = 0;
+        for index in live {
+            self.insert(index, strings);
+        }
+    }
+
+    fn insert(&mut self, index: u32, strings: &Strings) {
+        let mask = self.slots.len() - 1;
+        let mut at = self.hasher.hash_one(strings.bytes(StrRef(index))) as usize & mask;
+        while self.slots[at] != EMPTY {
+            // The same slot of a string may have been added for two texts.
+            if self.slots[at] == index {
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = index;
+        self.used += 1;
+    }
+
+    /// Bytes that the allocator has given.
+    pub(crate) fn footprint(&self) -> usize {
+        sluice_base::heap::block(size_of_val(&*self.slots))
+    }
+}
+
+/// Who asks for a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SymbolUse {
+    /// A chunk that stays.
+    Lasts,
+    /// A chunk that goes with the run.
+    GoesWithRun,
+}
+
+/// The symbols of a machine.
+#[derive(Debug, Default)]
+pub(crate) struct MachineSymbols {
+    /// Symbols of the image that the machine was made from.
+    pub(crate) shared: Option<Arc<SymbolTable>>,
+    /// Symbols that chunks of the machine have brought.
+    pub(crate) own: SymbolTable,
+}
+
+impl MachineSymbols {
+    /// The string of that text, made when there is none. Strings of a run become no
+    /// symbols.
+    pub(crate) fn symbol(
+        &mut self,
+        heap: &mut Heap,
+        text: &Arc<[u8]>,
+        usage: SymbolUse,
+    ) -> Result<Value, Fault> {
+        // A longer one is in no table, and its hash takes time; one of a byte is there in any case.
+        let is_symbol = (2..=SYMBOL_MAX).contains(&text.len());
+        if is_symbol {
+            if let Some(string) = self.shared.as_deref().and_then(|shared| shared.find(text, &heap.strings)) {
+                return Ok(string.into());
+            }
+            if let Some(string) = self.own.find(text, &heap.strings) {
+                heap.revive(string);
+                return Ok(string.into());
+            }
+        }
+        let value = heap.new_string(text)?;
+        if usage == SymbolUse::Lasts
+            && is_symbol
+            && let Some(string) = value.as_str()
+        {
+            self.own.add(string, &heap.strings);
+        }
+        Ok(value)
+    }
+}
