@@ -15,6 +15,7 @@ mod exports;
 mod main_channel;
 mod main_thread;
 mod moves;
+mod phases;
 mod replica;
 mod save_pace;
 mod shutdown;
@@ -41,6 +42,7 @@ use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
 use crate::users::loads::UserLoads;
 use batches::Batches;
+use phases::Agenda;
 use save_pace::SavePace;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -55,42 +57,13 @@ use sluice_control::persistence::loading::{LoadEnded, LoadJob};
 use sluice_control::process::ProcessClock;
 use sluice_daemon::signals::{self, Signals};
 use sluice_engine::{EndBegun, Engine};
-use sluice_evloop::{AnyLoop, Backend, Deadline, GatherMode};
+use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
 use sluice_resp::Requests;
 use sluice_storage::aof::Folder;
 use sluice_storage::plain_error;
 use std::sync::Arc;
 use std::time::Duration;
 use timing::Timing;
-
-/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so
-/// that an iteration's replies of one client leave together.
-pub const PHASES: &[(&str, fn(&mut Server))] = &[
-    ("collect and execute", Server::collect),
-    ("go on with an open unit", Server::advance_unit),
-    ("take what was loaded", Server::advance_load),
-    ("follow the primary", Server::follow_primary),
-    ("take pieces of slow reads", Server::take_slow_reads),
-    ("end migrations", Server::end_migrations),
-    ("end loads of users", Server::end_user_loads),
-    ("take up connections of TLS", Server::take_handshakes),
-    ("take up connections", Server::take_waiting),
-    ("cron", Server::cron),
-    ("expire", Server::expire),
-    ("act", Server::act),
-    ("move connections", Server::move_connections),
-    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes,
-    // unless the two belong to different I/O threads.
-    ("close", Server::close),
-    ("write", Server::write),
-    ("close who failed", Server::close),
-    // Behind the end of the engine's iteration, in which the cron of a cluster's node runs.
-    ("drive the bus", Server::drive_bus),
-    ("flush to I/O threads", Server::flush),
-    ("walk slots that leave", Server::walk_exports),
-    ("save", Server::save),
-    ("sample", Server::sample),
-];
 
 /// The server: the engine, the process around it, and the parts that connect the engine with its clients.
 pub struct Server {
@@ -116,6 +89,8 @@ pub struct Server {
     /// Who wants to know numbers over HTTP.
     metrics: MetricsEndpoint,
     timing: Timing,
+    /// What the iteration has to do beside clients' plain commands.
+    agenda: Agenda,
     /// The link to the primary.
     follower: PrimaryConnections,
     /// When the save under way is to go on, if it has more to capture and room for it.
@@ -205,6 +180,7 @@ impl Server {
             bus: Bus::new(),
             metrics: MetricsEndpoint::default(),
             timing: Timing::default(),
+            agenda: Agenda::default(),
             follower: PrimaryConnections::new(),
             save: SavePace::default(),
             sums_memory: test_switches::number(test_switches::PARTS).is_some(),
@@ -222,17 +198,13 @@ impl Server {
         self.watch_signals();
         let mut now_ns = self.host.now().mono_ns;
         loop {
-            let until = self.wait_deadline();
-            let wait = self.sockets.event_loop.wait(now_ns, until);
-            self.timing.begin(self.host.now().mono_ns);
-            if let Err(error) = wait {
-                self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
-                return 1;
-            }
-            for (_, phase) in PHASES {
-                phase(self);
-            }
-            now_ns = self.end_iteration();
+            now_ns = match iterate(self, now_ns) {
+                Ok(now_ns) => now_ns,
+                Err(error) => {
+                    self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
+                    return 1;
+                }
+            };
             if self.sums_memory {
                 self.sum_memory();
             }
@@ -245,28 +217,15 @@ impl Server {
     /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
     /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
     /// and cost it a quarter more for each request.
-    fn wait_deadline(&self) -> Deadline {
-        let pool = &self.io_threads.pool;
+    #[inline]
+    fn wait_deadline(&mut self) -> Deadline {
+        phases::plan(self);
         // What the engine asked for after the phase `act` does not wait for an event.
         let more_to_do = self.engine.has_more_to_do()
             || self.engine.has_ready()
             || self.sockets.kept_back != 0
-            || pool.has_messages()
-            || pool.is_behind()
-            || self.io_threads.moves.are_pending()
-            || self.arrivals.are_waiting()
-            || self.bus.has_more_to_send();
-        if more_to_do {
-            return Deadline::PAST;
-        }
-        let next_ns = self
-            .engine
-            .next_unit_ns()
-            .min(self.timing.next_cron_ns)
-            .min(self.save.next_ns())
-            .min(self.engine.cluster_deadline_ns())
-            .min(self.engine.next_expiry_ns());
-        Deadline::at_ns(next_ns.min(self.link_deadline_ns()))
+            || phases::stands_and_goes_on(self);
+        if more_to_do { Deadline::PAST } else { Deadline::at_ns(self.agenda.next_ns()) }
     }
 
     /// Sums the parts of memory.
@@ -338,12 +297,7 @@ impl Server {
             self.timing.is_busy = true;
             match Endpoint::of(event.token()) {
                 Some(Endpoint::Client(key)) => connection::handle(self, key, event),
-                Some(Endpoint::Listener { slot, generation }) => {
-                    self.listener_event(slot, generation, event);
-                }
-                Some(Endpoint::PrimaryLink { channel, attempt }) => self.link_event(channel, attempt, event),
-                Some(Endpoint::Signal) => self.take_signal(),
-                Some(Endpoint::BusLink(place)) => self.bus_event(place, event),
+                Some(other) => take_other_event(self, other, event),
                 None => {}
             }
         }
@@ -389,7 +343,9 @@ impl Server {
     /// Goes on with the save that is under way, last of all: replies do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
-            self.save = SavePace::default();
+            if self.save.has_begun() {
+                self.save = SavePace::default();
+            }
             return;
         }
         let now_ns = self.host.now().mono_ns;
@@ -711,6 +667,33 @@ impl Server {
             EndBegun::Ends => self.ending = Some(0),
             EndBegun::Refused => self.signals.refuse(),
         }
+    }
+}
+
+/// Waits, and runs the phases of an iteration; what time it is then. Errors: the event loop is broken.
+#[inline]
+fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
+    let until = server.wait_deadline();
+    let wait = server.sockets.event_loop.wait(now_ns, until);
+    server.timing.begin(server.host.now().mono_ns);
+    if wait?.woken {
+        server.agenda.note_news();
+    }
+    phases::run(server);
+    Ok(server.end_iteration())
+}
+
+/// Takes an event that is no client's. Apart from the loop over events, which would compute addresses for it
+/// ahead, once an iteration.
+#[inline(never)]
+fn take_other_event(server: &mut Server, endpoint: Endpoint, event: Event) {
+    server.agenda.note_news();
+    match endpoint {
+        Endpoint::Client(_) => {}
+        Endpoint::Listener { slot, generation } => server.listener_event(slot, generation, event),
+        Endpoint::PrimaryLink { channel, attempt } => server.link_event(channel, attempt, event),
+        Endpoint::Signal => server.take_signal(),
+        Endpoint::BusLink(place) => server.bus_event(place, event),
     }
 }
 
