@@ -8,6 +8,7 @@
 
 pub mod bytes;
 pub mod crc16;
+mod entrusted;
 mod epoch;
 pub mod glob;
 mod grisu;
@@ -16,7 +17,6 @@ pub mod heap;
 mod hex;
 mod histogram;
 pub mod id;
-mod lent;
 mod log_level;
 pub mod longdouble;
 pub mod lzf;
@@ -33,12 +33,12 @@ pub mod version;
 
 pub use bytes::Bytes;
 pub use crc16::{key_slot, pattern_slot, slot_tag};
+pub use entrusted::Entrusted;
 pub use epoch::{Epoch, Watched};
 pub use hash::{HashItself, HashSeed, siphash13};
 pub use hex::hex;
 pub use histogram::Histogram;
 pub use id::ClientId;
-pub use lent::Lent;
 pub use log_level::LogLevel;
 pub use longdouble::LongDouble;
 pub use now::Now;

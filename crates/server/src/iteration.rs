@@ -7,6 +7,7 @@
 //! the end of the server, the main thread closes the sockets of clients in the two phases of `Server::close`
 //! and nowhere else; whom one of them closes is sent nothing more.
 
+mod agenda;
 mod aof;
 mod arrivals;
 mod batches;
@@ -41,8 +42,8 @@ use crate::slot_export::{ExportDialler, ExportSource};
 use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
 use crate::users::loads::UserLoads;
+use agenda::Agenda;
 use batches::Batches;
-use phases::Agenda;
 use save_pace::SavePace;
 use sluice_base::LogLevel;
 use sluice_base::SessionKey;
@@ -57,7 +58,7 @@ use sluice_control::persistence::loading::{LoadEnded, LoadJob};
 use sluice_control::process::ProcessClock;
 use sluice_daemon::signals::{self, Signals};
 use sluice_engine::{EndBegun, Engine};
-use sluice_evloop::{AnyLoop, Backend, Deadline, Event, GatherMode};
+use sluice_evloop::{AnyLoop, Backend, Event, GatherMode};
 use sluice_resp::Requests;
 use sluice_storage::aof::Folder;
 use sluice_storage::plain_error;
@@ -191,41 +192,6 @@ impl Server {
         };
         server.configure();
         server
-    }
-
-    /// Runs until a request to end; the process's exit status.
-    pub fn run(&mut self) -> i32 {
-        self.watch_signals();
-        let mut now_ns = self.host.now().mono_ns;
-        loop {
-            now_ns = match iterate(self, now_ns) {
-                Ok(now_ns) => now_ns,
-                Err(error) => {
-                    self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
-                    return 1;
-                }
-            };
-            if self.sums_memory {
-                self.sum_memory();
-            }
-            if let Some(status) = self.ending {
-                return if self.ends_at_once { status } else { self.shut_down(status) };
-            }
-        }
-    }
-
-    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
-    /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
-    /// and cost it a quarter more for each request.
-    #[inline]
-    fn wait_deadline(&mut self) -> Deadline {
-        phases::plan(self);
-        // What the engine asked for after the phase `act` does not wait for an event.
-        let more_to_do = self.engine.has_more_to_do()
-            || self.engine.has_ready()
-            || self.sockets.kept_back != 0
-            || phases::stands_and_goes_on(self);
-        if more_to_do { Deadline::PAST } else { Deadline::at_ns(self.agenda.next_ns()) }
     }
 
     /// Sums the parts of memory.
@@ -668,19 +634,6 @@ impl Server {
             EndBegun::Refused => self.signals.refuse(),
         }
     }
-}
-
-/// Waits, and runs the phases of an iteration; what time it is then. Errors: the event loop is broken.
-#[inline]
-fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
-    let until = server.wait_deadline();
-    let wait = server.sockets.event_loop.wait(now_ns, until);
-    server.timing.begin(server.host.now().mono_ns);
-    if wait?.woken {
-        server.agenda.note_news();
-    }
-    phases::run(server);
-    Ok(server.end_iteration())
 }
 
 /// Takes an event that is no client's. Apart from the loop over events, which would compute addresses for it

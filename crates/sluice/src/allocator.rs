@@ -239,7 +239,7 @@ fn cached() -> usize {
     read.unwrap_or(0)
 }
 
-/// Bytes that this thread has allocated, less those that it has freed.
+/// Bytes of this thread's allocations, less the bytes of blocks that were freed here.
 fn bytes_of_thread() -> i64 {
     let allocated = allocatedp::read().map_or(0, |bytes| bytes.get());
     let freed = deallocatedp::read().map_or(0, |bytes| bytes.get());

@@ -1,13 +1,14 @@
-//! The end of an iteration of the event loop: what is done once an iteration, behind its commands.
+//! The end of an iteration of the event loop: what is done once an iteration, after its commands.
 //!
 //! Most servers have nothing to do there most of the time, and asking each step costs as much as a tenth of a
-//! GET that comes alone. So each step has its place in one of two lists: what *stands* (a stream, a limit, a
+//! GET that comes alone. So each step has its place in one of two lists. What *stands* (a stream, a limit, a
 //! cluster, clients that track) is looked at when the epoch has moved, and at each end while there is any of
-//! it; what *passes* (a replica that is to be asked, a full copy that is wanted) is a flag that each end reads.
+//! it. What *passes* (a replica that is to be asked, a full copy that is wanted) is a flag that each end
+//! reads.
 //!
-//! Invariants: (1) whoever gives a step something to do advances the epoch, or sets a flag of what passes; (2)
-//! behind an epoch that has moved comes one whole end at least; (3) builds with debug assertions hold each
-//! step that was left out to having nothing to do.
+//! Invariants: (1) whoever gives a step something to do advances the epoch, or sets a flag of what passes;
+//! (2) after an epoch that has moved comes one whole end at least; (3) builds with debug assertions hold
+//! each step that was left out to having nothing to do.
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -20,19 +21,19 @@ use crate::upkeep::promised::PromisedSteps;
 use sluice_control::process::Process;
 
 impl Engine {
-    /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot
+    /// Does what is done once an iteration of the event loop, after its commands: replicas get the snapshot
     /// that they ask for, and what the units have added to the replication stream. Cost: some reads where
     /// there is nothing to do.
     #[inline]
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         let epoch = self.core.control.epoch.now();
-        if self.core.conclusions.plain_end == Some(epoch) && !self.core.has_passing_ends() {
-            debug_assert!(!self.core.has_standing_ends(), "an end of an iteration was left out");
+        if self.core.conclusions.plain_end == Some(epoch) && !has_passing_ends(&self.core) {
+            debug_assert!(!has_standing_ends(&self.core), "an end of an iteration was left out");
             self.scripts().renew_script_share();
             return;
         }
         take_steps(self, process);
-        self.core.conclusions.plain_end = (!self.core.has_standing_ends()).then_some(epoch);
+        self.core.conclusions.plain_end = (!has_standing_ends(&self.core)).then_some(epoch);
     }
 }
 
@@ -62,38 +63,36 @@ fn take_steps(engine: &mut Engine, process: &mut dyn Process) {
     }
 }
 
-impl Core {
-    /// Whether a step of the end of an iteration has something to do that passes with it.
-    #[inline]
-    fn has_passing_ends(&self) -> bool {
-        let replication = &self.control.replication;
-        replication.ask_replicas
-            || replication.count_good_replicas
-            || replication.failover_asked
-            || replication.stream.has_news()
-            || replication.full_syncs.are_under_way()
-            || self.control.clients.blocking.is_due()
-    }
+/// Whether a step of the end of an iteration has something to do that passes with it.
+#[inline]
+fn has_passing_ends(core: &Core) -> bool {
+    let replication = &core.control.replication;
+    replication.ask_replicas
+        || replication.count_good_replicas
+        || replication.failover_asked
+        || replication.stream.has_news()
+        || replication.full_syncs.are_under_way()
+        || core.control.clients.blocking.is_due()
+}
 
-    /// Whether there is anything that steps of the end of an iteration look at each time.
-    fn has_standing_ends(&self) -> bool {
-        let control = &self.control;
-        let tracking = &control.clients.tracking;
-        control.persistence.has_stopped
-            || control.persistence.aof.is_on()
-            || control.persistence.pending_end.is_some()
-            || control.replication.stream.generates()
-            || control.replication.failover.is_some()
-            || control.has_promises()
-            || control.cluster.is_some()
-            || tracking.is_active()
-            || tracking.has_remains()
-            || tracking.has_orphaned()
-            || !tracking.broadcasts.is_idle()
-            || control.limits.maxmemory > 0
-            || control.limits.maxmemory_clients > 0
-            || self.has_open_unit()
-    }
+/// Whether there is anything that steps of the end of an iteration look at each time.
+fn has_standing_ends(core: &Core) -> bool {
+    let control = &core.control;
+    let tracking = &control.clients.tracking;
+    control.persistence.has_stopped
+        || control.persistence.aof.is_on()
+        || control.persistence.pending_end.is_some()
+        || control.replication.stream.generates()
+        || control.replication.failover.is_some()
+        || control.has_promises()
+        || control.cluster.is_some()
+        || tracking.is_active()
+        || tracking.has_remains()
+        || tracking.has_orphaned()
+        || !tracking.broadcasts.is_idle()
+        || control.limits.maxmemory > 0
+        || control.limits.maxmemory_clients > 0
+        || core.has_open_unit()
 }
 
 /// What of the engine makes an iteration of the event loop more than clients' plain commands.

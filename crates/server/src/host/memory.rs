@@ -11,7 +11,7 @@ pub(super) struct SignsOfGrowth {
     pub(super) commands: u64,
     /// Bytes that have come from clients.
     pub(super) input_bytes: u64,
-    /// Bytes that the main thread has allocated, less those that it has freed.
+    /// Bytes of the main thread's allocations, less the bytes of blocks that were freed there.
     pub(super) bytes_of_thread: i64,
     /// Bytes of entries.
     pub(super) entry_bytes: usize,

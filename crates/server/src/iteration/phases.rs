@@ -12,94 +12,20 @@
 //! reasons of an iteration are one word, and a phase runs where one of its reasons is in the word.
 //!
 //! Invariants: (1) [`PHASES`] is the one place that orders the phases; (2) a phase that is left out has
-//! nothing to do: builds with debug assertions ask each of them (`Phase::has_work`); (3) what stands changes
-//! in iterations that have more reasons than [`Reasons::EACH`] alone, or end with news: these look at all of
-//! it at their end; (4) until such an iteration the time until which the event loop may wait stays what it
-//! is, since nothing else makes anything due earlier.
+//! nothing to do: builds with debug assertions ask each of them (`IterationPhase::has_work`); (3) what stands
+//! changes in iterations that have more reasons than [`Reasons::EACH`] alone, or end with news: these look at
+//! all of it at their end; (4) until such an iteration the time until which the event loop may wait stays
+//! what it is, since nothing else makes anything due earlier.
 
 use super::Server;
+use super::agenda::Reasons;
+use sluice_base::LogLevel;
+use sluice_control::process::ProcessClock;
 use sluice_engine::beside_commands;
-
-/// Reasons for phases to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reasons(u16);
-
-impl Reasons {
-    /// The iteration itself.
-    pub(super) const EACH: Reasons = Reasons(1);
-    /// Something happened that is no plain command of a client: another event, a wake-up by another thread, a
-    /// change of the control plane, a request of the engine.
-    pub(super) const NEWS: Reasons = Reasons(1 << 1);
-    /// A deadline has come.
-    pub(super) const TIME: Reasons = Reasons(1 << 2);
-    /// Something goes on in each iteration until it is over: what another thread does for this one, work in
-    /// slices, connections that wait or move.
-    pub(super) const UNDER_WAY: Reasons = Reasons(1 << 3);
-    /// I/O threads run.
-    pub(super) const IO_THREADS: Reasons = Reasons(1 << 4);
-    /// This server follows a primary, or is about to.
-    pub(super) const PRIMARY: Reasons = Reasons(1 << 5);
-    /// This server is a node of a cluster.
-    pub(super) const CLUSTER: Reasons = Reasons(1 << 6);
-    /// The metrics endpoint may want a sample.
-    pub(super) const METRICS: Reasons = Reasons(1 << 7);
-    /// Whatever makes an iteration more than clients' plain commands.
-    const MORE: Reasons = Reasons(u16::MAX & !Reasons::EACH.0);
-
-    #[inline]
-    pub(super) const fn or(self, other: Reasons) -> Reasons {
-        Reasons(self.0 | other.0)
-    }
-
-    #[inline]
-    const fn meets(self, other: Reasons) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    #[inline]
-    const fn when(self, holds: bool) -> Reasons {
-        if holds { self } else { Reasons(0) }
-    }
-}
-
-/// What an iteration has to do beside clients' plain commands.
-#[derive(Debug)]
-pub(super) struct Agenda {
-    /// Of the iteration under way.
-    reasons: Reasons,
-    /// Those that stand: as of the end of the last iteration that was not plain.
-    standing: Reasons,
-    /// Until when the event loop may wait: as of then.
-    next_ns: u64,
-    /// The epoch of the control plane that was seen last.
-    epoch: u32,
-    /// Something has happened that is no plain command, and that this thread alone knows of.
-    is_news: bool,
-}
-
-impl Default for Agenda {
-    /// Nothing is planned, and the first iteration has news.
-    fn default() -> Agenda {
-        Agenda { reasons: Reasons::MORE, standing: Reasons::MORE, next_ns: 0, epoch: 0, is_news: true }
-    }
-}
-
-impl Agenda {
-    /// Something has happened that is no plain command of a client.
-    #[inline]
-    pub(super) fn note_news(&mut self) {
-        self.is_news = true;
-    }
-
-    /// Until when the event loop may wait, for what is due by the clock.
-    #[inline]
-    pub(super) fn next_ns(&self) -> u64 {
-        self.next_ns
-    }
-}
+use sluice_evloop::Deadline;
 
 /// A phase of an iteration.
-pub(super) struct Phase {
+struct IterationPhase {
     /// What the phase does.
     name: &'static str,
     /// The phase runs where the iteration has one of these reasons.
@@ -115,8 +41,8 @@ const fn phase(
     waits_for: Reasons,
     has_work: fn(&Server) -> bool,
     run: fn(&mut Server),
-) -> Phase {
-    Phase { name, waits_for, has_work, run }
+) -> IterationPhase {
+    IterationPhase { name, waits_for, has_work, run }
 }
 
 /// The reasons of what begins by news and goes on until it is over.
@@ -124,7 +50,7 @@ const GOES_ON: Reasons = Reasons::NEWS.or(Reasons::UNDER_WAY);
 
 /// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so
 /// that an iteration's replies of one client leave together.
-pub(super) const PHASES: &[Phase] = &[
+const PHASES: &[IterationPhase] = &[
     phase("collect and execute", Reasons::EACH, always, Server::collect),
     phase("see what else is", Reasons::EACH, always, see_reasons),
     phase("go on with an open unit", GOES_ON, has_unit_due, Server::advance_unit),
@@ -141,7 +67,7 @@ pub(super) const PHASES: &[Phase] = &[
         |server| !server.slow_reads.is_idle(),
         Server::take_slow_reads,
     ),
-    // Behind the cron's time, too: connections that are kept grow older.
+    // When the cron is due, too: connections that are kept grow older.
     phase("end migrations", GOES_ON.or(Reasons::TIME), has_migrations, Server::end_migrations),
     phase("end loads of users", GOES_ON, |server| server.user_loads.is_running(), Server::end_user_loads),
     phase(
@@ -166,7 +92,7 @@ pub(super) const PHASES: &[Phase] = &[
     phase("close", Reasons::EACH, always, Server::close),
     phase("write", Reasons::EACH, always, Server::write),
     phase("close who failed", Reasons::EACH, always, Server::close),
-    // Behind the end of the engine's iteration, in which the cron of a cluster's node runs.
+    // After the end of the engine's iteration, in which the cron of a cluster's node runs.
     phase("drive the bus", Reasons::CLUSTER, |server| server.bus.is_on(), Server::drive_bus),
     phase("flush to I/O threads", Reasons::MORE, |server| server.io_threads.pool.is_running(), Server::flush),
     phase(
@@ -212,9 +138,59 @@ fn is_saving(server: &Server) -> bool {
     server.engine.has_job() || server.save.has_begun()
 }
 
+impl Server {
+    /// Runs until a request to end; the process's exit status.
+    pub fn run(&mut self) -> i32 {
+        self.watch_signals();
+        let mut now_ns = self.host.now().mono_ns;
+        loop {
+            now_ns = match iterate(self, now_ns) {
+                Ok(now_ns) => now_ns,
+                Err(error) => {
+                    self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
+                    return 1;
+                }
+            };
+            if self.sums_memory {
+                self.sum_memory();
+            }
+            if let Some(status) = self.ending {
+                return if self.ends_at_once { status } else { self.shut_down(status) };
+            }
+        }
+    }
+
+    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
+    /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
+    /// and cost it a quarter more for each request.
+    #[inline]
+    fn wait_deadline(&mut self) -> Deadline {
+        plan(self);
+        // What the engine asked for after the phase `act` does not wait for an event.
+        let more_to_do = self.engine.has_more_to_do()
+            || self.engine.has_ready()
+            || self.sockets.kept_back != 0
+            || stands_and_goes_on(self);
+        if more_to_do { Deadline::PAST } else { Deadline::at_ns(self.agenda.next_ns) }
+    }
+}
+
+/// Waits, and runs the phases of an iteration; what time it is then. Errors: the event loop is broken.
+#[inline]
+fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
+    let until = server.wait_deadline();
+    let wait = server.sockets.event_loop.wait(now_ns, until);
+    server.timing.begin(server.host.now().mono_ns);
+    if wait?.woken {
+        server.agenda.note_news();
+    }
+    run(server);
+    Ok(server.end_iteration())
+}
+
 /// Runs the phases that have a reason to run.
 #[inline]
-pub(super) fn run(server: &mut Server) {
+fn run(server: &mut Server) {
     for phase in PHASES {
         if phase.waits_for == Reasons::EACH || phase.waits_for.meets(server.agenda.reasons) {
             (phase.run)(server);
@@ -224,7 +200,7 @@ pub(super) fn run(server: &mut Server) {
     }
 }
 
-/// Sees, behind the commands of the iteration, which reasons it has.
+/// Sees which reasons the iteration has, after its commands.
 fn see_reasons(server: &mut Server) {
     let epoch = beside_commands::epoch(&server.engine);
     let agenda = &mut server.agenda;
@@ -241,7 +217,7 @@ fn see_reasons(server: &mut Server) {
 /// Plans the next iteration, unless nothing has changed that the plan is made of. The end of the engine's
 /// iteration may have made news: it hands this server's role over, and begins full copies.
 #[inline]
-pub(super) fn plan(server: &mut Server) {
+fn plan(server: &mut Server) {
     let is_plain = server.agenda.reasons == Reasons::EACH
         && server.agenda.epoch == beside_commands::epoch(&server.engine)
         && !beside_commands::has_news(&server.engine);
@@ -256,7 +232,7 @@ pub(super) fn plan(server: &mut Server) {
 
 /// Whether the next iteration has more to do at once of what stands.
 #[inline]
-pub(super) fn stands_and_goes_on(server: &Server) -> bool {
+fn stands_and_goes_on(server: &Server) -> bool {
     server.agenda.standing.meets(Reasons::MORE) && goes_on(server)
 }
 

@@ -5,7 +5,6 @@ use crate::allocator::NoAllocator;
 use crate::connection::transport::Transport;
 use crate::connection::{Connection, ConnectionHost};
 use crate::host::Host;
-use crate::iteration::iterate;
 use sluice_base::HashSeed;
 use sluice_config::Config;
 use sluice_daemon::restart::Restart;
@@ -98,13 +97,19 @@ fn what_changes_the_control_plane_is_news_and_what_stands_is_seen() {
 
 #[test]
 fn these_phases_follow_one_another_for_these_reasons() {
-    let names = ["news", "time", "under-way", "threads", "primary", "cluster", "metrics"];
-    let reasons = |phase: &Phase| match phase.waits_for {
+    let names = [
+        ("news", Reasons::NEWS),
+        ("time", Reasons::TIME),
+        ("under-way", Reasons::UNDER_WAY),
+        ("primary", Reasons::PRIMARY),
+        ("cluster", Reasons::CLUSTER),
+    ];
+    let reasons = |phase: &IterationPhase| match phase.waits_for {
         Reasons::EACH => "each".to_owned(),
         Reasons::MORE => "more".to_owned(),
-        Reasons(bits) => {
-            let named = names.iter().enumerate().filter(|(at, _)| bits & 2 << at != 0);
-            named.map(|(_, name)| *name).collect::<Vec<_>>().join("+")
+        some => {
+            let named = names.iter().filter(|(_, reason)| some.meets(*reason));
+            named.map(|(name, _)| *name).collect::<Vec<_>>().join("+")
         }
     };
     let table: Vec<String> =

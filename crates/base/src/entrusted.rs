@@ -1,20 +1,20 @@
-//! A value that is lent to somebody who may change it, and whether it can have been changed.
+//! A value that is entrusted to somebody who may change it, and whether it can have been changed.
 
 use std::ops::{Deref, DerefMut};
 
 /// See the module. Reading costs nothing, and what others conclude from the value is concluded anew only
 /// where somebody had it to change.
 #[derive(Debug)]
-pub struct Lent<'a, T> {
+pub struct Entrusted<'a, T> {
     value: &'a mut T,
     can_have_changed: bool,
 }
 
-impl<'a, T> Lent<'a, T> {
+impl<'a, T> Entrusted<'a, T> {
     /// A value that nobody has changed yet.
     #[inline]
-    pub fn new(value: &'a mut T) -> Lent<'a, T> {
-        Lent { value, can_have_changed: false }
+    pub fn new(value: &'a mut T) -> Entrusted<'a, T> {
+        Entrusted { value, can_have_changed: false }
     }
 
     /// Whether the value was ever given out to be changed.
@@ -24,7 +24,7 @@ impl<'a, T> Lent<'a, T> {
     }
 }
 
-impl<T> Deref for Lent<'_, T> {
+impl<T> Deref for Entrusted<'_, T> {
     type Target = T;
 
     #[inline(always)]
@@ -33,7 +33,7 @@ impl<T> Deref for Lent<'_, T> {
     }
 }
 
-impl<T> DerefMut for Lent<'_, T> {
+impl<T> DerefMut for Entrusted<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.can_have_changed = true;
@@ -48,11 +48,11 @@ mod tests {
     #[test]
     fn a_value_that_was_only_read_has_not_changed() {
         let mut value = vec![1];
-        let mut lent = Lent::new(&mut value);
-        assert_eq!(lent.len(), 1);
-        assert!(!lent.can_have_changed());
-        lent.push(2);
-        assert!(lent.can_have_changed());
+        let mut entrusted = Entrusted::new(&mut value);
+        assert_eq!(entrusted.len(), 1);
+        assert!(!entrusted.can_have_changed());
+        entrusted.push(2);
+        assert!(entrusted.can_have_changed());
         assert_eq!(value, [1, 2]);
     }
 }
