@@ -8,6 +8,7 @@
 
 pub mod bytes;
 pub mod crc16;
+mod entrusted;
 mod epoch;
 pub mod glob;
 mod grisu;
@@ -32,6 +33,7 @@ pub mod version;
 
 pub use bytes::Bytes;
 pub use crc16::{key_slot, pattern_slot, slot_tag};
+pub use entrusted::Entrusted;
 pub use epoch::{Epoch, Watched};
 pub use hash::{HashItself, HashSeed, siphash13};
 pub use hex::hex;

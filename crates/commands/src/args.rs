@@ -110,8 +110,10 @@ impl<'a> Args<'a> {
     /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are
     /// prefetched together by `prefetch` before they are visited with their positions. What was prefetched
     /// with the batch is not prefetched again.
+    #[inline]
     pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
-        KeyWindows { args: *self, at: range.start, end: range.end.min(self.len()), step }
+        let end = range.end.min(self.len());
+        KeyWindows { args: *self, at: range.start, end, step, one: [NO_KEY], many: None }
     }
 
     /// The positions of members or fields, every `step`-th from `first` on, in groups: what it takes to look
@@ -168,41 +170,48 @@ pub struct KeyWindows<'a> {
     at: usize,
     end: usize,
     step: usize,
+    /// The last key, where it is alone in its window: so it is in most commands.
+    one: [(usize, Key<'a>); 1],
+    /// The keys of a window of several. Written for no command of one key, which it would cost half as much
+    /// as the rest of an EXISTS.
+    many: Option<[(usize, Key<'a>); KEYS_AHEAD]>,
 }
 
-/// Some keys with their positions.
-pub struct KeyWindow<'a> {
-    keys: [(usize, Key<'a>); KEYS_AHEAD],
-    len: usize,
-}
+/// What stands in a window where there is no key.
+const NO_KEY: (usize, Key<'_>) = (0, Key { bytes: &[], hash: 0, arg: Key::NO_ARG });
 
 impl<'a> KeyWindows<'a> {
-    /// The next keys, at least one; `prefetch` gets the hashes of those that were not prefetched with the
-    /// batch.
-    pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<KeyWindow<'a>> {
+    /// The next keys with their positions, at least one; `prefetch` gets those that were not prefetched with
+    /// the batch.
+    #[inline]
+    pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<&[(usize, Key<'a>)]> {
         if self.at >= self.end {
             return None;
         }
-        let none = (0, Key { bytes: &[], hash: 0, arg: Key::NO_ARG });
-        let mut window = KeyWindow { keys: [none; KEYS_AHEAD], len: 0 };
-        while self.at < self.end && window.len < KEYS_AHEAD {
-            window.keys[window.len] = (self.at, self.args.key(self.at));
-            window.len += 1;
+        if self.end - self.at > self.step {
+            return Some(self.next_of_several(prefetch));
+        }
+        self.one = [(self.at, self.args.key(self.at))];
+        self.at = self.end;
+        Some(&self.one)
+    }
+
+    #[inline(never)]
+    fn next_of_several(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> &[(usize, Key<'a>)] {
+        let many = self.many.get_or_insert([NO_KEY; KEYS_AHEAD]);
+        let mut len = 0;
+        while self.at < self.end && len < KEYS_AHEAD {
+            many[len] = (self.at, self.args.key(self.at));
+            len += 1;
             self.at += self.step;
         }
+        let window = &many[..len];
         let known = self.args.prepared.more(self.args.hashing).len() + 1;
-        let is_first = window.keys[0].0 == self.args.prepared.first;
-        if !(is_first && known >= window.len) && window.len > 1 {
-            prefetch(window.keys());
+        let is_first = window[0].0 == self.args.prepared.first;
+        if !(is_first && known >= len) {
+            prefetch(window);
         }
-        Some(window)
-    }
-}
-
-impl<'a> KeyWindow<'a> {
-    /// The keys with their positions, in order.
-    pub fn keys(&self) -> &[(usize, Key<'a>)] {
-        &self.keys[..self.len]
+        window
     }
 }
 

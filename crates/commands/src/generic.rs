@@ -57,8 +57,8 @@ pub(crate) const ROUTES: &[DataRoute] = &[
 fn del(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut removed = 0;
     let mut windows = args.key_windows(1..args.len(), 1);
-    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
-        for (_, key) in window.keys() {
+    while let Some(keys) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        for (_, key) in keys {
             removed += i64::from(ctx.db.remove(*key, Event::Del));
         }
     }
@@ -69,8 +69,8 @@ fn del(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 fn exists(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut found = 0;
     let mut windows = args.key_windows(1..args.len(), 1);
-    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
-        found += window.keys().iter().filter(|(_, key)| ctx.db.peek(*key).is_some()).count() as i64;
+    while let Some(keys) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        found += keys.iter().filter(|(_, key)| ctx.db.peek(*key).is_some()).count() as i64;
     }
     ctx.reply.int(found);
     Ok(Outcome::Done)
@@ -79,8 +79,8 @@ fn exists(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 fn touch(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut found = 0;
     let mut windows = args.key_windows(1..args.len(), 1);
-    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
-        found += window.keys().iter().filter(|(_, key)| ctx.db.get(*key).is_some()).count() as i64;
+    while let Some(keys) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        found += keys.iter().filter(|(_, key)| ctx.db.get(*key).is_some()).count() as i64;
     }
     ctx.reply.int(found);
     Ok(Outcome::Done)

@@ -9,8 +9,7 @@ use crate::persistence::background::JobNumbers;
 use crate::persistence::loading::aof::LogReplay;
 use crate::process::{MemoryShown, Process};
 use crate::users::UsersState;
-use sluice_base::Now;
-use sluice_base::SessionKey;
+use sluice_base::{Entrusted, Now, SessionKey};
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_commands::{Args, DataHandler, KeyRights, Limits, ReadCtx, Renames, Run, check_route};
@@ -68,7 +67,7 @@ pub struct ImportsCtx<'a> {
 /// For commands about the caller's own connection.
 pub struct SessionCtx<'a> {
     /// The client that asks; to change.
-    pub caller: &'a mut Caller,
+    pub caller: Entrusted<'a, Caller>,
     /// Whether a script of the client asks.
     pub is_called: bool,
     /// Numbers from the configuration.

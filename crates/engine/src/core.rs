@@ -81,6 +81,9 @@ pub(crate) struct Conclusions {
     pub has_stream: bool,
     /// Exports of slots are told of changes.
     pub taps_exports: bool,
+    /// The epoch in which the end of an iteration has nothing to do but for what passes; none while anything
+    /// stands that each end looks at (`iteration_end.rs`).
+    pub plain_end: Option<u32>,
 }
 
 /// Where the cron stands between calls.

@@ -4,6 +4,7 @@
 
 mod cluster;
 pub mod exports;
+pub(crate) mod iteration_end;
 pub(crate) mod memory_parts;
 mod multicast;
 mod observe;
@@ -16,13 +17,8 @@ mod waiting;
 use crate::core::Core;
 use crate::exec::declared::{DeclaredKeysCheck, RightsProbes};
 use crate::exec::open_unit::OpenUnit;
-use crate::persistence::aof::Appending;
-use crate::pubsub::tracking::TrackingSteps;
 use crate::replication::full_sync::FullCopies;
-use crate::replication::replicas::ReplicaFeeds;
 use crate::session::output_limit::note_query_buffer_disconnection;
-use crate::upkeep::evict::Evictions;
-use crate::upkeep::promised::PromisedSteps;
 use sluice_base::{HashSeed, Now, Rng, SessionKey, heap, hex};
 use sluice_commands::{Limits, PreparedBatch, Preparer};
 use sluice_config::{Config, param};
@@ -341,32 +337,6 @@ impl Engine {
         let addr =
             self.core.sessions.get(key).map(|session| session.caller.origin.addr.clone()).unwrap_or_default();
         note_query_buffer_disconnection(&mut self.core.stats, &addr, process);
-    }
-
-    /// Does what is done once an iteration of the event loop, behind its commands: replicas get the snapshot
-    /// that they ask for, and what the units have added to the replication stream.
-    pub fn end_iteration(&mut self, process: &mut dyn Process) {
-        self.core.notice();
-        PromisedSteps::of(&mut self.core).make_slice();
-        self.scripts().renew_script_share();
-        Appending::of(&mut self.core).list_durable_output();
-        TrackingSteps::of(&mut self.core).advance_tracking(process);
-        self.advance_cluster(process);
-        if self.core.control.persistence.has_stopped {
-            return ReplicaFeeds::of(&mut self.core).deliver_stream(process);
-        }
-        FullCopies::of(&mut self.core).serve_full_syncs(process);
-        self.core.control.ask_replicas();
-        ReplicaFeeds::of(&mut self.core).deliver_stream(process);
-        self.advance_end(process);
-        self.advance_failover(process);
-        Appending::of(&mut self.core).note_history();
-        Evictions::of(&mut self.core).evict_by_clock(false, process);
-        // Who waits for a group of a stream is told that the stream is gone.
-        self.serve_waiting(process);
-        if self.core.control.limits.maxmemory_clients > 0 {
-            Evictions::of(&mut self.core).evict_clients(process);
-        }
     }
 
     /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued

@@ -27,6 +27,7 @@ mod users;
 mod waiting;
 
 pub use engine::exports;
+pub use engine::iteration_end::beside_commands;
 pub use engine::memory_parts::MemoryPart;
 pub use engine::{Engine, SHOWN_INPUT_BYTES, Seeds};
 pub use exec::batch::{Flow, Submitted};

@@ -82,6 +82,12 @@ pub enum FeedSource {
 }
 
 impl FullSyncs {
+    /// Whether a replica waits for a snapshot, or takes one, or was queued the last of one.
+    #[inline]
+    pub fn are_under_way(&self) -> bool {
+        !self.wanted.is_empty() || self.shared.is_some() || !self.ended.is_empty()
+    }
+
     /// A replica asks for the data.
     pub fn want(&mut self, client: SessionKey, greeting: SyncGreeting, since_ns: u64) {
         self.wanted.push(SyncRequest { client, greeting, since_ns });

@@ -15,6 +15,10 @@ pub trait Allocator: ReportMemory {
     /// at work are read without stopping it, and may be those of a moment before.
     fn cached(&self) -> usize;
 
+    /// Bytes that the thread which calls this has allocated so far, less those that it has freed: below zero
+    /// where others had allocated them. Cost: below a microsecond.
+    fn bytes_of_thread(&self) -> i64;
+
     /// Starts the allocator's own thread, which gives unused pages back to the system while no thread
     /// allocates. To be called after the last fork: a child has no thread but the one that forked.
     ///
@@ -96,6 +100,10 @@ impl Allocator for NoAllocator {
     }
 
     fn cached(&self) -> usize {
+        0
+    }
+
+    fn bytes_of_thread(&self) -> i64 {
         0
     }
 

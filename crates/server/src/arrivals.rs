@@ -58,6 +58,11 @@ impl Arrivals {
         heap::deque(&self.waiting)
     }
 
+    /// Whether a handshake is under way, or may be over and not taken up.
+    pub fn have_handshakes(&self) -> bool {
+        self.more_handshakes || self.handshakes.in_progress() + self.first_handshakes.in_progress() > 0
+    }
+
     /// Whether another iteration has something to take up.
     pub fn are_waiting(&self) -> bool {
         self.more_handshakes || !self.waiting.is_empty()

@@ -7,6 +7,7 @@
 //! the end of the server, the main thread closes the sockets of clients in the two phases of `Server::close`
 //! and nowhere else; whom one of them closes is sent nothing more.
 
+mod agenda;
 mod aof;
 mod arrivals;
 mod batches;
@@ -15,6 +16,7 @@ mod exports;
 mod main_channel;
 mod main_thread;
 mod moves;
+mod phases;
 mod replica;
 mod save_pace;
 mod shutdown;
@@ -40,6 +42,7 @@ use crate::slot_export::{ExportDialler, ExportSource};
 use crate::slow_reads::SlowReadThreads;
 use crate::test_switches;
 use crate::users::loads::UserLoads;
+use agenda::Agenda;
 use batches::Batches;
 use save_pace::SavePace;
 use sluice_base::LogLevel;
@@ -55,42 +58,13 @@ use sluice_control::persistence::loading::{LoadEnded, LoadJob};
 use sluice_control::process::ProcessClock;
 use sluice_daemon::signals::{self, Signals};
 use sluice_engine::{EndBegun, Engine};
-use sluice_evloop::{AnyLoop, Backend, Deadline, GatherMode};
+use sluice_evloop::{AnyLoop, Backend, Event, GatherMode};
 use sluice_resp::Requests;
 use sluice_storage::aof::Folder;
 use sluice_storage::plain_error;
 use std::sync::Arc;
 use std::time::Duration;
 use timing::Timing;
-
-/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so
-/// that an iteration's replies of one client leave together.
-pub const PHASES: &[(&str, fn(&mut Server))] = &[
-    ("collect and execute", Server::collect),
-    ("go on with an open unit", Server::advance_unit),
-    ("take what was loaded", Server::advance_load),
-    ("follow the primary", Server::follow_primary),
-    ("take pieces of slow reads", Server::take_slow_reads),
-    ("end migrations", Server::end_migrations),
-    ("end loads of users", Server::end_user_loads),
-    ("take up connections of TLS", Server::take_handshakes),
-    ("take up connections", Server::take_waiting),
-    ("cron", Server::cron),
-    ("expire", Server::expire),
-    ("act", Server::act),
-    ("move connections", Server::move_connections),
-    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes,
-    // unless the two belong to different I/O threads.
-    ("close", Server::close),
-    ("write", Server::write),
-    ("close who failed", Server::close),
-    // Behind the end of the engine's iteration, in which the cron of a cluster's node runs.
-    ("drive the bus", Server::drive_bus),
-    ("flush to I/O threads", Server::flush),
-    ("walk slots that leave", Server::walk_exports),
-    ("save", Server::save),
-    ("sample", Server::sample),
-];
 
 /// The server: the engine, the process around it, and the parts that connect the engine with its clients.
 pub struct Server {
@@ -116,6 +90,8 @@ pub struct Server {
     /// Who wants to know numbers over HTTP.
     metrics: MetricsEndpoint,
     timing: Timing,
+    /// What the iteration has to do beside clients' plain commands.
+    agenda: Agenda,
     /// The link to the primary.
     follower: PrimaryConnections,
     /// When the save under way is to go on, if it has more to capture and room for it.
@@ -205,6 +181,7 @@ impl Server {
             bus: Bus::new(),
             metrics: MetricsEndpoint::default(),
             timing: Timing::default(),
+            agenda: Agenda::default(),
             follower: PrimaryConnections::new(),
             save: SavePace::default(),
             sums_memory: test_switches::number(test_switches::PARTS).is_some(),
@@ -215,58 +192,6 @@ impl Server {
         };
         server.configure();
         server
-    }
-
-    /// Runs until a request to end; the process's exit status.
-    pub fn run(&mut self) -> i32 {
-        self.watch_signals();
-        let mut now_ns = self.host.now().mono_ns;
-        loop {
-            let until = self.wait_deadline();
-            let wait = self.sockets.event_loop.wait(now_ns, until);
-            self.timing.begin(self.host.now().mono_ns);
-            if let Err(error) = wait {
-                self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
-                return 1;
-            }
-            for (_, phase) in PHASES {
-                phase(self);
-            }
-            now_ns = self.end_iteration();
-            if self.sums_memory {
-                self.sum_memory();
-            }
-            if let Some(status) = self.ending {
-                return if self.ends_at_once { status } else { self.shut_down(status) };
-            }
-        }
-    }
-
-    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
-    /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
-    /// and cost it a quarter more for each request.
-    fn wait_deadline(&self) -> Deadline {
-        let pool = &self.io_threads.pool;
-        // What the engine asked for after the phase `act` does not wait for an event.
-        let more_to_do = self.engine.has_more_to_do()
-            || self.engine.has_ready()
-            || self.sockets.kept_back != 0
-            || pool.has_messages()
-            || pool.is_behind()
-            || self.io_threads.moves.are_pending()
-            || self.arrivals.are_waiting()
-            || self.bus.has_more_to_send();
-        if more_to_do {
-            return Deadline::PAST;
-        }
-        let next_ns = self
-            .engine
-            .next_unit_ns()
-            .min(self.timing.next_cron_ns)
-            .min(self.save.next_ns())
-            .min(self.engine.cluster_deadline_ns())
-            .min(self.engine.next_expiry_ns());
-        Deadline::at_ns(next_ns.min(self.link_deadline_ns()))
     }
 
     /// Sums the parts of memory.
@@ -338,12 +263,7 @@ impl Server {
             self.timing.is_busy = true;
             match Endpoint::of(event.token()) {
                 Some(Endpoint::Client(key)) => connection::handle(self, key, event),
-                Some(Endpoint::Listener { slot, generation }) => {
-                    self.listener_event(slot, generation, event);
-                }
-                Some(Endpoint::PrimaryLink { channel, attempt }) => self.link_event(channel, attempt, event),
-                Some(Endpoint::Signal) => self.take_signal(),
-                Some(Endpoint::BusLink(place)) => self.bus_event(place, event),
+                Some(other) => take_other_event(self, other, event),
                 None => {}
             }
         }
@@ -389,7 +309,9 @@ impl Server {
     /// Goes on with the save that is under way, last of all: replies do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
-            self.save = SavePace::default();
+            if self.save.has_begun() {
+                self.save = SavePace::default();
+            }
             return;
         }
         let now_ns = self.host.now().mono_ns;
@@ -711,6 +633,20 @@ impl Server {
             EndBegun::Ends => self.ending = Some(0),
             EndBegun::Refused => self.signals.refuse(),
         }
+    }
+}
+
+/// Takes an event that is no client's. Apart from the loop over events, which would compute addresses for it
+/// ahead, once an iteration.
+#[inline(never)]
+fn take_other_event(server: &mut Server, endpoint: Endpoint, event: Event) {
+    server.agenda.note_news();
+    match endpoint {
+        Endpoint::Client(_) => {}
+        Endpoint::Listener { slot, generation } => server.listener_event(slot, generation, event),
+        Endpoint::PrimaryLink { channel, attempt } => server.link_event(channel, attempt, event),
+        Endpoint::Signal => server.take_signal(),
+        Endpoint::BusLink(place) => server.bus_event(place, event),
     }
 }
 

@@ -78,6 +78,11 @@ impl MetricsEndpoint {
         Ok(())
     }
 
+    /// Whether there is an endpoint.
+    pub fn is_on(&self) -> bool {
+        self.link.is_some()
+    }
+
     /// Whether the thread wants a sample; it is told once. Cost: a read while it does not, and a comparison
     /// while there is no endpoint.
     #[inline]

@@ -155,6 +155,11 @@ impl Migrator {
         started.is_ok().then_some(jobs)
     }
 
+    /// Whether none is under way.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
     /// The next migration that has ended, with what came of it.
     pub fn ended(&mut self) -> Option<(u64, MigrationOutcome)> {
         if self.running.is_empty() {

@@ -102,6 +102,11 @@ impl ExportDialler {
         }
     }
 
+    /// Whether nobody connects.
+    pub fn is_idle(&self) -> bool {
+        self.running == 0
+    }
+
     /// What a thread has come to, in the order in which threads did.
     pub fn next(&mut self) -> Option<ExportReport> {
         if self.running == 0 {

@@ -7,6 +7,7 @@ use sluice_server::{Allocated, Allocator, ReportMemory};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use tikv_jemalloc_ctl::thread::{allocatedp, deallocatedp};
 use tikv_jemalloc_ctl::{epoch, stats};
 
 // The race checker follows the system's allocator, and would see races in the reuse of memory behind any
@@ -50,6 +51,10 @@ impl Allocator for Noting {
 
     fn cached(&self) -> usize {
         cached()
+    }
+
+    fn bytes_of_thread(&self) -> i64 {
+        bytes_of_thread()
     }
 
     fn start_background_thread(&self) -> Result<(), String> {
@@ -234,6 +239,13 @@ fn cached() -> usize {
     read.unwrap_or(0)
 }
 
+/// Bytes of this thread's allocations, less the bytes of blocks that were freed here.
+fn bytes_of_thread() -> i64 {
+    let allocated = allocatedp::read().map_or(0, |bytes| bytes.get());
+    let freed = deallocatedp::read().map_or(0, |bytes| bytes.get());
+    allocated.wrapping_sub(freed).cast_signed()
+}
+
 /// Starts or ends the allocator's own thread.
 fn set_background_thread(runs: bool) -> Result<(), String> {
     tikv_jemalloc_ctl::background_thread::write(runs).map_err(|error| error.to_string())
@@ -329,6 +341,16 @@ mod tests {
         assert!(full.used() > freed.used() + (9 << 20), "{full:?} {freed:?}");
         assert!(freed.cached > 50_000, "{freed:?}");
         assert!(freed.used() + freed.cached == freed.allocated);
+    }
+
+    #[test]
+    fn what_a_thread_holds_is_known_without_reading_all_numbers() {
+        let before = bytes_of_thread();
+        let blocks: Vec<Vec<u8>> = (0..100).map(|_| vec![1; 1 << 10]).collect();
+        let held = bytes_of_thread() - before;
+        assert!((100 << 10..110 << 10).contains(&held), "{held}");
+        std::thread::spawn(move || drop(blocks)).join().expect("nothing panics there");
+        assert!(bytes_of_thread() - before >= 100 << 10, "another thread has freed them");
     }
 
     #[test]

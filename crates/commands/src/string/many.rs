@@ -12,8 +12,8 @@ use std::ops::Range;
 pub(super) fn mget(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 1);
     let mut windows = args.key_windows(1..args.len(), 1);
-    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
-        for (_, key) in window.keys() {
+    while let Some(keys) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        for (_, key) in keys {
             match ctx.db.get(*key).map(Entry::as_str) {
                 Some(Ok(value)) => reply_str(&mut ctx.reply, value),
                 Some(Err(WrongType)) | None => ctx.reply.null(),
@@ -83,8 +83,8 @@ fn allowed(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, conditio
 
 fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: SetExpiry) {
     let mut windows = args.key_windows(pairs, 2);
-    while let Some(window) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
-        for (i, key) in window.keys() {
+    while let Some(keys) = windows.next(|keys| ctx.db.prefetch(keys.iter().map(|(_, key)| key.hash))) {
+        for (i, key) in keys {
             ctx.db.set(*key, args.string(i + 1), expiry, Event::Set);
         }
     }

@@ -30,22 +30,25 @@ impl Engine {
     /// Takes what is listed for the clients of a group, to be sent before any outbox of theirs that is taken
     /// later. `None` when nothing is listed any more. The bytes count against the output limits until
     /// [`Engine::sent`].
+    #[inline]
     pub fn take_multicast(&mut self, process: &mut dyn Process) -> Option<GroupOutput> {
-        if !self.core.control.clients.multicasts.are_pending {
-            return None;
-        }
-        let (group, multicasts) = self.core.control.clients.multicasts.take()?;
-        let mut receivers = 0;
-        for key in multicasts.iter().flat_map(|multicast| &multicast.receivers) {
-            let Some(session) = self.core.sessions.get_mut(*key) else { continue };
-            let Some(bytes) = self.core.control.clients.multicasts.taken(*key) else { continue };
-            receivers += 1;
-            session.output_peak = session.output_peak.max(bytes);
-            self.core.stats.output_peaks.note(session.in_flight);
-            if session.output_bytes() >= self.core.control.limits.output_floor {
-                self.check_output_limit(*key, process);
-            }
-        }
-        Some(GroupOutput { group, multicasts, receivers })
+        if self.core.control.clients.multicasts.are_pending { take_listed(self, process) } else { None }
     }
+}
+
+#[inline(never)]
+fn take_listed(engine: &mut Engine, process: &mut dyn Process) -> Option<GroupOutput> {
+    let (group, multicasts) = engine.core.control.clients.multicasts.take()?;
+    let mut receivers = 0;
+    for key in multicasts.iter().flat_map(|multicast| &multicast.receivers) {
+        let Some(session) = engine.core.sessions.get_mut(*key) else { continue };
+        let Some(bytes) = engine.core.control.clients.multicasts.taken(*key) else { continue };
+        receivers += 1;
+        session.output_peak = session.output_peak.max(bytes);
+        engine.core.stats.output_peaks.note(session.in_flight);
+        if session.output_bytes() >= engine.core.control.limits.output_floor {
+            engine.check_output_limit(*key, process);
+        }
+    }
+    Some(GroupOutput { group, multicasts, receivers })
 }

@@ -272,6 +272,7 @@ impl Engine {
     /// behind that would be lost. Replicas still get what the stream has.
     pub fn stop(&mut self) {
         self.core.control.persistence.has_stopped = true;
+        self.core.conclusions.plain_end = None;
     }
 
     /// Ends the server when what it waits for has come about, or has had the time for it.

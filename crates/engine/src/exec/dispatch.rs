@@ -14,7 +14,7 @@ use crate::replication::maintenance::Notices;
 use crate::replication::replicas::ReplicaFeeds;
 use crate::replication::role::RoleChanges;
 use crate::users::UserUpdates;
-use sluice_base::Now;
+use sluice_base::{Entrusted, Now};
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_command::specs::{generic, server};
@@ -167,10 +167,14 @@ impl HandlerContexts<'_> {
     ) -> Run {
         let Core { control, gate, .. } = self.core;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
-        let (caller, limits) = (&mut session.caller, &control.limits);
+        let (caller, limits) = (Entrusted::new(&mut session.caller), &control.limits);
         let is_called = standing == Standing::Script;
-        let result = run(&mut SessionCtx { caller, is_called, limits, reply }, args);
-        session.mask = gate.session_mask(session);
+        let mut ctx = SessionCtx { caller, is_called, limits, reply };
+        let result = run(&mut ctx, args);
+        // PING changes nothing, and asking all checks about the session costs as much as the rest of a PING.
+        if ctx.caller.can_have_changed() {
+            session.mask = gate.session_mask(session);
+        }
         result
     }
 

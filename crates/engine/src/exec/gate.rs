@@ -105,14 +105,12 @@ impl Gate {
 
     /// Bits of the checks that can reject this session something: to be asked for again when the session has
     /// changed.
+    #[inline(never)]
     pub(crate) fn session_mask(&self, session: &Session) -> u32 {
-        let asker = Asker::of(session.caller.kind);
-        let inside = [Asker::Queued, Asker::Call, Asker::ObeyedCall];
-        let is_asked = |check: &Check| {
-            check.askers.has(asker) || inside.into_iter().any(|asker| check.askers.has(asker))
-        };
+        let askers = [Asker::of(session.caller.kind), Asker::Queued, Asker::Call, Asker::ObeyedCall];
+        let asked = askers.into_iter().fold(0, |bits, asker| bits | self.asked[asker as usize]);
         let asking = if session.caller.flags.asking == AskingState::No { 0 } else { NOTES_ASKING };
-        bits_of(self.checks, |check| is_asked(check) && (check.armed_for)(session)) | asking
+        bits_of(self.checks, |check| (check.armed_for)(session)) & asked | asking
     }
 
     /// A new session with its mask.

@@ -116,8 +116,7 @@ impl FullCopies<'_> {
     /// what there is of the one under way. Cost: as that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
-        let syncs = &self.core.control.replication.full_syncs;
-        if !syncs.wanted.is_empty() || syncs.shared.is_some() || !syncs.ended.is_empty() {
+        if self.core.control.replication.full_syncs.are_under_way() {
             self.advance_full_syncs(process);
         }
     }

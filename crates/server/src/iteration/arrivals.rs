@@ -32,8 +32,6 @@ use sluice_session::Medium;
 use sluice_storage::plain_error;
 
 impl Server {
-    // Apart from the loop over events, which would compute addresses for it ahead, once an iteration.
-    #[inline(never)]
     pub(super) fn listener_event(&mut self, slot: u32, generation: u32, event: Event) {
         match event {
             Event::Accepted { socket, .. } => accept(self, slot, generation, Stream::accepted(socket)),

@@ -60,6 +60,11 @@ impl Default for SavePace {
 }
 
 impl SavePace {
+    /// Whether a save was given time, or refused some, since this was made.
+    pub fn has_begun(&self) -> bool {
+        self.seen_ns != 0
+    }
+
     /// Until when the event loop may wait, for the sake of the save.
     pub fn next_ns(&self) -> u64 {
         self.next_ns.unwrap_or(u64::MAX)

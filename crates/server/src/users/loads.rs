@@ -41,6 +41,11 @@ impl UserLoads {
         }
     }
 
+    /// Whether one is under way.
+    pub fn is_running(&self) -> bool {
+        self.is_running
+    }
+
     /// What came of the one that has ended. Cost: a comparison while none is under way.
     pub fn ended(&mut self) -> Option<JudgedUsers> {
         if !self.is_running {

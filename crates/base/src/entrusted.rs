@@ -1,0 +1,58 @@
+//! A value that is entrusted to somebody who may change it, and whether it can have been changed.
+
+use std::ops::{Deref, DerefMut};
+
+/// See the module. Reading costs nothing, and what others conclude from the value is concluded anew only
+/// where somebody had it to change.
+#[derive(Debug)]
+pub struct Entrusted<'a, T> {
+    value: &'a mut T,
+    can_have_changed: bool,
+}
+
+impl<'a, T> Entrusted<'a, T> {
+    /// A value that nobody has changed yet.
+    #[inline]
+    pub fn new(value: &'a mut T) -> Entrusted<'a, T> {
+        Entrusted { value, can_have_changed: false }
+    }
+
+    /// Whether the value was ever given out to be changed.
+    #[inline]
+    pub fn can_have_changed(&self) -> bool {
+        self.can_have_changed
+    }
+}
+
+impl<T> Deref for Entrusted<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> DerefMut for Entrusted<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.can_have_changed = true;
+        self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_was_only_read_has_not_changed() {
+        let mut value = vec![1];
+        let mut entrusted = Entrusted::new(&mut value);
+        assert_eq!(entrusted.len(), 1);
+        assert!(!entrusted.can_have_changed());
+        entrusted.push(2);
+        assert!(entrusted.can_have_changed());
+        assert_eq!(value, [1, 2]);
+    }
+}

@@ -1,0 +1,131 @@
+//! The end of an iteration of the event loop: what is done once an iteration, after its commands.
+//!
+//! Most servers have nothing to do there most of the time, and asking each step costs as much as a tenth of a
+//! GET that comes alone. So each step has its place in one of two lists. What *stands* (a stream, a limit, a
+//! cluster, clients that track) is looked at when the epoch has moved, and at each end while there is any of
+//! it. What *passes* (a replica that is to be asked, a full copy that is wanted) is a flag that each end
+//! reads.
+//!
+//! Invariants: (1) whoever gives a step something to do advances the epoch, or sets a flag of what passes;
+//! (2) after an epoch that has moved comes one whole end at least; (3) builds with debug assertions hold
+//! each step that was left out to having nothing to do.
+
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::persistence::aof::Appending;
+use crate::pubsub::tracking::TrackingSteps;
+use crate::replication::full_sync::FullCopies;
+use crate::replication::replicas::ReplicaFeeds;
+use crate::upkeep::evict::Evictions;
+use crate::upkeep::promised::PromisedSteps;
+use sluice_control::process::Process;
+
+impl Engine {
+    /// Does what is done once an iteration of the event loop, after its commands: replicas get the snapshot
+    /// that they ask for, and what the units have added to the replication stream. Cost: some reads where
+    /// there is nothing to do.
+    #[inline]
+    pub fn end_iteration(&mut self, process: &mut dyn Process) {
+        let epoch = self.core.control.epoch.now();
+        if self.core.conclusions.plain_end == Some(epoch) && !has_passing_ends(&self.core) {
+            debug_assert!(!has_standing_ends(&self.core), "an end of an iteration was left out");
+            self.scripts().renew_script_share();
+            return;
+        }
+        take_steps(self, process);
+        self.core.conclusions.plain_end = (!has_standing_ends(&self.core)).then_some(epoch);
+    }
+}
+
+/// Takes all steps of the end of an iteration.
+#[inline(never)]
+fn take_steps(engine: &mut Engine, process: &mut dyn Process) {
+    engine.core.notice();
+    PromisedSteps::of(&mut engine.core).make_slice();
+    engine.scripts().renew_script_share();
+    Appending::of(&mut engine.core).list_durable_output();
+    TrackingSteps::of(&mut engine.core).advance_tracking(process);
+    engine.advance_cluster(process);
+    if engine.core.control.persistence.has_stopped {
+        return ReplicaFeeds::of(&mut engine.core).deliver_stream(process);
+    }
+    FullCopies::of(&mut engine.core).serve_full_syncs(process);
+    engine.core.control.ask_replicas();
+    ReplicaFeeds::of(&mut engine.core).deliver_stream(process);
+    engine.advance_end(process);
+    engine.advance_failover(process);
+    Appending::of(&mut engine.core).note_history();
+    Evictions::of(&mut engine.core).evict_by_clock(false, process);
+    // Who waits for a group of a stream is told that the stream is gone.
+    engine.serve_waiting(process);
+    if engine.core.control.limits.maxmemory_clients > 0 {
+        Evictions::of(&mut engine.core).evict_clients(process);
+    }
+}
+
+/// Whether a step of the end of an iteration has something to do that passes with it.
+#[inline]
+fn has_passing_ends(core: &Core) -> bool {
+    let replication = &core.control.replication;
+    replication.ask_replicas
+        || replication.count_good_replicas
+        || replication.failover_asked
+        || replication.stream.has_news()
+        || replication.full_syncs.are_under_way()
+        || core.control.clients.blocking.is_due()
+}
+
+/// Whether there is anything that steps of the end of an iteration look at each time.
+fn has_standing_ends(core: &Core) -> bool {
+    let control = &core.control;
+    let tracking = &control.clients.tracking;
+    control.persistence.has_stopped
+        || control.persistence.aof.is_on()
+        || control.persistence.pending_end.is_some()
+        || control.replication.stream.generates()
+        || control.replication.failover.is_some()
+        || control.has_promises()
+        || control.cluster.is_some()
+        || tracking.is_active()
+        || tracking.has_remains()
+        || tracking.has_orphaned()
+        || !tracking.broadcasts.is_idle()
+        || control.limits.maxmemory > 0
+        || control.limits.maxmemory_clients > 0
+        || core.has_open_unit()
+}
+
+/// What of the engine makes an iteration of the event loop more than clients' plain commands.
+pub mod beside_commands {
+    use crate::engine::Engine;
+
+    /// A number that changes whenever the control plane changes in a way that others draw conclusions from.
+    #[inline]
+    pub fn epoch(engine: &Engine) -> u32 {
+        engine.core.control.epoch.now()
+    }
+
+    /// Whether the engine asks something of the process, a job is under way, scripts wait for their turn, or
+    /// another role is wanted.
+    #[inline]
+    pub fn has_news(engine: &Engine) -> bool {
+        !engine.core.actions.is_empty()
+            || engine.has_job()
+            || engine.has_turns()
+            || engine.core.control.replication.role_wanted.is_some()
+            || !engine.core.control.replication.link_outputs.is_empty()
+    }
+
+    /// Whether this server has a primary, or what a link to one has decided is not carried out.
+    pub fn has_link(engine: &Engine) -> bool {
+        let replication = &engine.core.control.replication;
+        replication.replica.is_some()
+            || replication.role_wanted.is_some()
+            || !replication.link_outputs.is_empty()
+    }
+
+    /// Whether a unit stands open, scripts wait for their turn, or a cycle of expiry is under way.
+    pub fn has_more_slices(engine: &Engine) -> bool {
+        engine.next_unit_ns() != u64::MAX || engine.core.upkeep.expiry.is_running
+    }
+}

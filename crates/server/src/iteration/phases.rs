@@ -1,0 +1,281 @@
+//! The phases of an iteration: their order, and what each of them waits for.
+//!
+//! ```text
+//!  wait ─► collect and execute ─► see what else is ─► ... ─► write ─► ... ─► wait
+//!                                  │                    phases that have no reason to run are left out
+//!                                  └ reasons: what stands (I/O threads run, a primary is followed)
+//!                                             what passes (a thread woke the loop, the time has come)
+//! ```
+//!
+//! Most iterations execute clients' plain commands and nothing else. Asking each phase whether it has
+//! something to do cost such an iteration an eighth of all instructions of a GET that comes alone. So the
+//! reasons of an iteration are one word, and a phase runs where one of its reasons is in the word.
+//!
+//! Invariants: (1) [`PHASES`] is the one place that orders the phases; (2) a phase that is left out has
+//! nothing to do: builds with debug assertions ask each of them (`IterationPhase::has_work`); (3) what stands
+//! changes in iterations that have more reasons than [`Reasons::EACH`] alone, or end with news: these look at
+//! all of it at their end; (4) until such an iteration the time until which the event loop may wait stays
+//! what it is, since nothing else makes anything due earlier.
+
+use super::Server;
+use super::agenda::Reasons;
+use sluice_base::LogLevel;
+use sluice_control::process::ProcessClock;
+use sluice_engine::beside_commands;
+use sluice_evloop::Deadline;
+
+/// A phase of an iteration.
+struct IterationPhase {
+    /// What the phase does.
+    name: &'static str,
+    /// The phase runs where the iteration has one of these reasons.
+    waits_for: Reasons,
+    /// Whether the phase has something to do: asked where the phase is left out, in builds with debug
+    /// assertions.
+    has_work: fn(&Server) -> bool,
+    run: fn(&mut Server),
+}
+
+const fn phase(
+    name: &'static str,
+    waits_for: Reasons,
+    has_work: fn(&Server) -> bool,
+    run: fn(&mut Server),
+) -> IterationPhase {
+    IterationPhase { name, waits_for, has_work, run }
+}
+
+/// The reasons of what begins by news and goes on until it is over.
+const GOES_ON: Reasons = Reasons::NEWS.or(Reasons::UNDER_WAY);
+
+/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so
+/// that an iteration's replies of one client leave together.
+const PHASES: &[IterationPhase] = &[
+    phase("collect and execute", Reasons::EACH, always, Server::collect),
+    phase("see what else is", Reasons::EACH, always, see_reasons),
+    phase("go on with an open unit", GOES_ON, has_unit_due, Server::advance_unit),
+    phase(
+        "take what was loaded",
+        GOES_ON,
+        |server| server.host.incoming.load.is_some(),
+        Server::advance_load,
+    ),
+    phase("follow the primary", Reasons::NEWS.or(Reasons::PRIMARY), has_link, Server::follow_primary),
+    phase(
+        "take pieces of slow reads",
+        GOES_ON,
+        |server| !server.slow_reads.is_idle(),
+        Server::take_slow_reads,
+    ),
+    // When the cron is due, too: connections that are kept grow older.
+    phase("end migrations", GOES_ON.or(Reasons::TIME), has_migrations, Server::end_migrations),
+    phase("end loads of users", GOES_ON, |server| server.user_loads.is_running(), Server::end_user_loads),
+    phase(
+        "take up connections of TLS",
+        GOES_ON,
+        |server| server.arrivals.have_handshakes(),
+        Server::take_handshakes,
+    ),
+    phase("take up connections", GOES_ON, |server| !server.arrivals.waiting.is_empty(), Server::take_waiting),
+    phase("cron", Reasons::TIME.or(Reasons::NEWS), |server| server.timing.cron_is_due(), Server::cron),
+    phase("expire", GOES_ON.or(Reasons::TIME), is_expiring, Server::expire),
+    // The phases so far may ask for actions, and the cron for moves of connections.
+    phase("act", Reasons::MORE, has_actions, Server::act),
+    phase(
+        "move connections",
+        Reasons::MORE,
+        |server| server.io_threads.moves.are_pending(),
+        Server::move_connections,
+    ),
+    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes,
+    // unless the two belong to different I/O threads.
+    phase("close", Reasons::EACH, always, Server::close),
+    phase("write", Reasons::EACH, always, Server::write),
+    phase("close who failed", Reasons::EACH, always, Server::close),
+    // After the end of the engine's iteration, in which the cron of a cluster's node runs.
+    phase("drive the bus", Reasons::CLUSTER, |server| server.bus.is_on(), Server::drive_bus),
+    phase("flush to I/O threads", Reasons::MORE, |server| server.io_threads.pool.is_running(), Server::flush),
+    phase(
+        "walk slots that leave",
+        Reasons::CLUSTER,
+        |server| server.engine.node().is_some(),
+        Server::walk_exports,
+    ),
+    // A full copy for a replica begins its job in the phase `write`.
+    phase("save", Reasons::EACH, always, Server::save),
+    phase("sample", Reasons::MORE, |server| server.metrics.is_on(), Server::sample),
+];
+
+fn always(_: &Server) -> bool {
+    true
+}
+
+fn has_unit_due(server: &Server) -> bool {
+    server.engine.next_unit_ns() <= server.host.clock.recent().mono_ns
+}
+
+fn has_link(server: &Server) -> bool {
+    server.follower.replay.is_some() || beside_commands::has_link(&server.engine)
+}
+
+fn has_migrations(server: &Server) -> bool {
+    !server.migrator.is_idle() || !server.exports.is_idle()
+}
+
+fn is_expiring(server: &Server) -> bool {
+    server.engine.next_expiry_ns() != u64::MAX
+}
+
+fn has_more_slices(server: &Server) -> bool {
+    beside_commands::has_more_slices(&server.engine)
+}
+
+fn has_actions(server: &Server) -> bool {
+    server.host.settings.changed || beside_commands::has_news(&server.engine)
+}
+
+fn is_saving(server: &Server) -> bool {
+    server.engine.has_job() || server.save.has_begun()
+}
+
+impl Server {
+    /// Runs until a request to end; the process's exit status.
+    pub fn run(&mut self) -> i32 {
+        self.watch_signals();
+        let mut now_ns = self.host.now().mono_ns;
+        loop {
+            now_ns = match iterate(self, now_ns) {
+                Ok(now_ns) => now_ns,
+                Err(error) => {
+                    self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
+                    return 1;
+                }
+            };
+            if self.sums_memory {
+                self.sum_memory();
+            }
+            if let Some(status) = self.ending {
+                return if self.ends_at_once { status } else { self.shut_down(status) };
+            }
+        }
+    }
+
+    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
+    /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
+    /// and cost it a quarter more for each request.
+    #[inline]
+    fn wait_deadline(&mut self) -> Deadline {
+        plan(self);
+        // What the engine asked for after the phase `act` does not wait for an event.
+        let more_to_do = self.engine.has_more_to_do()
+            || self.engine.has_ready()
+            || self.sockets.kept_back != 0
+            || stands_and_goes_on(self);
+        if more_to_do { Deadline::PAST } else { Deadline::at_ns(self.agenda.next_ns) }
+    }
+}
+
+/// Waits, and runs the phases of an iteration; what time it is then. Errors: the event loop is broken.
+#[inline]
+fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
+    let until = server.wait_deadline();
+    let wait = server.sockets.event_loop.wait(now_ns, until);
+    server.timing.begin(server.host.now().mono_ns);
+    if wait?.woken {
+        server.agenda.note_news();
+    }
+    run(server);
+    Ok(server.end_iteration())
+}
+
+/// Runs the phases that have a reason to run.
+#[inline]
+fn run(server: &mut Server) {
+    for phase in PHASES {
+        if phase.waits_for == Reasons::EACH || phase.waits_for.meets(server.agenda.reasons) {
+            (phase.run)(server);
+        } else {
+            debug_assert!(!(phase.has_work)(server), "the phase '{}' was left out", phase.name);
+        }
+    }
+}
+
+/// Sees which reasons the iteration has, after its commands.
+fn see_reasons(server: &mut Server) {
+    let epoch = beside_commands::epoch(&server.engine);
+    let agenda = &mut server.agenda;
+    let is_news = std::mem::take(&mut agenda.is_news)
+        || agenda.epoch != epoch
+        || server.host.settings.changed
+        || beside_commands::has_news(&server.engine);
+    let is_due = server.timing.began_ns >= agenda.next_ns;
+    agenda.epoch = epoch;
+    agenda.reasons =
+        Reasons::EACH.or(agenda.standing).or(Reasons::NEWS.when(is_news)).or(Reasons::TIME.when(is_due));
+}
+
+/// Plans the next iteration, unless nothing has changed that the plan is made of. The end of the engine's
+/// iteration may have made news: it hands this server's role over, and begins full copies.
+#[inline]
+fn plan(server: &mut Server) {
+    let is_plain = server.agenda.reasons == Reasons::EACH
+        && server.agenda.epoch == beside_commands::epoch(&server.engine)
+        && !beside_commands::has_news(&server.engine);
+    if is_plain {
+        debug_assert_eq!(server.agenda.standing, standing(server), "something begins without news");
+        debug_assert!(server.agenda.next_ns <= next_deadline_ns(server), "a deadline comes earlier");
+        return;
+    }
+    server.agenda.standing = standing(server);
+    server.agenda.next_ns = next_deadline_ns(server);
+}
+
+/// Whether the next iteration has more to do at once of what stands.
+#[inline]
+fn stands_and_goes_on(server: &Server) -> bool {
+    server.agenda.standing.meets(Reasons::MORE) && goes_on(server)
+}
+
+fn goes_on(server: &Server) -> bool {
+    let pool = &server.io_threads.pool;
+    pool.has_messages()
+        || pool.is_behind()
+        || server.io_threads.moves.are_pending()
+        || server.arrivals.are_waiting()
+        || server.bus.has_more_to_send()
+}
+
+/// When something is due by the clock, monotonic ns.
+fn next_deadline_ns(server: &Server) -> u64 {
+    let engine = &server.engine;
+    engine
+        .next_unit_ns()
+        .min(server.timing.next_cron_ns)
+        .min(server.save.next_ns())
+        .min(engine.cluster_deadline_ns())
+        .min(engine.next_expiry_ns())
+        .min(server.link_deadline_ns())
+}
+
+/// The reasons that the next iteration has, whatever happens.
+fn standing(server: &Server) -> Reasons {
+    let is_under_way = has_migrations(server)
+        || server.host.incoming.load.is_some()
+        || !server.slow_reads.is_idle()
+        || server.user_loads.is_running()
+        || server.arrivals.have_handshakes()
+        || server.arrivals.are_waiting()
+        || server.io_threads.moves.are_pending()
+        || has_more_slices(server)
+        || is_saving(server);
+    let is_node = server.bus.is_on() || server.engine.node().is_some();
+    Reasons::UNDER_WAY
+        .when(is_under_way)
+        .or(Reasons::IO_THREADS.when(server.io_threads.pool.is_running()))
+        .or(Reasons::PRIMARY.when(has_link(server)))
+        .or(Reasons::CLUSTER.when(is_node))
+        .or(Reasons::METRICS.when(server.metrics.is_on()))
+}
+
+#[cfg(test)]
+mod tests;
