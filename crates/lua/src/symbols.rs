@@ -72,7 +72,7 @@ impl SymbolTable {
         let mask = self.slots.len() - 1;
         let mut at = self.hasher.hash_one(strings.bytes(StrRef(index))) as usize & mask;
         while self.slots[at] != EMPTY {
-            // The same slot of a string may have been added for two texts.
+            // A string's index can stand for a text that went and for one that came in its place.
             if self.slots[at] == index {
                 return;
             }

@@ -41,7 +41,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Share of used memory that the sum of its parts may miss. Sizes are what the allocator gives, so that no
 /// more is needed for its rounding; trees and lists of several chunks are estimated. 27 was met once, of a
-/// megabyte, after the images that machines of scripts share came: whether these are counted is to be seen.
+/// megabyte in a node of a cluster, for a reason that is not known.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
 /// How long memory may be unexplained.
