@@ -3,7 +3,7 @@
 
 use crate::listen::{Accepted, TakenConnections};
 use crate::net::Stream;
-use crate::net::handshakes::Handshakes;
+use crate::net::handshakes::{CLIENT_HANDSHAKE_MAX, Handshakes};
 use crate::threads::Thread;
 use sluice_base::heap;
 use sluice_config::{Config, Subnets, param};
@@ -33,8 +33,8 @@ impl Default for Arrivals {
     fn default() -> Arrivals {
         Arrivals {
             waiting: VecDeque::new(),
-            handshakes: Handshakes::on(Thread::TlsHandshake),
-            first_handshakes: Handshakes::on(Thread::TlsHandshake),
+            handshakes: Handshakes::on(Thread::TlsHandshake, CLIENT_HANDSHAKE_MAX),
+            first_handshakes: Handshakes::on(Thread::TlsHandshake, CLIENT_HANDSHAKE_MAX),
             more_handshakes: false,
             priority_subnets: Subnets::default(),
             reserved: 0,

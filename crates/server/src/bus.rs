@@ -22,7 +22,7 @@ pub mod resolver;
 pub mod start;
 
 use crate::net::BusPlace;
-use crate::net::handshakes::Handshakes;
+use crate::net::handshakes::{Handshakes, NODE_HANDSHAKE_MAX};
 use crate::threads::Thread;
 use links::BusLinks;
 use node_file::FileWriter;
@@ -75,7 +75,7 @@ impl Bus {
     pub fn new() -> Bus {
         Bus {
             links: BusLinks::default(),
-            handshakes: Handshakes::on(Thread::BusHandshake),
+            handshakes: Handshakes::on(Thread::BusHandshake, NODE_HANDSHAKE_MAX),
             file: None,
             resolver: Resolver::default(),
             ready: Vec::new(),

@@ -8,7 +8,7 @@
 //!
 //! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts as a
 //! connection for `maxclients` from its accept on, so that the thread's table is bounded; (3) it ends after
-//! [`HANDSHAKE_MAX`], however slowly it goes on; (4) what came with the handshake's last packet travels with
+//! the time that its table was made with, however slowly it goes on; (4) what came with the handshake's last packet travels with
 //! the connection, and what comes behind that waits in the kernel until the connection is served: nothing is
 //! decoded here without a bound; (5) the thread has a third of what others get where processors are short:
 //! who connects waits for who is served.
@@ -79,6 +79,8 @@ pub enum HandshakeOutcome<T> {
 pub struct Handshakes<T> {
     /// Which thread does them.
     row: Thread<'static>,
+    /// How long one may take.
+    at_most: Duration,
     thread: Option<HandshakeLink<T>>,
     in_progress: usize,
     /// A second of the monotonic clock, and how many failures were told in it.
@@ -91,9 +93,9 @@ struct HandshakeLink<T> {
 }
 
 impl<T: Send + 'static> Handshakes<T> {
-    /// None, and no thread yet: the first one starts this one.
-    pub fn on(row: Thread<'static>) -> Handshakes<T> {
-        Handshakes { row, thread: None, in_progress: 0, told: (0, 0) }
+    /// None, and no thread yet: the first one starts this one. Each may take `at_most`.
+    pub fn on(row: Thread<'static>, at_most: Duration) -> Handshakes<T> {
+        Handshakes { row, at_most, thread: None, in_progress: 0, told: (0, 0) }
     }
 
     /// How many there are: connections that are no clients yet.
@@ -117,7 +119,7 @@ impl<T: Send + 'static> Handshakes<T> {
     pub fn begin(&mut self, begin: NewHandshake<T>, main: Waker) -> io::Result<()> {
         let running = match &mut self.thread {
             Some(running) => running,
-            none => none.insert(start(self.row, main)?),
+            none => none.insert(start(self.row, self.at_most, main)?),
         };
         // Whether the kernel had to be asked to wake the thread is of no interest.
         let _ = running.sender.send(begin);
@@ -146,13 +148,14 @@ impl<T: Send + 'static> Handshakes<T> {
     }
 }
 
-fn start<T: Send + 'static>(row: Thread<'_>, main: Waker) -> io::Result<HandshakeLink<T>> {
+fn start<T: Send + 'static>(row: Thread<'_>, at_most: Duration, main: Waker) -> io::Result<HandshakeLink<T>> {
     let (reports, outcomes) = mpsc::channel();
     // It ends with the process. The first connection of TLS waits for its start, once.
     let sender = threads::start_with_loop(row, move |event_loop, inbox| {
         let thread = HandshakeThread {
             event_loop,
             clock: Clock::system(),
+            at_most,
             inbox,
             reports,
             main,
@@ -170,6 +173,7 @@ fn start<T: Send + 'static>(row: Thread<'_>, main: Waker) -> io::Result<Handshak
 struct HandshakeThread<T> {
     event_loop: AnyLoop,
     clock: Clock,
+    at_most: Duration,
     inbox: Mailbox<NewHandshake<T>>,
     reports: mpsc::Sender<HandshakeOutcome<T>>,
     main: Waker,
@@ -278,7 +282,7 @@ impl<T> HandshakeThread<T> {
             plain: Vec::new(),
             stage: HandshakeStage::Shaking,
         });
-        self.deadlines.push_back((now_ns + HANDSHAKE_MAX.as_nanos() as u64, key));
+        self.deadlines.push_back((now_ns + self.at_most.as_nanos() as u64, key));
         self.go_on(key);
     }
 
@@ -416,7 +420,7 @@ impl<T> HandshakeThread<T> {
 
     fn end_late(&mut self, now_ns: u64) {
         while let Some((_, key)) = self.deadlines.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
-            let text = format!("no handshake within {} seconds", HANDSHAKE_MAX.as_secs());
+            let text = format!("no handshake within {} seconds", self.at_most.as_secs());
             self.fail(key, text);
         }
     }
@@ -431,8 +435,11 @@ impl<T> HandshakeThread<T> {
 
 /// How the first record of a client begins.
 const HANDSHAKE: u8 = 0x16;
-/// How long a handshake may take.
-pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// How long a client's handshake may take. Some clients connect first and begin the handshake with their first
+/// command: the pool of connections that they fill when they start may stand for many seconds.
+pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
+/// How long the handshake of a link of the cluster's bus may take.
+pub const NODE_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Failures that the log tells of in a second.
 const TOLD_MAX: u32 = 10;
 const CLOSED: &str = "the other end closed the connection during the handshake";

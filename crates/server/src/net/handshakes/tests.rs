@@ -42,6 +42,7 @@ fn thread() -> (HandshakeThread<()>, mpsc::Receiver<HandshakeOutcome<()>>) {
         main: event_loop.waker(),
         event_loop,
         clock: Clock::system(),
+        at_most: CLIENT_HANDSHAKE_MAX,
         inbox,
         reports,
         table: Vec::new(),
@@ -121,4 +122,25 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     };
     let HandshakeOutcome::Established { plain, .. } = outcome else { panic!("it has failed") };
     assert_eq!(plain.len(), decoded);
+}
+
+/// A client that connects when it starts and begins the handshake with its first command, half a minute later:
+/// its connection stands until then, and no longer than a minute.
+#[test]
+fn a_client_that_begins_late_is_awaited_for_a_minute() {
+    let (mut thread, outcomes) = thread();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let accepted = listener.accept().unwrap().0;
+    accepted.set_nonblocking(true).unwrap();
+    let stream = Stream::accepted(accepted.into());
+    let role = HandshakeRole::Server;
+    thread.begin(NewHandshake { stream, context: context(), role, field: None, origin: () }, 0);
+    let minute = CLIENT_HANDSHAKE_MAX.as_nanos() as u64;
+    assert!(minute == 60_000_000_000);
+    thread.end_late(minute - 1);
+    assert!(outcomes.try_recv().is_err(), "it has a minute");
+    thread.end_late(minute);
+    let Ok(HandshakeOutcome::Failed { reason, .. }) = outcomes.try_recv() else { panic!("it stands") };
+    assert_eq!(reason, "no handshake within 60 seconds");
 }
