@@ -40,9 +40,8 @@ const MOMENT: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Share of used memory that the sum of its parts may miss. Sizes are what the allocator gives, so that no
-/// more is needed for its rounding; trees and lists of several chunks are estimated. 27 was met once, of a
-/// megabyte in a node of a cluster, for a reason that is not known.
-const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
+/// more is needed for its rounding; trees and lists of several chunks are estimated.
+const UNEXPLAINED_PERMILLE_MAX: i64 = 20;
 
 /// How long memory may be unexplained.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use crate::cluster::order::BusOrder;
 use crate::cluster::settings;
 use crate::cluster::slot_moves::SlotMoves;
 use crate::cluster::slot_stats::SlotStats;
-use sluice_base::{Bytes, Now, SessionKey};
+use sluice_base::{Bytes, Now, SessionKey, heap};
 use sluice_cluster::{
     AskingClient, BusDebug, Cluster, ClusterInput, ClusterOutput, ClusterState, HashSlot, NodeId,
     OpenSlotList, RoleChange, SlotMap, SlotSet, Ticket,
@@ -322,6 +322,21 @@ impl ClusterMode {
     pub(crate) fn newest_map(&self) -> &Arc<SlotMap> {
         let decided = || sluice_cluster::newest_map(self.decisions.iter());
         self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)
+    }
+
+    /// Bytes that the allocator has given for what changes with the map and with what is asked; without the
+    /// machine's table of nodes, and without messages. O(kept replies).
+    pub fn footprint(&self) -> usize {
+        let map = &self.map;
+        let open = heap::vec(&map.migrating) + heap::vec(&map.importing);
+        let map = heap::block(size_of_val(&*map.owners)) + heap::vec(&map.nodes) + open;
+        let replies: usize = self.replies.values().map(|(_, reply)| reply.footprint()).sum();
+        let replies = replies + heap::tree::<KeptReply, (Option<u64>, Bytes)>(self.replies.len());
+        let queues = heap::deque(&self.decisions) + heap::deque(&self.orders);
+        let waiting = heap::tree::<u64, SessionKey>(self.waiting.len())
+            + heap::tree::<HashSlot, u64>(self.emptying.kept.len());
+        let open_slots = self.open_slots.as_ref().map_or(0, |text| heap::block(text.capacity()));
+        map + replies + queues + waiting + open_slots + self.slot_stats.footprint()
     }
 
     /// Drops the replies that show offsets.

@@ -4,6 +4,7 @@
 //! Invariant: the memory for the counters is there from the first number that is counted on. A server that
 //! never counts has none.
 
+use sluice_base::heap;
 use sluice_cluster::{HashSlot, NodeId, SLOT_COUNT, SlotMap};
 
 /// The counters of one slot.
@@ -40,6 +41,11 @@ impl SlotStats {
             counters.bytes_in = counters.bytes_in.saturating_add(more.bytes_in);
             counters.bytes_out = counters.bytes_out.saturating_add(more.bytes_out);
         }
+    }
+
+    /// Bytes that the allocator has given.
+    pub fn footprint(&self) -> usize {
+        heap::block(size_of_val(&*self.slots))
     }
 
     /// Sets all counters to zero: CONFIG RESETSTAT.

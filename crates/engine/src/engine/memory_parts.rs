@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
 use sluice_base::heap;
 use sluice_commands::PreparedBatch;
+use sluice_control::cluster::mode::ClusterMode;
 use sluice_control::replication::failover::Failover;
 use sluice_control::replication::role::ReplicaRole;
 use sluice_replication::UnitCommands;
@@ -67,6 +68,7 @@ impl Engine {
                     + syncs
                     + role,
             ),
+            ("cluster", control.cluster.as_deref().map_or(0, ClusterMode::footprint)),
             ("aof", control.persistence.aof.footprint()),
             ("stats", self.core.stats.footprint()),
             ("scripts", self.script_facts().bytes() + spare_of_scripts),
