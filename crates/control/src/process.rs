@@ -233,6 +233,9 @@ pub trait Process:
     /// the iterations from now on. A largest value, unlike a count, cannot be subtracted from later ones.
     fn forget_longest_iteration(&mut self) {}
 
+    /// Lines of the log show from now on that this server is a replica, or that it is none.
+    fn set_log_role(&mut self, _is_replica: bool) {}
+
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);
 

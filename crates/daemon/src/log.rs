@@ -1,7 +1,7 @@
 //! The log: the reference's line formats, to standard output or a file, and to the system's log where asked.
 //!
-//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary. `logfmt` and
-//! `json`: the same five facts with names. One line each whatever the text holds.
+//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary and
+//! `S` for a replica. `logfmt` and `json`: the same five facts with names. One line each whatever the text holds.
 
 use crate::named_file;
 use crate::syslog::Syslog;
@@ -29,6 +29,16 @@ pub struct Log {
     /// The bar of long work behind the last line, where that is a terminal.
     bar: TerminalLine,
     pid: u32,
+    role: LogRole,
+}
+
+/// What the server is at a line of its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogRole {
+    /// It follows nobody.
+    Primary,
+    /// It follows a primary.
+    Replica,
 }
 
 #[derive(Debug)]
@@ -56,7 +66,13 @@ impl Log {
             syslog: None,
             bar: TerminalLine::default(),
             pid: std::process::id(),
+            role: LogRole::Primary,
         }
+    }
+
+    /// Sets the role that lines show from now on.
+    pub fn set_role(&mut self, role: LogRole) {
+        self.role = role;
     }
 
     /// Sends lines to this file; the empty path is standard output. The path is taken against the working
@@ -106,7 +122,7 @@ impl Log {
         if !self.wants(level) {
             return;
         }
-        let line = self.style.line(self.pid, &stamp(self.style.time, now), level, text);
+        let line = self.style.line((self.pid, self.role), &stamp(self.style.time, now), level, text);
         self.raw(line.as_bytes());
         if let Some(syslog) = &mut self.syslog {
             syslog.send(level, &one_line(text));
@@ -152,7 +168,11 @@ impl Log {
 
 impl Style {
     /// A whole line.
-    fn line(self, pid: u32, stamp: &str, level: LogLevel, text: &str) -> String {
+    fn line(self, (pid, role): (u32, LogRole), stamp: &str, level: LogLevel, text: &str) -> String {
+        let (letter, role) = match role {
+            LogRole::Primary => ('M', "primary"),
+            LogRole::Replica => ('S', "replica"),
+        };
         let name = match level {
             LogLevel::Debug => "debug",
             LogLevel::Verbose => "info",
@@ -167,16 +187,16 @@ impl Style {
                     LogLevel::Notice => '*',
                     LogLevel::Warning => '#',
                 };
-                format!("{pid}:M {stamp} {mark} {}\n", one_line(text))
+                format!("{pid}:{letter} {stamp} {mark} {}\n", one_line(text))
             }
             LogFormat::Logfmt => {
                 let text = one_line(text).replace('"', "'");
-                format!("pid={pid} role=primary timestamp=\"{stamp}\" level={name} message=\"{text}\"\n")
+                format!("pid={pid} role={role} timestamp=\"{stamp}\" level={name} message=\"{text}\"\n")
             }
             LogFormat::Json => {
                 let text = json_escaped(text);
                 format!(
-                    "{{\"pid\":{pid},\"role\":\"primary\",\"timestamp\":\"{stamp}\",\"level\":\"{name}\",\"message\":\"{text}\"}}\n"
+                    "{{\"pid\":{pid},\"role\":\"{role}\",\"timestamp\":\"{stamp}\",\"level\":\"{name}\",\"message\":\"{text}\"}}\n"
                 )
             }
         }
@@ -271,7 +291,19 @@ mod tests {
     use super::*;
 
     fn line(format: LogFormat, text: &str) -> String {
-        Style { format, time: LogTimestampFormat::Milliseconds }.line(7, "5", LogLevel::Verbose, text)
+        line_of(LogRole::Primary, format, text)
+    }
+
+    fn line_of(role: LogRole, format: LogFormat, text: &str) -> String {
+        Style { format, time: LogTimestampFormat::Milliseconds }.line((7, role), "5", LogLevel::Verbose, text)
+    }
+
+    #[test]
+    fn a_replica_says_so_in_each_line() {
+        let replica = |format| line_of(LogRole::Replica, format, "a");
+        assert_eq!(replica(LogFormat::Legacy), "7:S 5 - a\n");
+        assert!(replica(LogFormat::Logfmt).starts_with("pid=7 role=replica "));
+        assert!(replica(LogFormat::Json).starts_with(r#"{"pid":7,"role":"replica","#));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use sluice_base::Now;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_config::{Config, param};
 use sluice_control::process::{MemoryShown, Process, ProcessClock};
-use sluice_daemon::log::Log;
+use sluice_daemon::log::{Log, LogRole};
 use sluice_daemon::named_file;
 use sluice_daemon::restart::Restart;
 use sluice_daemon::service_status::ServiceStatus;
@@ -372,6 +372,10 @@ impl Process for Host {
         let tls = self.settings.tls.context_of_migrations();
         let source = MigrationSource { address: String::new(), tls };
         crate::migrate::run(&migration, &source, &self.kept_links)
+    }
+
+    fn set_log_role(&mut self, is_replica: bool) {
+        self.log.set_role(if is_replica { LogRole::Replica } else { LogRole::Primary });
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {

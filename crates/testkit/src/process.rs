@@ -39,6 +39,8 @@ pub struct FakeProcess {
     pub migration_outcome: MigrationOutcome,
     /// Lines logged.
     pub log: Vec<(LogLevel, String)>,
+    /// Lines of the log show a replica.
+    pub logs_as_replica: bool,
     /// Names of the directives applied, in order.
     pub applied: Vec<&'static str>,
     /// When set, `apply_config` fails with this text.
@@ -455,6 +457,7 @@ impl Default for FakeProcess {
             spooled: Rc::default(),
             is_spool_stuck: Rc::default(),
             log: Vec::new(),
+            logs_as_replica: false,
             applied: Vec::new(),
             refuse: None,
             file: None,
@@ -686,6 +689,10 @@ impl Process for FakeProcess {
         (0..migration.key_count()).for_each(|number| migration.push_restore(number, &mut sent));
         self.migrated.push(sent);
         self.migration_outcome.clone()
+    }
+
+    fn set_log_role(&mut self, is_replica: bool) {
+        self.logs_as_replica = is_replica;
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {

@@ -260,8 +260,9 @@ fn a_promotion_begins_a_history_behind_the_old_one() {
     let (mut rig, primary) = following(&[]);
     stream(&mut rig, primary, &["SET a 1"]);
     let end = offset(&rig);
+    assert!(rig.process.logs_as_replica);
     rig.check("REPLICAOF NO ONE", "+OK");
-    assert!(rig.is_closing(primary) && rig.engine.primary().is_none());
+    assert!(rig.is_closing(primary) && rig.engine.primary().is_none() && !rig.process.logs_as_replica);
     rig.check("SET b 2", "+OK");
     let info = rig.run("INFO replication");
     assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{REPLID}")), "{info}");
