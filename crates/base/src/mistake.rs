@@ -136,6 +136,14 @@ pub enum Mistake {
     StreamOfOneDatabase,
     /// A connection that is lost after the grant ends the move.
     LostLinkEndsGrant,
+    /// A target asks for the slots while its replicas lack what has come.
+    AskedBeforeReplicas,
+    /// Slots are granted to a node that is suspected.
+    GrantedToSuspect,
+    /// Slots are claimed by a grant whose source may have gone on to write.
+    ClaimedByOldGrant,
+    /// Slots are claimed by a node that hears no majority, or during a failover by hand.
+    ClaimedApart,
     /// A source that has made an epoch ahead of the news of a claim gets its slots back by that.
     SourceOutbidsClaim,
 }
@@ -170,7 +178,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of moves of slots finds.
-    pub const OF_MOVES: [Mistake; 11] = [
+    pub const OF_MOVES: [Mistake; 15] = [
         Mistake::ToldBeforeFile,
         Mistake::FinishAheadOfUnlinks,
         Mistake::CommandAheadOfImage,
@@ -181,6 +189,10 @@ impl Mistake {
         Mistake::ShownWhileImported,
         Mistake::StreamOfOneDatabase,
         Mistake::LostLinkEndsGrant,
+        Mistake::AskedBeforeReplicas,
+        Mistake::GrantedToSuspect,
+        Mistake::ClaimedByOldGrant,
+        Mistake::ClaimedApart,
         Mistake::SourceOutbidsClaim,
     ];
 

@@ -2,6 +2,7 @@
 //! still (S-24).
 
 use crate::machine::{ClusterMachine, DownReason, Sureness, log};
+use crate::migration::contested;
 use crate::node::{ClusterNode, NodeIx};
 use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
@@ -74,6 +75,12 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
+/// Whether this node heard no majority of the voters when it looked last, or none since it stood still.
+/// Another node may have its place.
+pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
+    m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
+}
+
 /// Whether this voter has said something since this node's process stood still.
 fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
@@ -136,6 +143,9 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
         m.cluster.state = state;
         m.statistics.state_changes += 1;
         m.todo.map = true;
+    }
+    if m.cluster.reason == Some(DownReason::Minority) && reason != m.cluster.reason {
+        contested::came_back(m);
     }
     m.cluster.reason = reason;
     match reason.filter(|_| is_new_reason) {

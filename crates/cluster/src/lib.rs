@@ -458,6 +458,15 @@ impl Cluster {
         table.find(node).map(|ix| table.node(ix).offset)
     }
 
+    /// Replicas of this node that may be elected in its place: they are not suspected, and may fail over.
+    pub fn electable_replicas(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let table = &self.machine.table;
+        let is_electable = |node: &ClusterNode| {
+            node.primary() == Some(table.my_ix()) && node.is_up() && !node.marks.no_failover
+        };
+        table.iter().map(|(_, node)| node).filter(move |node| is_electable(node)).map(|node| node.id)
+    }
+
     /// The newest map among the outputs that nobody has taken.
     pub fn awaited_map(&self) -> Option<&Arc<SlotMap>> {
         output::newest_map(self.machine.out.iter())

@@ -127,6 +127,8 @@ impl SyncWord {
 pub enum ImportFault {
     /// There is not enough memory.
     OutOfMemory,
+    /// A replica that may take this node's place did not acknowledge in time what came ahead of the end.
+    ReplicasBehind,
     /// Any other error.
     Refused,
 }
@@ -154,6 +156,8 @@ pub enum MigrationInput<'a> {
     LinkLost { job: JobName },
     /// All keys of a database were deleted.
     Flushed,
+    /// A client has deleted all keys of a slot.
+    SlotFlushed(HashSlot),
     /// Other data take the place of these.
     DataReplaced,
     /// The primary of this node, a log or a file tells of a move.

@@ -8,6 +8,7 @@
 //! moment, and this node learns of that by the claim alone.
 
 use crate::epochs;
+use crate::health;
 use crate::id::ClusterEpoch;
 use crate::machine::{ClusterMachine, log};
 use crate::node::NodeIx;
@@ -42,6 +43,12 @@ pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     }
 }
 
+/// This node hears a majority again. A replica may have had its place meanwhile, and the slots may have gone
+/// on from there: they are the node's that claims them by the greatest epoch.
+pub(crate) fn came_back(m: &mut ClusterMachine) {
+    m.keys.granted_here.clear();
+}
+
 /// A node is heard of with this epoch; what it claims was taken up, so that of two nodes which have slots of
 /// each other each gives up its own first. `slots`: the claim, where it is the node's own word.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {
@@ -52,7 +59,10 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     if m.keys.granted_here.values().all(|source| *source != id) || is_made(Mistake::SourceOutbidsClaim) {
         return;
     }
-    if epoch > m.table.me().config_epoch && m.table.me().is_primary() && epochs::bump(m).is_some() {
+    let is_outbid = epoch > m.table.me().config_epoch && m.table.me().is_primary();
+    // A node that was apart may have lost its place to a replica, whose claim an epoch of now would outbid.
+    let may_bump = !health::is_apart(m) || is_made(Mistake::ClaimedApart);
+    if is_outbid && may_bump && epochs::bump(m).is_some() {
         let name = m.name(sender);
         log!(m, Notice, "Node {name} has made epoch {epoch} and not heard that slots it granted are mine.");
     }

@@ -66,7 +66,8 @@ pub(crate) fn check_free(
     m: &ClusterMachine,
     mut slots: impl Iterator<Item = HashSlot>,
 ) -> Result<(), String> {
-    match slots.any(|slot| m.keys.moves.has_slot(slot)) {
+    let imported = m.keys.moves.imported();
+    match slots.any(|slot| imported.contains(slot)) {
         true => Err(TAKEN.to_owned()),
         false => Ok(()),
     }

@@ -32,7 +32,8 @@ pub(crate) fn check_slots(m: &ClusterMachine, slots: &SlotSet) -> Result<(), Str
     if slots.iter().any(|slot| m.table.owner(slot) != Some(m.table.my_ix())) {
         return Err("ERR Slots are not served by this node.".to_owned());
     }
-    match slots.iter().find(|slot| m.keys.moves.is_exported(*slot)) {
+    let exported = m.keys.moves.exported();
+    match slots.iter().find(|slot| exported.contains(*slot)) {
         Some(slot) => Err(format!("ERR I am already migrating slot {}.", slot.number())),
         None => Ok(()),
     }
@@ -231,7 +232,8 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
         return fail(m, name, "Slots are no longer owned by myself");
     }
     // A replica that may be elected in the place of the target lacks what has come by this move.
-    if m.table.find(&job.target).is_some_and(|target| !m.table.node(target).is_up()) {
+    let is_suspected = m.table.find(&job.target).is_some_and(|target| !m.table.node(target).is_up());
+    if is_suspected && !is_made(Mistake::GrantedToSuspect) {
         return fail(m, name, "Target node is failing");
     }
     job.unpauses = Some(unpauses.max(now + GRANT_MS));

@@ -7,7 +7,8 @@ use super::{
     ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy,
 };
 use crate::epochs;
-use crate::machine::{ClusterMachine, log};
+use crate::health;
+use crate::machine::{ClusterMachine, ManualFailover, log};
 use crate::node::{Ms, NodeIx};
 use crate::output::ClusterOutput;
 use crate::settings::Switch;
@@ -17,6 +18,10 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
+/// Milliseconds from the request for the slots in which a grant counts. The source holds writes back for two
+/// seconds from its grant on (A-47), which follows the request: a grant that was read later, by a process that
+/// stood still say, may be one whose source has gone on to write.
+const GRANT_COUNTS_MS: u64 = 1_500;
 
 /// Takes up what has happened.
 pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
@@ -48,6 +53,13 @@ pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
                 fail(m, name, "Data was flushed");
             }
         }
+        MigrationInput::SlotFlushed(slot) => {
+            for name in m.keys.moves.open() {
+                if m.keys.moves.unfinished(name).is_some_and(|job| job.slots.contains(slot)) {
+                    fail(m, name, "Data was flushed");
+                }
+            }
+        }
         MigrationInput::DataReplaced => forget_all(m),
         MigrationInput::Told { job, from } => told(m, job, from),
         MigrationInput::ToldEnd { job, success, message } => {
@@ -74,7 +86,7 @@ fn establish(m: &mut ClusterMachine, job: &SlotMove) {
 
 /// A word of the source (A-22).
 fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
-    let now_s = m.time.wall_ms / 1_000;
+    let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
     let Some(job) = m.keys.moves.unfinished(name).filter(|job| job.state.is_open()) else { return };
     let (next, answer) = match (word, job.state) {
         (SyncWord::Ack, state) => {
@@ -88,9 +100,14 @@ fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
             (ImportState::WaitingForPaused, Some(SyncWord::RequestPause))
         }
         (SyncWord::Paused, ImportState::WaitingForPaused) => {
+            job.requested = Some(now);
             (ImportState::FailoverRequested, Some(SyncWord::RequestFailover))
         }
         (SyncWord::FailoverGranted, ImportState::FailoverRequested) => {
+            let counts = job.requested.is_some_and(|at| now.saturating_sub(at) <= GRANT_COUNTS_MS);
+            if !counts && !is_made(Mistake::ClaimedByOldGrant) {
+                return fail(m, name, "The grant came too late");
+            }
             (ImportState::FailoverGranted(Takeover::Awaited), None)
         }
         (SyncWord::Unknown, _) => return fail(m, name, "Unknown SYNCSLOTS subcommand used"),
@@ -125,6 +142,18 @@ fn faulted(m: &mut ClusterMachine, name: JobName, fault: ImportFault) {
                 log!(m, Warning, "Slot migration {described} failed due to OOM");
             }
             fail(m, name, "Ran out of memory (OOM) during slot import");
+        }
+        ImportFault::ReplicasBehind => {
+            if let Some(job) = m.keys.moves.unfinished(name) {
+                let described = job.described.clone();
+                log!(
+                    m,
+                    Warning,
+                    "Slot migration {described} failed: a replica of this node does not acknowledge what has come, and \
+                     writers of the slots wait at the source. Look at the replica, and begin the migration again."
+                );
+            }
+            fail(m, name, "A replica of the target did not acknowledge in time");
         }
         ImportFault::Refused => {
             fail(m, name, "Failed to process command during slot migration. Check logs for more information")
@@ -183,8 +212,20 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
+/// Why this node claims nothing now: another node may have its place, or get it.
+fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
+    // The replica that is about to take over does so by an epoch that a claim would outbid.
+    if m.failover.paused != ManualFailover::Off || m.time.now < m.failover.voted_until {
+        return Some("A manual failover is in progress");
+    }
+    health::is_apart(m).then_some("The target does not hear a majority of the primaries")
+}
+
 /// The slots of a job become this node's, without anybody being asked (A-46).
 fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<NodeIx>) {
+    if let Some(why) = obstacle(m).filter(|_| !is_made(Mistake::ClaimedApart)) {
+        return fail(m, name, why);
+    }
     m.grow_sure();
     let my_ix = m.table.my_ix();
     let is_new_voter = !m.table.me().is_voter();

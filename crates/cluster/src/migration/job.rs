@@ -91,6 +91,8 @@ pub(crate) struct ImportJob {
     pub(crate) heard: Ms,
     /// When this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,
+    /// When this node was told that the source holds writes back, and was to ask for the slots.
+    pub(crate) requested: Option<Ms>,
 }
 
 impl ImportJob {
@@ -117,6 +119,7 @@ impl ImportJob {
             acked_s: now_s,
             heard: now,
             said_ack: None,
+            requested: None,
         }
     }
 

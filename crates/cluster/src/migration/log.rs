@@ -4,7 +4,7 @@ use super::JobName;
 use super::export_job::{ExportJob, ExportState};
 use super::job::{ImportJob, ImportState, MigrationRow};
 use crate::id::NodeId;
-use crate::slots::HashSlot;
+use crate::slots::{HashSlot, SlotSet};
 use std::collections::VecDeque;
 
 /// A job of this node, or one that it was told of.
@@ -93,9 +93,12 @@ impl MoveLog {
         self.exports().filter(|job| !job.state.is_finished()).map(ExportJob::name).collect()
     }
 
-    /// Whether an export that is not finished has this slot.
-    pub(crate) fn is_exported(&self, slot: HashSlot) -> bool {
-        self.exports().any(|job| !job.state.is_finished() && job.slots.contains(slot))
+    /// Slots of exports that are not finished. O(jobs, slots).
+    pub(crate) fn exported(&self) -> SlotSet {
+        let mut exported = SlotSet::EMPTY;
+        let unfinished = self.exports().filter(|job| !job.state.is_finished());
+        unfinished.flat_map(|job| job.slots.iter()).for_each(|slot| _ = exported.insert(slot));
+        exported
     }
 
     /// Slots that targets of exports may claim.
@@ -116,9 +119,12 @@ impl MoveLog {
         self.imports().filter(is_own).map(ImportJob::name).collect()
     }
 
-    /// Whether an import that is not finished has this slot.
-    pub(crate) fn has_slot(&self, slot: HashSlot) -> bool {
-        self.imports().any(|job| !job.state.is_finished() && job.slots.contains(slot))
+    /// Slots of imports that are not finished. O(jobs, slots).
+    pub(crate) fn imported(&self) -> SlotSet {
+        let mut imported = SlotSet::EMPTY;
+        let unfinished = self.imports().filter(|job| !job.state.is_finished());
+        unfinished.flat_map(|job| job.slots.iter()).for_each(|slot| _ = imported.insert(slot));
+        imported
     }
 
     pub(crate) fn add(&mut self, job: ImportJob) {

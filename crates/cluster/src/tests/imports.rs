@@ -369,6 +369,53 @@ fn cb_a70_the_claim_is_told_at_once_whatever_the_epoch() {
 }
 
 #[test]
+fn cb_a46_nothing_is_claimed_while_another_node_may_have_this_ones_place() {
+    type Prepare = fn(&mut Network);
+    let rows: [(Prepare, &str); 3] = [
+        (
+            |network| network.step(0, &ClusterInput::StoodStill),
+            "The target does not hear a majority of the primaries",
+        ),
+        (
+            |network| network.peers[0].cluster.machine.failover.voted_until = u64::MAX,
+            "A manual failover is in progress",
+        ),
+        (
+            |network| {
+                let replica = network.peers[0].cluster.machine.table.my_ix();
+                network.peers[0].cluster.machine.failover.paused =
+                    ManualFailover::Paused { replica, end: u64::MAX };
+            },
+            "A manual failover is in progress",
+        ),
+    ];
+    for (prepare, why) in rows {
+        let mut network = begun();
+        say(&mut network, &WORDS[..3]);
+        let epoch = network.peers[0].cluster.info().current_epoch;
+        prepare(&mut network);
+        let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+        network.step(0, &ClusterInput::Migration(granted));
+        assert_eq!(message(&network), why);
+        assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)));
+        assert_eq!(network.peers[0].cluster.info().current_epoch, epoch);
+    }
+}
+
+#[test]
+fn cb_a48_a_node_that_was_apart_outbids_nobody_and_keeps_nothing_from_its_source() {
+    let (mut network, _) = claimed_unheard();
+    let machine = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
+    assert!(machine(&network) > 0);
+    let epoch = network.peers[0].cluster.info().my_epoch;
+    network.step(0, &ClusterInput::StoodStill);
+    assert!(machine(&network) > 0, "what waits on a link may be older than the claim");
+    network.run(6_000);
+    assert_eq!(machine(&network), 0);
+    assert!(network.peers[0].cluster.info().my_epoch <= epoch);
+}
+
+#[test]
 fn cb_a46_debug_holds_the_takeover_and_a_lost_link_fails_it_then() {
     let mut network = begun();
     network.configure(0, |settings| settings.debug.takeover_of_imports = Switch::Disabled);

@@ -5,7 +5,7 @@ use crate::Control;
 use crate::cluster::mode::ClusterMode;
 use crate::process::Process;
 use sluice_base::{LogLevel, Now, SessionKey};
-use sluice_cluster::{ClusterInput, ImportFault, MigrationInput, SyncWord};
+use sluice_cluster::{ClusterInput, HashSlot, ImportFault, MigrationInput, SyncWord};
 use sluice_commands::CmdError;
 use sluice_session::Session;
 
@@ -43,6 +43,16 @@ pub fn fail_flushed_moves(control: &mut Control, now: Now) {
     let is_moving = |mode: &&mut ClusterMode| !mode.moves.links.is_empty() || !mode.moves.exports.is_empty();
     let Some(mode) = control.cluster.as_deref_mut().filter(is_moving) else { return };
     mode.machine.step(now, &ClusterInput::Migration(MigrationInput::Flushed));
+    control.clients.blocking.node_has_decided();
+}
+
+/// A client has deleted the keys of the slot that this word names: those of a move are gone.
+pub fn fail_moves_of_flushed_slot(control: &mut Control, slot: &[u8], now: Now) {
+    let has_imports = |mode: &&mut ClusterMode| !mode.moves.links.is_empty();
+    let Some(mode) = control.cluster.as_deref_mut().filter(has_imports) else { return };
+    let number = std::str::from_utf8(slot).ok().and_then(|text| text.parse().ok());
+    let Some(slot) = number.and_then(HashSlot::new) else { return };
+    mode.machine.step(now, &ClusterInput::Migration(MigrationInput::SlotFlushed(slot)));
     control.clients.blocking.node_has_decided();
 }
 

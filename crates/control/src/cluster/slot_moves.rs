@@ -101,8 +101,23 @@ pub struct ImportLink {
     pub slots: Box<SlotSet>,
     /// Bytes that had come when the machine was told last that the source is heard; they are counted.
     pub heard_bytes: u64,
-    /// A word that is kept until the replicas have the stream up to this offset.
-    pub kept: Option<(SyncWord, u64)>,
+    /// A word that waits for the replicas.
+    pub kept: Option<KeptWord>,
+    /// Replicas that had acknowledged what had come when the source was asked to hold writes back.
+    pub in_sync: Vec<NodeId>,
+}
+
+/// A word to the source that waits until the replicas have acknowledged what has come.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptWord {
+    /// The word.
+    pub word: SyncWord,
+    /// The offset of the stream that they are asked for.
+    pub offset: u64,
+    /// When they were asked, ns of the monotonic clock.
+    pub asked_ns: u64,
+    /// Since when the word waits, ns of the monotonic clock.
+    pub since_ns: u64,
 }
 
 impl SlotMoves {

@@ -23,6 +23,11 @@ use sluice_keyspace::Keyspace;
 
 /// How long the work for exports may take in one iteration, ns: what everybody waits for it.
 const SLICE_NS: u64 = 250_000;
+/// Bytes of changes behind an image of a large value for which a slice is as long again: they are in memory,
+/// and writers are not to be faster than the image is formatted.
+const CHANGES_A_SLICE: usize = 4 << 20;
+/// A slice is so many times as long at most.
+const SLICES_MAX: u64 = 8;
 /// While writers may be held, streams are looked at so often, ns.
 const LOOK_NS: u64 = 1_000_000;
 /// Buckets that are walked between two looks at the clock.
@@ -127,10 +132,13 @@ fn may_advance(core: &mut Core) -> bool {
         && core.control.between_units(BetweenUnits::Cluster)
 }
 
-/// Formats and walks for about a quarter of a millisecond.
+/// Formats and walks for about a quarter of a millisecond, for longer while many changes wait for an image.
 fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, process: &mut dyn Process) {
     let delay = control.config.int(param::RDB_KEY_SAVE_DELAY);
-    let mut is_over = || process.now().mono_ns.saturating_sub(began_ns) >= SLICE_NS;
+    let waiting = exports_of(control)
+        .map_or(0, |exports| exports.jobs().map(|job| job.stream.changes_that_wait()).sum::<usize>());
+    let slice_ns = SLICE_NS * (1 + (waiting / CHANGES_A_SLICE) as u64).min(SLICES_MAX);
+    let mut is_over = || process.now().mono_ns.saturating_sub(began_ns) >= slice_ns;
     loop {
         let Some(exports) = exports_of(control) else { return };
         for job in exports.jobs() {

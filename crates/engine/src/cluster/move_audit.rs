@@ -85,7 +85,14 @@ mod tests {
         let import = left(|mode, _| {
             let session = SessionKey { slot: 1, generation: 1 };
             let slots = Box::new(SlotSet::EMPTY);
-            mode.moves.links.push(ImportLink { session, job: JOB, slots, heard_bytes: 0, kept: None });
+            mode.moves.links.push(ImportLink {
+                session,
+                job: JOB,
+                slots,
+                heard_bytes: 0,
+                kept: None,
+                in_sync: Vec::new(),
+            });
         });
         assert_eq!(import, [format!("the connection of the import {name}")]);
         let mark = left(|_, keyspace| {

@@ -9,16 +9,17 @@ use crate::cluster::export_links;
 use crate::cluster::imports::{clean_up, finish, tell};
 use crate::core::Core;
 use sluice_base::mistake::{Mistake, is_made};
-use sluice_base::{Now, SessionKey};
+use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_cluster::{
-    ClusterAnswer, ClusterInput, HashSlot, JobName, LostSlots, MigrationInput, MigrationOrder, SlotSet,
-    SyncWord, ToldBy,
+    ClusterAnswer, ClusterInput, HashSlot, ImportFault, JobName, LostSlots, MigrationInput, MigrationOrder,
+    NodeId, SlotSet, SyncWord, ToldBy,
 };
 use sluice_commands::{ReplyMode, WaitFor};
 use sluice_control::between_units::BetweenUnits;
-use sluice_control::cluster::slot_moves::{Establishing, ImportLink, import_of, move_of};
+use sluice_control::cluster::mode::ClusterMode;
+use sluice_control::cluster::slot_moves::{Establishing, ImportLink, KeptWord, import_of, move_of};
 use sluice_control::process::Process;
-use sluice_control::replication::acks::{counted_replicas, replicas_at};
+use sluice_control::replication::acks::has_reached;
 use sluice_resp::command::push_command;
 use sluice_session::{ClientKind, Closing};
 
@@ -33,7 +34,7 @@ pub(super) fn begin_jobs(core: &mut Core, process: &mut dyn Process) {
         begin_or_wait(core, waiting, process);
     }
     tell_of_snapshots(core, process.recent());
-    say_what_replicas_have(core);
+    go_on_with_kept(core, process);
 }
 
 fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
@@ -91,7 +92,14 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
         slots.insert(slot);
     });
     let heard_bytes = core.sessions.get(client).map_or(0, |session| session.caller.traffic.net_in);
-    mode.moves.links.push(ImportLink { session: client, job: job.name, slots, heard_bytes, kept: None });
+    mode.moves.links.push(ImportLink {
+        session: client,
+        job: job.name,
+        slots,
+        heard_bytes,
+        kept: None,
+        in_sync: Vec::new(),
+    });
     core.control.epoch.advance();
     if !is_made(Mistake::ShownWhileImported) {
         core.keyspace.import_marks().begin(import_of(&job));
@@ -118,7 +126,7 @@ pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dy
     match order {
         MigrationOrder::Say { job, word } => {
             if !export_links::say(core, job, word) {
-                say_or_keep(core, job, word);
+                say_or_keep(core, job, word, process.recent());
             }
         }
         MigrationOrder::Connect { .. }
@@ -141,14 +149,15 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
 }
 
 /// Sends a word to the source of a job, at once or, where it asks the source to go on, when the replicas have
-/// what has come: one of them may be elected as soon as the slots are this node's. A replica that has never
-/// said how far it is counts for nobody.
-fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord) {
-    if word != SyncWord::Ack && replicas_to_ask(core) > 0 {
-        let offset = core.control.replication.stream.offset;
+/// what has come: one of them may be elected as soon as the slots are this node's.
+fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, now: Now) {
+    let waits = word != SyncWord::Ack && !is_made(Mistake::AskedBeforeReplicas);
+    if waits && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
+    {
+        let (offset, now_ns) = (core.control.replication.stream.offset, now.mono_ns);
         let mode = core.control.cluster.as_deref_mut();
         if let Some(link) = mode.and_then(|mode| mode.moves.links.iter_mut().find(|link| link.job == job)) {
-            link.kept = Some((word, offset));
+            link.kept = Some(KeptWord { word, offset, asked_ns: now_ns, since_ns: now_ns });
             core.control.replication.ask_replicas = true;
             return;
         }
@@ -156,31 +165,111 @@ fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord) {
     say(core, job, word);
 }
 
-fn replicas_to_ask(core: &Core) -> i64 {
-    counted_replicas(&core.control, &core.sessions).filter(|replica| replica.acked >= 0).count() as i64
+/// Replicas that a word waits for: those that may be elected in this node's place and, while the source holds
+/// writes back, only those among them that had all of it before. A replica that takes a snapshot meanwhile, or
+/// lags far behind, does not keep the slots from moving.
+fn awaited(mode: &ClusterMode, job: JobName, word: SyncWord) -> impl Iterator<Item = NodeId> + '_ {
+    let in_sync = match word {
+        SyncWord::RequestFailover => mode.moves.links.iter().find(|link| link.job == job),
+        _ => None,
+    };
+    let is_awaited = move |id: &NodeId| in_sync.is_none_or(|link| link.in_sync.contains(id));
+    mode.machine.electable_replicas().filter(is_awaited)
 }
 
-/// Sends the words that were kept for replicas, which have acknowledged by now, or are gone.
-fn say_what_replicas_have(core: &mut Core) {
+/// Whether this replica has acknowledged the stream up to an offset.
+fn has_acknowledged(core: &Core, replica: NodeId, offset: u64) -> bool {
+    core.control.replication.stream.replicas.iter().filter_map(|key| core.sessions.get(*key)).any(|session| {
+        let id =
+            session.caller.origin.announced.as_deref().and_then(|announced| announced.node_id.as_deref());
+        let state = session.caller.replica_state().filter(|state| state.is_online() && state.is_counted());
+        id.is_some_and(|id| id.as_bytes() == replica.as_bytes())
+            && state.is_some_and(|state| has_reached(state.acked, offset))
+    })
+}
+
+/// What is to be done about a word that waits.
+enum KeptStep {
+    Wait,
+    /// Replicas are asked anew: their answer came so late that writers would wait for as long.
+    AskAnew,
+    /// The word leaves; the replicas of this list have what had come, and some lag.
+    Say {
+        in_sync: Vec<NodeId>,
+        lag: usize,
+    },
+    /// Writers wait at the source, and no longer.
+    Fail,
+}
+
+/// Goes on with the words that wait for replicas.
+fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref() else { return };
-    if mode.moves.links.iter().all(|link| link.kept.is_none()) {
+    let waiting = mode.moves.links.iter().filter_map(|link| Some((link.job, link.kept?)));
+    let waiting: Vec<(JobName, KeptWord)> = waiting.collect();
+    if waiting.is_empty() {
         return;
     }
-    let wanted = replicas_to_ask(core);
-    let Core { control, sessions, .. } = &*core;
-    let has_what_it_needs = |link: &&ImportLink| {
-        link.kept.is_some_and(|(_, offset)| replicas_at(control, sessions, offset) >= wanted)
-    };
-    let ready: Vec<JobName> =
-        mode.moves.links.iter().filter(has_what_it_needs).map(|link| link.job).collect();
-    for job in ready {
-        let mode = core.control.cluster.as_deref_mut();
-        let link = mode.and_then(|mode| mode.moves.links.iter_mut().find(|link| link.job == job));
-        if let Some((word, _)) = link.and_then(|link| link.kept.take()) {
-            say(core, job, word);
+    let now = process.recent();
+    for (job, kept) in waiting {
+        let step = kept_step(core, job, kept, now);
+        let offset = core.control.replication.stream.offset;
+        let Some(mode) = core.control.cluster.as_deref_mut() else { return };
+        let Some(link) = mode.moves.links.iter_mut().find(|link| link.job == job) else { continue };
+        match step {
+            KeptStep::Wait => {}
+            KeptStep::AskAnew => {
+                link.kept = Some(KeptWord { offset, asked_ns: now.mono_ns, ..kept });
+                core.control.replication.ask_replicas = true;
+            }
+            KeptStep::Say { in_sync, lag } => {
+                (link.kept, link.in_sync) = (None, in_sync);
+                if lag > 0 {
+                    let text = format!(
+                        "{lag} replicas of this node lag by more than {} s and are not waited for: should one of them take \
+                         this node's place soon, it lacks the last writes to the slots that come here.",
+                        AWAITED_NS_MAX / 1_000_000_000
+                    );
+                    process.log(LogLevel::Warning, &text);
+                }
+                say(core, job, kept.word);
+            }
+            KeptStep::Fail => {
+                link.kept = None;
+                let input = MigrationInput::Faulted { job, fault: ImportFault::ReplicasBehind };
+                ClusterDriver::of(core).take_cluster_step(&ClusterInput::Migration(input), process);
+            }
         }
     }
 }
+
+fn kept_step(core: &Core, job: JobName, kept: KeptWord, now: Now) -> KeptStep {
+    let Some(mode) = core.control.cluster.as_deref() else { return KeptStep::Wait };
+    let awaited: Vec<NodeId> = awaited(mode, job, kept.word).collect();
+    let have: Vec<NodeId> =
+        awaited.iter().copied().filter(|id| has_acknowledged(core, *id, kept.offset)).collect();
+    let (waited_ns, lag_ns) =
+        (now.mono_ns.saturating_sub(kept.since_ns), now.mono_ns.saturating_sub(kept.asked_ns));
+    let lag = awaited.len() - have.len();
+    let have_all = lag == 0;
+    match kept.word {
+        SyncWord::RequestFailover if have_all => KeptStep::Say { in_sync: have, lag },
+        SyncWord::RequestFailover if waited_ns >= HELD_NS_MAX => KeptStep::Fail,
+        SyncWord::RequestFailover => KeptStep::Wait,
+        _ if waited_ns >= AWAITED_NS_MAX => KeptStep::Say { in_sync: have, lag },
+        _ if have_all && lag_ns <= LAG_NS_MAX => KeptStep::Say { in_sync: have, lag },
+        _ if have_all => KeptStep::AskAnew,
+        _ => KeptStep::Wait,
+    }
+}
+
+/// How late a replica's answer may be when writers are about to be held back, ns: they wait for as long.
+const LAG_NS_MAX: u64 = 50_000_000;
+/// How long replicas are waited for before the source is asked to hold writes back, ns. Those that lag still
+/// are left out.
+const AWAITED_NS_MAX: u64 = 3_000_000_000;
+/// How long replicas are waited for while the source holds writes back, ns.
+const HELD_NS_MAX: u64 = 500_000_000;
 
 /// Sends a word to the source of a job. What asks the source to go on waits until everything that it has sent
 /// is as durable as the answers of clients are (H-27).

@@ -17,9 +17,9 @@ use crate::users::UserUpdates;
 use sluice_base::{Entrusted, Now};
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
-use sluice_command::specs::{generic, server};
+use sluice_command::specs::{cluster, generic, server};
 use sluice_commands::{Args, CmdError, DataHandler, Limits, ReadCtx, Run, SlowReadAsk, StaticCtx, WriteCtx};
-use sluice_control::cluster::move_ends::fail_flushed_moves;
+use sluice_control::cluster::move_ends::{fail_flushed_moves, fail_moves_of_flushed_slot};
 use sluice_control::ctx::{
     ClusterCtx, DatasetCtx, DebugCtx, Handler, ImportsCtx, LogCtx, Observed, PubSubCtx, ReportCtx, ServerCtx,
     SessionCtx, TransactionCtx, UsersCtx,
@@ -69,6 +69,10 @@ impl Engine {
                 let result = run(&mut ctx, args);
                 if [server::FLUSHALL.id, server::FLUSHDB.id].contains(&spec.id) && result.is_ok() {
                     fail_flushed_moves(&mut self.core.control, unit.now);
+                }
+                if spec.id == cluster::CLUSTER_FLUSHSLOT.id && result.is_ok() {
+                    let slot = args.get(2).unwrap_or_default();
+                    fail_moves_of_flushed_slot(&mut self.core.control, slot, unit.now);
                 }
                 if spec.id == server::FLUSHALL.id && result.is_ok() {
                     Saves::of(&mut self.core).save_emptiness(process);

@@ -12,7 +12,7 @@ use sluice_testkit::{Rig, request_of};
 
 pub(crate) const ME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 pub(crate) const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-const REPLICA: &str = "cccccccccccccccccccccccccccccccccccccccc";
+pub(crate) const REPLICA: &str = "cccccccccccccccccccccccccccccccccccccccc";
 
 fn id(text: &str) -> NodeId {
     NodeId::parse(text.as_bytes()).unwrap()

@@ -2,9 +2,9 @@
 //! sends, what replicas and files are told, how a move ends. No node is stock: what the source says is
 //! written out.
 
-use crate::cluster::{ME, OTHER, slots, two_shards};
+use crate::cluster::{ME, OTHER, REPLICA, slots, two_shards};
 use sluice_base::SessionKey;
-use sluice_cluster::{ClusterInput, SavedCluster};
+use sluice_cluster::{ClusterInput, SavedCluster, SavedRole};
 use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::{Rig, request_of};
 
@@ -144,32 +144,124 @@ fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
 
 /// The source is asked to go on when the replicas have what has come: one of them may be elected in the next
 /// moment, and what WAIT has confirmed at the source is to be there.
+/// A primary that serves, and the session of its replica, which the bus knows.
+fn node_with_replica() -> (Rig, SessionKey) {
+    let mut saved = two_shards();
+    saved.others[1].role = SavedRole::Replica(Some(saved.me.id));
+    let mut rig = Rig::node(Some(&saved), &[]);
+    rig.pass_ms(2_100);
+    rig.end_iteration();
+    let replica = replica_of(&mut rig, REPLICA);
+    acknowledge(&mut rig, replica, 0);
+    (rig, replica)
+}
+
+/// A session that takes the stream, of the node with this id.
+fn replica_of(rig: &mut Rig, id: &str) -> SessionKey {
+    let replica = rig.connect();
+    rig.run_as(replica, &format!("REPLCONF version 9.1.2 set-cluster-node-id {id}"));
+    rig.engine.feed(replica);
+    rig.fed(replica);
+    replica
+}
+
+/// A replica says that it has all but the last bytes of the stream.
+fn acknowledge(rig: &mut Rig, replica: SessionKey, less: u64) {
+    let info = rig.run("INFO replication");
+    let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap();
+    let offset = offset.parse::<u64>().unwrap() - less;
+    rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.to_string().as_bytes()]);
+    rig.end_iteration();
+}
+
+/// The node's iterations for so long, without an acknowledgement.
+fn wait_ms(rig: &mut Rig, ms: u64) {
+    for _ in 0..ms / 100 {
+        rig.pass_ms(100);
+        rig.end_iteration();
+    }
+}
+
 #[test]
 fn cb_a46_a_target_asks_for_the_slots_when_its_replicas_have_their_keys() {
-    let mut rig = node(&[]);
-    let replica = rig.replica();
-    let acknowledge = |rig: &mut Rig, less: u64| {
-        let info = rig.run("INFO replication");
-        let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap();
-        let offset = offset.parse::<u64>().unwrap() - less;
-        rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.to_string().as_bytes()]);
-        rig.end_iteration();
-    };
-    acknowledge(&mut rig, 0);
+    let (mut rig, replica) = node_with_replica();
     let source = begun(&mut rig);
     send(&mut rig, source, &[&word("ACK"), "SET foo 1", &word("SNAPSHOT-EOF")]);
     rig.end_iteration();
     let fed = rig.fed(replica);
     assert!(fed.ends_with("SET foo 1; REPLCONF GETACK *"), "the replica is asked: {fed}");
-    acknowledge(&mut rig, 60);
+    acknowledge(&mut rig, replica, 60);
     assert_eq!(say(&mut rig, source, &[]), "", "it lacks the key");
-    acknowledge(&mut rig, 0);
+    acknowledge(&mut rig, replica, 0);
     assert_eq!(say(&mut rig, source, &["SET {foo}2 2"]), "$13 REQUEST-PAUSE ");
     send(&mut rig, source, &[&word("PAUSED")]);
-    // A replica that has gone is waited for no longer.
-    rig.engine.disconnect(replica, &mut rig.process);
-    rig.end_iteration();
+    acknowledge(&mut rig, replica, 0);
     assert_eq!(say(&mut rig, source, &[]), "$16 REQUEST-FAILOVER ");
+}
+
+#[test]
+fn cb_a46_writers_are_not_held_back_while_a_replica_answers_late() {
+    let (mut rig, replica) = node_with_replica();
+    let source = begun(&mut rig);
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1", &word("SNAPSHOT-EOF")]);
+    wait_ms(&mut rig, 100);
+    assert_eq!(say(&mut rig, source, &["SET {foo}2 2"]), "$3 ACK ");
+    acknowledge(&mut rig, replica, 20);
+    assert_eq!(say(&mut rig, source, &[]), "", "a tenth of a second is too late");
+    acknowledge(&mut rig, replica, 0);
+    assert_eq!(say(&mut rig, source, &[]), "$13 REQUEST-PAUSE ");
+}
+
+#[test]
+fn cb_a46_a_replica_that_lags_for_long_is_left_out() {
+    let (mut rig, _) = node_with_replica();
+    // Who is no node is waited for never.
+    let stranger = rig.replica();
+    acknowledge(&mut rig, stranger, 0);
+    let source = begun(&mut rig);
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1", &word("SNAPSHOT-EOF")]);
+    wait_ms(&mut rig, 2_900);
+    assert_eq!(say(&mut rig, source, &[&word("ACK")]).replace("$3 ACK ", ""), "");
+    wait_ms(&mut rig, 200);
+    assert_eq!(say(&mut rig, source, &[]).replace("$3 ACK ", ""), "$13 REQUEST-PAUSE ");
+    assert!(said(&rig).contains("1 replicas of this node lag"), "{}", said(&rig));
+    assert_eq!(say(&mut rig, source, &[&word("PAUSED")]), "$16 REQUEST-FAILOVER ");
+}
+
+#[test]
+fn cb_a46_writers_wait_half_a_second_for_a_replica_that_hangs() {
+    let (mut rig, replica) = node_with_replica();
+    let source = begun(&mut rig);
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1", &word("SNAPSHOT-EOF")]);
+    acknowledge(&mut rig, replica, 0);
+    assert_eq!(say(&mut rig, source, &["SET {foo}2 2"]), "$13 REQUEST-PAUSE ");
+    send(&mut rig, source, &[&word("PAUSED")]);
+    // Its connection ends: it may be elected still, without the last write.
+    rig.engine.disconnect(replica, &mut rig.process);
+    wait_ms(&mut rig, 400);
+    assert_eq!(say(&mut rig, source, &[]).replace("$3 ACK ", ""), "");
+    wait_ms(&mut rig, 200);
+    has_failed(&mut rig, "A replica of the target did not acknowledge in time");
+}
+
+#[test]
+fn cb_a47_a_grant_that_is_read_late_is_not_used() {
+    let mut rig = node(&[]);
+    let source = all_come(&mut rig);
+    rig.pass_ms(1_600);
+    send(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
+    has_failed(&mut rig, "The grant came too late");
+}
+
+#[test]
+fn cb_a60_a_client_s_flushslot_ends_the_move_of_that_slot() {
+    let mut rig = node(&[]);
+    let source = begun(&mut rig);
+    send(&mut rig, source, &[&word("ACK"), "SET foo 1"]);
+    rig.check("CLUSTER FLUSHSLOT 5061", "+OK");
+    assert!(row(&mut rig).contains("receiving-snapshot"));
+    rig.check(&format!("CLUSTER FLUSHSLOT {FOO}"), "+OK");
+    has_failed(&mut rig, "Data was flushed");
 }
 
 #[test]

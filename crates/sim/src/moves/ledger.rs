@@ -74,7 +74,9 @@ impl Ledger {
         for written in
             self.keys.get_mut(key).into_iter().flatten().filter(|written| ids.contains(&written.id))
         {
-            written.excuse.get_or_insert(excuse);
+            if excuse != Excuse::Failover || !written.is_confirmed {
+                written.excuse.get_or_insert(excuse);
+            }
         }
     }
 

@@ -41,6 +41,8 @@ pub struct ExportStream {
     waiting: VecDeque<WaitingPart>,
     /// Bytes of `waiting`: those of images as if they were formatted.
     waiting_bytes: usize,
+    /// Bytes of `waiting` without images.
+    changes_bytes: usize,
     memory: VecDeque<Bytes>,
     memory_bytes: usize,
     spool: Option<Box<dyn StreamSpool>>,
@@ -145,6 +147,7 @@ impl ExportStream {
             self.made(block);
         } else {
             self.waiting_bytes += block.len();
+            self.changes_bytes += block.len();
             self.waiting.push_back(WaitingPart::Bytes(block));
         }
     }
@@ -161,6 +164,7 @@ impl ExportStream {
             match part {
                 WaitingPart::Bytes(block) => {
                     self.waiting_bytes -= block.len();
+                    self.changes_bytes -= block.len();
                     self.made(block);
                 }
                 WaitingPart::Image(mut images) => {
@@ -194,6 +198,12 @@ impl ExportStream {
     /// Whether nothing is to be formatted or spooled.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.late.is_empty() && self.failure.is_none()
+    }
+
+    /// Bytes of changes that wait in memory for an image in front of them: the spool takes them only once the
+    /// image is formatted.
+    pub fn changes_that_wait(&self) -> usize {
+        self.changes_bytes
     }
 
     /// Whether something waits to be formatted.
