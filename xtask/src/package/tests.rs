@@ -211,6 +211,18 @@ fn a_shard_is_allowed_what_a_server_is_allowed() {
     assert_eq!(settings("sluice-server@.service"), settings("sluice-server.service"));
 }
 
+/// docs/operating.md tells the reader to try the alerts: with the file of tests beside them.
+#[test]
+fn the_alerts_are_installed_with_their_tests() {
+    let build = build("alerts");
+    let package = server(&build).expect("files");
+    let paths: Vec<&str> = package.entries.iter().map(|entry| &*entry.path).collect();
+    for name in ["rules.yml", "rules_test.yml", "board.json"] {
+        let path = format!("/usr/share/doc/sluice-server/prometheus/{name}");
+        assert!(paths.contains(&&*path), "{path}");
+    }
+}
+
 /// `sluice-backup` with a client that writes what it was asked, and a checker that refuses what says so.
 struct Backups {
     folder: std::path::PathBuf,
