@@ -186,8 +186,8 @@ fn users_are_judged_with_their_roles() {
     facts.users = lines(&[reader, "role probe resetchannels -@all +get", users[0], users[1]]);
     assert_eq!(heavy(&facts), [""; 0]);
     let users_of = |facts: &MoveFacts| {
-        let works = judge(facts).into_iter().filter(|finding| finding.about == "users");
-        works.last().map(|finding| format!("{}: {}", finding.what, finding.advice))
+        let mut works = judge(facts).into_iter().filter(|finding| finding.about == "users");
+        works.next_back().map(|finding| format!("{}: {}", finding.what, finding.advice))
     };
     let wanted = "2 of 2 users have rules that are taken, 2 of 2 roles: users and roles do not come by \
                   replication: take the aclfile or the user and role lines along";

@@ -46,7 +46,7 @@ impl Lz4Frame {
         Lz4Frame { checksum, header: None, window: Vec::new(), brought: 0, contents }
     }
 
-    /// Whether the contents, or each block of the contents, have a checksum; known behind the header.
+    /// Whether the contents, or each block of the contents, have a checksum; known once the header was read.
     pub(super) fn is_summed(&self) -> bool {
         self.header.is_some_and(|header| header.content_sum || header.block_sums)
     }

@@ -55,7 +55,7 @@ impl ZstdFrame {
         self.stage = ZstdStage::Header;
     }
 
-    /// Whether the contents have a checksum; known behind the header.
+    /// Whether the contents have a checksum; known once the header was read.
     pub(super) fn is_summed(&self) -> bool {
         self.content_sum
     }

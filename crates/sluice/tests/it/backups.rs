@@ -112,7 +112,7 @@ fn a_copy_of_an_append_only_folder_is_restored_that_was_taken_under_writes() {
     restored(&mut bash, "restore-aof", &address, &copies[0]);
 }
 
-/// Whichever step fails: nothing is uploaded, nothing is left behind, and the server rewrites as before.
+/// Whichever step fails: nothing is uploaded, nothing of the copy stays, and the server rewrites as before.
 #[test]
 fn a_copy_of_an_append_only_folder_that_fails_leaves_all_as_it_was() {
     if !has_tools() {
