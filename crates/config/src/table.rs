@@ -258,7 +258,7 @@ params! {
         MAXCLIENTS_RESERVED: Int = number("maxclients-reserved", 0, 0, UINT).not_in_star(),
             "How many of maxclients are kept for clients of priority-subnets; 0, or no such networks, keeps none.";
         PRIORITY_SUBNETS: Text = text("priority-subnets", "").checked(check::priority_subnets).not_in_star(),
-            "Addresses and networks whose clients are taken up ahead of others and may have what maxclients-reserved keeps, as '10.0.0.0/8 2001:db8::1'.";
+            "Addresses and networks whose clients are taken up ahead of others and may have what maxclients-reserved keeps: one value, as 10.0.0.0/8,2001:db8::1, or with blanks in quotes.";
         CLIENT_OUTPUT_BUFFER_LIMIT: Special = special("client-output-buffer-limit", ParamKind::BufferLimits).multi_arg(),
             "Replies that may wait for a slow client: class, hard limit, soft limit, seconds above the soft limit. Classes: normal, replica, pubsub.";
         CLIENT_QUERY_BUFFER_LIMIT: Int = bytes("client-query-buffer-limit", 1024 * MIB, MIB, LONG).debug(),

@@ -140,58 +140,86 @@ fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
     }
 }
 
-/// Judges each user alone, and where a line is refused, its rules one by one.
+/// Judges the roles, then each user alone with these roles; where a line is refused, its rules one by one.
 fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
-    let mut faults = 0;
-    for line in lines {
-        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
-        let Err(reason) = try_user(&words) else { continue };
-        faults += 1;
-        if faults > LISTED {
-            continue;
-        }
-        let name = words.get(1).map_or_else(String::new, |name| shown(name));
-        // Rules of commands are names; patterns of keys and channels may be more.
-        let refused = words.iter().skip(2).filter(|rule| matches!(rule.first(), Some(b'+' | b'-')));
-        let refused = refused.filter(|rule| try_user(&[b"user", b"probe", rule]).is_err());
-        let refused: Vec<String> = refused.take(LISTED).map(|rule| shown(rule)).collect();
-        let what = match refused.is_empty() {
-            true => format!("the rules of {name} are refused here: {reason}"),
-            false => format!("rules of {name} are refused here: {}", refused.join(" ")),
-        };
+    let words = |line: &'_ Vec<u8>| -> Vec<Vec<u8>> {
+        line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
+    };
+    let (roles, users): (Vec<_>, Vec<_>) = lines.iter().map(words).partition(|words| is_role(words));
+    let mut known = Users::new(false);
+    let mut refused = Vec::new();
+    for role in &roles {
+        let Err(reason) = try_line(role, &mut known) else { continue };
+        refused.push((role, reason));
+        // The fault is the role's: an empty one stands for it, so that it is not told again of each user.
+        let _ = try_line(&role[..role.len().min(2)], &mut known);
+    }
+    let faulty_roles = refused.len();
+    refused.extend(users.iter().filter_map(|user| Some((user, try_line(user, &mut known).err()?))));
+    for (line, reason) in refused.iter().take(LISTED) {
         verdict.add(
             FindingWeight::Missing,
             "users",
-            what,
+            fault_of(line, reason),
             "a file with this line ends the start: leave these rules out, where the commands are not needed",
         );
     }
-    if faults > LISTED {
-        let what = format!("rules of {} more users are refused", faults - LISTED);
+    if refused.len() > LISTED {
+        let more = refused.len() - LISTED;
+        let of = if faulty_roles > 0 { "users and roles" } else { "users" };
         verdict.add(
             FindingWeight::Missing,
             "users",
-            what,
+            format!("rules of {more} more {of} are refused"),
             "sluice-server --check-config with the file lists them",
         );
+    }
+    let taken = users.len() - (refused.len() - faulty_roles);
+    let mut what = format!("{taken} of {} users have rules that are taken", users.len());
+    if !roles.is_empty() {
+        what += &format!(", {} of {} roles", roles.len() - faulty_roles, roles.len());
     }
     verdict.add(
         FindingWeight::Works,
         "users",
-        format!("{} of {} users have rules that are taken", lines.len() - faults, lines.len()),
-        if lines.len() > 1 {
-            "users do not come by replication: take the aclfile or the user lines along"
-        } else {
-            ""
+        what,
+        match (roles.is_empty(), users.len()) {
+            (true, ..=1) => "",
+            (true, _) => "users do not come by replication: take the aclfile or the user lines along",
+            (false, _) => {
+                "users and roles do not come by replication: take the aclfile or the user and role lines along"
+            }
         },
     );
 }
 
-/// Whether a line of words makes a user; the reason, without the rule, where not.
-fn try_user(words: &[&[u8]]) -> Result<(), &'static str> {
+/// Whether a line of ACL LIST describes a role of 9.2.
+fn is_role(words: &[Vec<u8>]) -> bool {
+    words.first().is_some_and(|word| word == b"role")
+}
+
+/// What is wrong with a line: the rules about commands that are refused by themselves, else the reason.
+fn fault_of(words: &[Vec<u8>], reason: &str) -> String {
+    let kind = if is_role(words) { "role" } else { "user" };
+    let name = words.get(1).map_or_else(String::new, |name| shown(name));
+    let name = if is_role(words) { format!("the role {name}") } else { name };
+    // Rules of commands are names; patterns of keys and channels may be more.
+    let rules = words.iter().skip(2).filter(|rule| matches!(rule.first(), Some(b'+' | b'-')));
+    let alone = |rule: &[u8]| [kind.as_bytes(), b"probe", rule].map(<[u8]>::to_vec);
+    let refused = rules.filter(|rule| try_line(&alone(rule), &mut Users::new(false)).is_err());
+    let refused: Vec<String> = refused.take(LISTED).map(|rule| shown(rule)).collect();
+    match refused.is_empty() {
+        true => format!("the rules of {name} are refused here: {reason}"),
+        false => format!("rules of {name} are refused here: {}", refused.join(" ")),
+    }
+}
+
+/// Adds the user or role that a line of words makes; the reason, without the rule, where it makes none.
+fn try_line(words: &[Vec<u8>], known: &mut Users) -> Result<(), &'static str> {
     let mut line = ConfigUsers::default();
-    line.add(words, false).map_err(|fault| fault.error.text())?;
-    line.define(&mut Users::new(false)).map(drop).map_err(|_| "a command or category is not known")
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    line.add(&words, false).map_err(|fault| fault.error.text())?;
+    line.define(known).map(drop).map_err(|_| "a command, category or role is not known")
 }
 
 fn libraries(verdict: &mut Findings, libraries: &[(Vec<u8>, Vec<u8>)]) {

@@ -130,6 +130,11 @@ fn documents(build: &Build) -> Result<Vec<Entry>> {
         Entry::file(&format!("{folder}/prometheus/board.json"), 0o644, packaging("prometheus/board.json")?),
         Entry::file(&format!("{folder}/prometheus/rules.yml"), 0o644, packaging("prometheus/rules.yml")?),
         Entry::file(
+            &format!("{folder}/prometheus/rules_test.yml"),
+            0o644,
+            packaging("prometheus/rules_test.yml")?,
+        ),
+        Entry::file(
             &format!("{folder}/THIRD-PARTY-LICENSES.gz"),
             0o644,
             archive::gzip(build.licences.as_bytes())?,

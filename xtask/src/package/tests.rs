@@ -211,54 +211,182 @@ fn a_shard_is_allowed_what_a_server_is_allowed() {
     assert_eq!(settings("sluice-server@.service"), settings("sluice-server.service"));
 }
 
-/// The script with a client that writes what it was asked, and a checker that refuses what says so.
+/// docs/operating.md tells the reader to try the alerts: with the file of tests beside them.
 #[test]
-fn backups_of_a_set_stay_until_newer_ones_are_whole() {
-    let folder = std::env::temp_dir().join(format!("sluice-backup-{}", std::process::id()));
-    std::fs::create_dir_all(folder.join("bin")).expect("a temporary folder");
-    let program = |name: &str, text: &str| {
-        let path = folder.join("bin").join(name);
+fn the_alerts_are_installed_with_their_tests() {
+    let build = build("alerts");
+    let package = server(&build).expect("files");
+    let paths: Vec<&str> = package.entries.iter().map(|entry| &*entry.path).collect();
+    for name in ["rules.yml", "rules_test.yml", "board.json"] {
+        let path = format!("/usr/share/doc/sluice-server/prometheus/{name}");
+        assert!(paths.contains(&&*path), "{path}");
+    }
+}
+
+/// `sluice-backup` with a client that writes what it was asked, and a checker that refuses what says so.
+struct Backups {
+    folder: std::path::PathBuf,
+}
+
+impl Backups {
+    fn new(name: &str) -> Backups {
+        let folder = std::env::temp_dir().join(format!("sluice-backup-{name}-{}", std::process::id()));
+        let backups = Backups { folder };
+        std::fs::create_dir_all(backups.folder.join("bin")).expect("a temporary folder");
+        // valkey-cli -h HOST -p PORT --user backup --rdb FILE
+        backups.program(
+            "valkey-cli",
+            "[ $4 != 1 ] || exit 1\n[ $4 != 3 ] || sleep 60\necho \"$@\" >\"$8\"\n[ $4 != 2 ] || echo damaged >>\"$8\"",
+        );
+        backups.program("sluice-check-rdb", "! grep -q damaged \"$1\"");
+        backups.program("date", "cat \"$DATE\"");
+        backups
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.folder.join("bin").join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("writable");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
-    };
-    // valkey-cli -h HOST -p PORT --user backup --rdb FILE
-    program("valkey-cli", "[ $4 != 1 ] || exit 1\necho \"$@\" >\"$8\"\n[ $4 != 2 ] || echo damaged >>\"$8\"");
-    program("sluice-check-rdb", "! grep -q damaged \"$1\"");
-    program("date", "cat \"$DATE\"");
-    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap_or_default());
-    let run = |set: &str, servers: &str, date: &str| {
-        std::fs::write(folder.join("date"), date).expect("writable");
+    }
+
+    /// Runs the script at a time; whether all went well, and what was said about what did not.
+    fn run(&self, set: &str, date: &str, environment: &[(&str, &str)]) -> (bool, String) {
+        std::fs::write(self.folder.join("date"), date).expect("writable");
+        let bin = self.folder.join("bin");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
         let mut script = Command::new("sh");
         script.arg(shell::root().join("packaging/sluice-backup")).arg(set).env("PATH", &path);
-        script.env("FOLDER", folder.join("sets")).env("SERVERS", servers).env("DATE", folder.join("date"));
-        script.env("CLI_OPTIONS", "--user backup").env("KEEP", "2");
-        script.env("SEND", "cp \"$FILE\" \"$FOLDER/sent-$NAME\"");
+        script.env("FOLDER", self.folder.join("sets")).env("DATE", self.folder.join("date"));
+        script.env("CLI_OPTIONS", "--user backup").envs(environment.iter().copied());
         let output = script.output().expect("a shell");
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let names = |set: &str| -> Vec<String> {
-        let entries = std::fs::read_dir(folder.join("sets").join(set)).expect("a folder");
+    }
+
+    /// The files of a set.
+    fn names(&self, set: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.join("sets").join(set)).expect("a folder");
         let mut names: Vec<String> = entries
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
         names.sort();
         names
-    };
+    }
+}
+
+impl Drop for Backups {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn backups_of_a_set_stay_until_newer_ones_are_whole() {
+    let backups = Backups::new("rotated");
+    let sent = ("SEND", "cp \"$FILE\" \"$FOLDER/sent-$NAME\"");
     for date in ["20260101T000000Z", "20260101T010000Z", "20260101T020000Z"] {
-        assert_eq!(run("hourly", "h:6379 other:7000", date), (true, String::new()));
+        // Files of a server whose name begins so are no others of this one.
+        let servers = ("SERVERS", "h:6379 h-6379-x:7000");
+        assert_eq!(backups.run("hourly", date, &[servers, sent, ("KEEP", "2")]), (true, String::new()));
     }
     let kept = ["h-6379-20260101T010000Z.rdb", "h-6379-20260101T020000Z.rdb"];
-    assert_eq!(names("hourly")[..2], kept);
-    assert_eq!(names("hourly").len(), 4, "two of each server");
-    assert!(folder.join("sets/sent-h-6379-20260101T000000Z.rdb").exists(), "each was sent");
+    assert_eq!(backups.names("hourly")[..2], kept);
+    assert_eq!(backups.names("hourly").len(), 4, "two of each server");
+    assert!(backups.folder.join("sets/sent-h-6379-20260101T000000Z.rdb").exists(), "each was sent");
     // One that is down, and one whose copy is damaged: they keep what they have, and the third is saved.
     for down in ["h:1", "h:2"] {
-        let (is_well, said) = run("daily", &format!("{down} other:7000"), "20260102T000000Z");
+        let servers = format!("{down} other:7000");
+        let (is_well, said) = backups.run("daily", "20260102T000000Z", &[("SERVERS", &servers), sent]);
         assert!(!is_well && said.contains(&format!("no backup of {down}")), "{said}");
-        assert_eq!(names("daily"), ["other-7000-20260102T000000Z.rdb"]);
+        assert_eq!(backups.names("daily"), ["other-7000-20260102T000000Z.rdb"]);
     }
-    assert!(!run("../elsewhere", "h:6379", "20260103T000000Z").0);
-    std::fs::remove_dir_all(&folder).expect("removed");
+    assert!(!backups.run("../elsewhere", "20260103T000000Z", &[]).0);
+}
+
+#[test]
+fn backups_that_were_not_sent_are_sent_by_a_later_run() {
+    let backups = Backups::new("sent");
+    let send = "[ -e \"$FOLDER/store\" ] && echo \"$NAME\" >>\"$FOLDER/store\"";
+    let environment = [("SERVERS", "h:6379"), ("SEND", send), ("KEEP", "2")];
+    let mut said = String::new();
+    for hour in 0..4 {
+        let (is_well, now_said) = backups.run("hourly", &format!("20260101T0{hour}0000Z"), &environment);
+        assert!(!is_well, "a backup that was not sent");
+        said = now_said;
+    }
+    assert!(said.contains("20260101T030000Z.rdb was not sent: the next run tries again"), "{said}");
+    assert!(said.contains("20260101T010000Z.rdb is deleted, and was never sent"), "{said}");
+    let [third, fourth, fifth] =
+        ["20260101T020000Z", "20260101T030000Z", "20260101T040000Z"].map(|date| format!("h-6379-{date}.rdb"));
+    let marks = [&third, &fourth].map(|name| [name.clone(), format!("{name}.unsent")]);
+    assert_eq!(backups.names("hourly"), marks.concat(), "no more than two");
+    // The server is away, and the store is there again: what is old is sent all the same.
+    std::fs::write(backups.folder.join("sets/store"), "").expect("writable");
+    backups.program("sluice-check-rdb", "exit 1");
+    assert!(!backups.run("hourly", "20260101T040000Z", &environment).0);
+    assert_eq!(backups.names("hourly"), [third.clone(), fourth.clone()]);
+    backups.program("sluice-check-rdb", "exit 0");
+    assert_eq!(backups.run("hourly", "20260101T040000Z", &environment), (true, String::new()));
+    assert_eq!(backups.names("hourly"), [fourth.clone(), fifth.clone()]);
+    let store = std::fs::read_to_string(backups.folder.join("sets/store")).expect("readable");
+    assert_eq!(store, format!("{fourth}\n{third}\n{fifth}\n"), "newest first");
+}
+
+#[test]
+fn a_backup_that_fails_at_any_step_takes_nothing_away() {
+    let backups = Backups::new("failed");
+    let environment = [("SERVERS", "h:6379"), ("KEEP", "1"), ("LIMIT", "0.2")];
+    assert_eq!(backups.run("daily", "20260101T000000Z", &environment), (true, String::new()));
+    let first = ["h-6379-20260101T000000Z.rdb"];
+    for keep in ["0", "00", "-1", "x", "1.5", "99999999999999999999"] {
+        let (is_well, said) = backups.run("daily", "20260102T000000Z", &[("KEEP", keep)]);
+        assert!(!is_well && said.contains("no whole number from 1 on"), "{keep}: {said}");
+    }
+    for (program, fails) in [
+        ("sync", "[ \"$1\" != --help ] || { echo FILE; exit; }\nexit 1"),
+        ("mv", "exit 1"),
+        ("sluice-check-rdb", "sleep 60"),
+    ] {
+        backups.program(program, fails);
+        let (is_well, said) = backups.run("daily", "20260102T000000Z", &environment);
+        assert!(!is_well && said.contains("no backup of h:6379"), "{program}: {said}");
+        assert_eq!(backups.names("daily"), first, "{program}");
+        std::fs::remove_file(backups.folder.join("bin").join(program)).expect("there");
+    }
+    backups.program("sluice-check-rdb", "exit 0");
+    // A server that stands still costs the next one nothing, and a store neither.
+    let stalled = [("SERVERS", "h:3 h:6379"), ("LIMIT", "0.2"), ("KEEP", "1"), ("SEND", "sleep 60")];
+    let (is_well, said) = backups.run("daily", "20260103T000000Z", &stalled);
+    assert!(!is_well && said.contains("no backup of h:3"), "{said}");
+    assert_eq!(said.matches("it has taken longer than 0.2").count(), 2, "{said}");
+    let second = "h-6379-20260103T000000Z.rdb";
+    assert_eq!(backups.names("daily"), [second.to_owned(), format!("{second}.unsent")]);
+}
+
+#[test]
+fn servers_of_backups_may_have_no_port_and_addresses_with_colons() {
+    let backups = Backups::new("servers");
+    let servers = "h [::1]:7000 [::2] ::3 192.0.2.1:7001";
+    let ran = backups.run("daily", "20260101T000000Z", &[("SERVERS", servers)]);
+    assert_eq!(ran, (true, String::new()));
+    let asked = |name: &str| {
+        let path = backups.folder.join(format!("sets/daily/{name}-20260101T000000Z.rdb"));
+        let text = std::fs::read_to_string(path).expect("a backup");
+        text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
+    };
+    for (name, wanted) in [
+        ("h-6379", "-h h -p 6379"),
+        ("::1-7000", "-h ::1 -p 7000"),
+        ("::2-6379", "-h ::2 -p 6379"),
+        ("::3-6379", "-h ::3 -p 6379"),
+        ("192.0.2.1-7001", "-h 192.0.2.1 -p 7001"),
+    ] {
+        assert_eq!(asked(name), wanted);
+    }
+    for wrong in [":6379", "h:", "h:port", "/run/sluice.sock", "[]:6379"] {
+        let (is_well, said) = backups.run("daily", "20260102T000000Z", &[("SERVERS", wrong)]);
+        assert!(!is_well && said.contains("is no server: HOST:PORT"), "{wrong}: {said}");
+    }
+    assert_eq!(backups.names("daily").len(), 5);
 }
 
 /// What a container runs with arguments, as a user that is not root: the programs are others, which say so.

@@ -70,8 +70,17 @@ impl<'a> ToldClient<'a> {
         self.rule_for(node).map(|rule| rule.port).filter(|port| *port != 0).unwrap_or(own)
     }
 
-    /// The address of a node, as the node announces it.
-    pub fn ip_of<'b>(&self, node: &'b MapNode) -> Cow<'b, str> {
+    /// The address of a node: the rule's where its endpoint is an address, as the reference shows
+    /// `cluster-announce-client-ipv4`, else that which the node announces.
+    pub fn ip_of<'b>(&self, node: &'b MapNode) -> Cow<'b, str>
+    where
+        'a: 'b,
+    {
+        let ruled = self.rule_for(node).filter(|rule| rule.host.parse::<IpAddr>().is_ok());
+        ruled.map_or_else(|| self.announced_ip_of(node), |rule| Cow::Borrowed(&*rule.host))
+    }
+
+    fn announced_ip_of<'b>(&self, node: &'b MapNode) -> Cow<'b, str> {
         self.client.ip(&node.address, &node.labels)
     }
 
@@ -85,7 +94,7 @@ impl<'a> ToldClient<'a> {
             return NodeEndpoint::At(Cow::Borrowed(&*rule.host));
         }
         match kind {
-            EndpointType::Ip => NodeEndpoint::At(self.ip_of(node)),
+            EndpointType::Ip => NodeEndpoint::At(self.announced_ip_of(node)),
             EndpointType::Hostname if node.labels.host_name.is_empty() => NodeEndpoint::Nameless,
             EndpointType::Hostname => NodeEndpoint::At(Cow::Borrowed(&*node.labels.host_name)),
             EndpointType::Unknown => NodeEndpoint::WhereAsked,

@@ -599,8 +599,15 @@ fn cb_s51_a_network_is_told_the_endpoints_that_are_announced_for_it() {
     let shards = rig.run_as(near, "CLUSTER SHARDS");
     let shown = "\"port\", :9001, \"ip\", \"10.0.0.1\", \"endpoint\", \"out.example\", \"hostname\", \"node.example\"";
     assert!(shards.contains(shown), "{shards}");
+    // An address stands for the node's own one, as the reference has it; a name leaves the address.
+    let shown = "\"port\", :9000, \"ip\", \"198.51.100.1\", \"endpoint\", \"198.51.100.1\"";
+    assert!(shards.contains(shown), "{shards}");
     // Whichever type is preferred; ASK as MOVED.
     rig.check("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK");
+    let slots_of_near = rig.run_as(near, "CLUSTER SLOTS");
+    for ip in ["198.51.100.1", "10.0.0.1"] {
+        assert!(slots_of_near.contains(&format!("[\"ip\", \"{ip}\"")), "{slots_of_near}");
+    }
     rig.check(&format!("CLUSTER SETSLOT 5061 MIGRATING {OTHER}"), "+OK");
     assert_eq!(rig.run_as(near, "GET foo"), "-MOVED 12182 out.example:9001");
     assert_eq!(rig.run_as(near, "GET bar"), "-ASK 5061 out.example:9001");

@@ -60,6 +60,11 @@ fn advice_of(name: &[u8]) -> &'static str {
     let replacement = REPLACEMENTS.iter().find(|(of, _)| of.as_bytes() == name);
     match name {
         _ if replacement.is_some() => replacement.map_or("", |(_, advice)| advice),
+        b"backup" => BACKUP,
+        _ if begins(b"backup|") => BACKUP,
+        _ if begins(b"ph") => {
+            "a Path Hash of Valkey 9.2, a type that is not here: HSET with the path in the key's name keeps the same fields"
+        }
         _ if begins(b"himport") => "hashes by templates of Redis 8.10: HSET does the same field by field",
         _ if begins(b"cluster|") => {
             "find which tool calls it: docs/compat.md has the commands about clusters"
@@ -69,6 +74,9 @@ fn advice_of(name: &[u8]) -> &'static str {
         _ => "find who calls it, and whether the client has another way: docs/compat.md",
     }
 }
+
+/// What takes the place of BACKUP of Redis 8.10.
+const BACKUP: &str = "sluice-backup and its timers take and rotate snapshots, valkey-cli --rdb takes one: docs/operating.md, \"Backups\"";
 
 /// Commands of Redis 8 that are not here, and what does the same.
 const REPLACEMENTS: [(&str, &str); 8] = [

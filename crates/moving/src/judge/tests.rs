@@ -114,6 +114,15 @@ fn commands_that_are_not_here_are_named_by_their_calls() {
             "missing commands: CLUSTER|MIGRATION is not here (calls: 2",
         ],
     );
+    let mut facts = plain();
+    facts.calls = Ok(vec![calls("backup|start", 4, 0), calls("phset", 3, 0), calls("vsim", 2, 0)]);
+    let findings = judge(&facts);
+    let missing = findings.iter().filter(|finding| finding.weight == FindingWeight::Missing);
+    let advice: Vec<&str> = missing.map(|finding| &*finding.advice).collect();
+    for (advice, wanted) in advice.iter().zip(["sluice-backup", "HSET with the path", "vector sets"]) {
+        assert!(advice.contains(wanted), "{wanted} in {advice}");
+    }
+    assert_eq!(advice.len(), 3);
     let many = (0..50).map(|number| calls(&format!("m.{number}"), 1, 0)).collect();
     let mut facts = plain();
     facts.calls = Ok(many);
@@ -163,6 +172,39 @@ fn rules_of_users_that_are_refused_are_named_and_nothing_else_of_them() {
         &[
             "missing users: rules of a are refused here: -@json +ft.search",
             "missing users: the rules of c are refused",
+        ],
+    );
+}
+
+/// ACL LIST of 9.2 has the roles first. A role with a fault is told once, and not again of each user.
+#[test]
+fn users_are_judged_with_their_roles() {
+    let lines = |lines: &[&str]| Ok(lines.iter().map(|line| line.as_bytes().to_vec()).collect());
+    let reader = "role reader resetchannels -@all ~app:* +@read";
+    let users = ["user default on nopass ~* &* +@all", "user a on nopass role=reader,probe +ping"];
+    let mut facts = plain();
+    facts.users = lines(&[reader, "role probe resetchannels -@all +get", users[0], users[1]]);
+    assert_eq!(heavy(&facts), [""; 0]);
+    let users_of = |facts: &MoveFacts| {
+        let mut works = judge(facts).into_iter().filter(|finding| finding.about == "users");
+        works.next_back().map(|finding| format!("{}: {}", finding.what, finding.advice))
+    };
+    let wanted = "2 of 2 users have rules that are taken, 2 of 2 roles: users and roles do not come by \
+                  replication: take the aclfile or the user and role lines along";
+    assert_eq!(users_of(&facts).as_deref(), Some(wanted));
+    check(
+        |facts| {
+            facts.users = lines(&[
+                "role probe resetchannels -@all +get +ft.search",
+                reader,
+                users[0],
+                users[1],
+                "user b on role=reader,nobody",
+            ]);
+        },
+        &[
+            "missing users: rules of the role probe are refused here: +ft.search",
+            "missing users: the rules of b are refused here: a command, category or role is not known",
         ],
     );
 }

@@ -161,6 +161,7 @@ families! {
     LAST_SLOW_EXECUTION: gauge("redis_last_slow_execution_duration_seconds", "duration of the last slow command in SLOWLOG").in_unit(Seconds).over(1_000_000);
     LATENCY_SPIKE_LAST: gauge("redis_latency_spike_last", "when an event of LATENCY was last slow, since the epoch");
     LATENCY_SPIKE_DURATION: gauge("redis_latency_spike_duration_seconds", "how long an event of LATENCY took when it was last slow").in_unit(Seconds).over(1000);
+    MEMORY_LIMIT: gauge("sluice_memory_limit_bytes", "memory that the control group of the process, or one around it, may have; 0: no limit").in_unit(Bytes);
     SAMPLE_DURATION: gauge("sluice_sample_duration_seconds", "time that the main thread took to make this sample").in_unit(Seconds).over(1_000_000_000);
     SAMPLE_AGE: gauge("sluice_sample_age_seconds", "age of this sample: large while the main thread does not answer").in_unit(Seconds);
     SAMPLES: counter("sluice_samples_total", "samples that the main thread has made");

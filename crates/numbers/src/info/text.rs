@@ -37,6 +37,8 @@ impl MetricsFormat {
 /// What the endpoint knows of itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndpointNumbers {
+    /// Bytes that the control groups of the process let it have; 0: as many as there are.
+    pub memory_limit: u64,
     /// Age of the sample, nanoseconds.
     pub age_ns: u64,
     /// How long the request waited for the sample, nanoseconds.
@@ -57,6 +59,7 @@ impl EndpointNumbers {
         let seconds = |ns: u64| Number::Float(ns as f64 / 1e9);
         let mut out = MetricsText { out: String::with_capacity(1024), format };
         for (id, number) in [
+            (family::MEMORY_LIMIT, Number::Uint(self.memory_limit)),
             (family::SAMPLE_AGE, seconds(self.age_ns)),
             (family::SAMPLES, Number::Uint(self.samples)),
             (family::SCRAPES, Number::Uint(self.scrapes)),

@@ -100,6 +100,8 @@ pub(super) struct Unpacker {
     /// Whether checksums of blocks and contents are compared.
     checksum: bool,
     stage: UnpackStage,
+    /// Whether a frame has ended that had checksums.
+    is_summed: bool,
     /// Bytes that were fed and are not dropped yet.
     input: Vec<u8>,
     /// Bytes of `input` that are decoded.
@@ -124,7 +126,7 @@ impl Unpacker {
     /// A file or stream of which `start` has arrived. `checksum` is the setting `rdbchecksum`.
     pub(super) fn new(contents: PackedContents, start: Vec<u8>, checksum: bool) -> Unpacker {
         let stage = UnpackStage::Envelope;
-        Unpacker { contents, checksum, stage, input: start, at: 0, base: 0, wanted: 0 }
+        Unpacker { contents, checksum, stage, is_summed: false, input: start, at: 0, base: 0, wanted: 0 }
     }
 
     /// Takes bytes that have arrived.
@@ -175,6 +177,11 @@ impl Unpacker {
         self.wanted.saturating_sub(self.rest().len())
     }
 
+    /// Whether a frame has ended that had checksums of its own.
+    pub(super) fn is_summed(&self) -> bool {
+        self.is_summed
+    }
+
     /// Where in the file the next part begins.
     pub(super) fn offset(&self) -> u64 {
         self.base + self.at as u64
@@ -223,6 +230,11 @@ impl Unpacker {
 
     /// A file ends with its frame; a stream goes on with another.
     fn end_frame(&mut self) {
+        self.is_summed = match &self.stage {
+            UnpackStage::Lz4(frame) => frame.is_summed(),
+            UnpackStage::Zstd(frame) => frame.is_summed(),
+            UnpackStage::Envelope | UnpackStage::Ended(_) => false,
+        };
         match (&mut self.stage, self.contents) {
             (UnpackStage::Lz4(_), PackedContents::File) => {
                 self.stage = UnpackStage::Ended(CompressionMethod::Lz4)

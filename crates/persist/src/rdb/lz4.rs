@@ -46,6 +46,11 @@ impl Lz4Frame {
         Lz4Frame { checksum, header: None, window: Vec::new(), brought: 0, contents }
     }
 
+    /// Whether the contents, or each block of the contents, have a checksum; known once the header was read.
+    pub(super) fn is_summed(&self) -> bool {
+        self.header.is_some_and(|header| header.content_sum || header.block_sums)
+    }
+
     /// Decodes the part that `input` begins with, and appends what that brings to `plain`.
     pub(super) fn part(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
         match self.header {

@@ -108,9 +108,13 @@ impl Reader {
         self.decoder.version()
     }
 
-    /// Whether the file has ended with zeros in place of a checksum.
+    /// Whether the file has ended with zeros in place of a checksum, and is in no frame with a checksum.
     pub fn is_unsummed(&self) -> bool {
-        self.decoder.is_unsummed()
+        let is_frame_summed = match &self.outside {
+            FeedKind::Compressed(unpacker) => unpacker.is_summed(),
+            FeedKind::Undecided | FeedKind::Plain => false,
+        };
+        self.decoder.is_unsummed() && !is_frame_summed
     }
 
     /// The key whose value is being read, and the name of its type; behind an error, those of the value that

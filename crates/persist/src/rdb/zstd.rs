@@ -55,6 +55,11 @@ impl ZstdFrame {
         self.stage = ZstdStage::Header;
     }
 
+    /// Whether the contents have a checksum; known once the header was read.
+    pub(super) fn is_summed(&self) -> bool {
+        self.content_sum
+    }
+
     /// Decodes the part that `input` begins with, and appends what that brings to `plain`.
     pub(super) fn part(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
         match self.stage {

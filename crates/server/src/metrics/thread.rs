@@ -436,6 +436,8 @@ impl EndpointThread {
             return http::say(HttpStatus::Unavailable, NO_ANSWER, form);
         };
         let numbers = EndpointNumbers {
+            // Read each time: a limit may change while the process runs.
+            memory_limit: sluice_daemon::usage::memory_limit().unwrap_or(0),
             age_ns: now_ns.saturating_sub(last.at_ns),
             waited_ns,
             samples: *count,

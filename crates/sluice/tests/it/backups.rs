@@ -46,13 +46,14 @@ fn restorers() -> Vec<String> {
 }
 
 /// Runs a block to restore by each server; the keys must be there.
-fn restored(bash: &mut Bash, name: &str, store: &str) {
+fn restored(bash: &mut Bash, name: &str, store: &str, copy: &str) {
     for server in restorers() {
         let (folder, port) = (Dir::new(), free_port());
         let folder = folder.join("").trim_end_matches('/').to_owned();
         let names = [
             ("PORT", port.to_string()),
             ("STORE", store.to_owned()),
+            ("COPY", copy.to_owned()),
             ("DIR", folder),
             ("SERVER", server.clone()),
         ];
@@ -64,6 +65,12 @@ fn restored(bash: &mut Bash, name: &str, store: &str) {
         until("the append-only file", || (client.info("aof_rewrite_in_progress") == "0").then_some(()));
         assert_eq!(client.info("aof_enabled"), "1");
     }
+}
+
+/// The names of the files of a folder.
+fn files_of(folder: &Dir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// A folder that stands for an object store, and its address.
@@ -83,7 +90,7 @@ fn a_snapshot_from_a_running_server_is_restored() {
     let mut bash = Bash::new();
     let port = server.port.to_string();
     bash.run("backup", &block(GUIDE, "backup"), &[("PORT", &port), ("STORE", &address)]);
-    restored(&mut bash, "restore", &address);
+    restored(&mut bash, "restore", &address, "");
 }
 
 #[test]
@@ -91,16 +98,42 @@ fn a_copy_of_an_append_only_folder_is_restored_that_was_taken_under_writes() {
     if !has_tools() {
         return;
     }
-    let server = filled(&["--appendonly", "yes"]);
-    let (_folder, address) = store();
+    let server = filled(&["--appendonly", "yes", "--auto-aof-rewrite-percentage", "70"]);
+    let (folder, address) = store();
     let mut bash = Bash::new();
     let (port, dir) = (server.port.to_string(), server.dir.join(""));
     let writer = Writer::start(&server);
     let names = [("PORT", port.as_str()), ("STORE", &address), ("DIR", dir.trim_end_matches('/'))];
     bash.run("backup-aof", &block(GUIDE, "backup-aof"), &names);
     assert!(writer.end() > 0);
-    assert_eq!(server.client().config("auto-aof-rewrite-percentage"), "100");
-    restored(&mut bash, "restore-aof", &address);
+    assert_eq!(server.client().config("auto-aof-rewrite-percentage"), "70");
+    let copies = files_of(&folder);
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    restored(&mut bash, "restore-aof", &address, &copies[0]);
+}
+
+/// Whichever step fails: nothing is uploaded, nothing of the copy stays, and the server rewrites as before.
+#[test]
+fn a_copy_of_an_append_only_folder_that_fails_leaves_all_as_it_was() {
+    if !has_tools() {
+        return;
+    }
+    let server = filled(&["--appendonly", "yes", "--auto-aof-rewrite-percentage", "70"]);
+    let (folder, address) = store();
+    let (port, dir) = (server.port.to_string(), server.dir.join(""));
+    let dir = dir.trim_end_matches('/');
+    let names = [("PORT", port.as_str()), ("STORE", &address), ("DIR", dir)];
+    for program in ["cp", "cmp", "tar"] {
+        let mut bash = Bash::new();
+        bash.program(program, "#!/bin/sh\nexit 1\n");
+        let block = block(GUIDE, "backup-aof").replace('\'', "'\\''");
+        bash.run(program, &format!("sh -c '{block}' && exit 1 || true"), &names);
+        assert_eq!(server.client().config("auto-aof-rewrite-percentage"), "70", "{program}");
+        assert_eq!(files_of(&folder), [""; 0], "{program}");
+        let left =
+            std::fs::read_dir(dir).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        assert!(!left.into_iter().any(|name| name.starts_with("backup-")), "{program}");
+    }
 }
 
 /// A client that changes one key until it is told to end.
@@ -154,5 +187,12 @@ fn what_the_timers_save_is_restored() {
     ];
     bash.run("sluice-backup", "sluice-backup hourly", &names);
     assert_eq!(std::fs::read_dir(folder.join("sets/hourly")).unwrap().count(), servers.len());
-    restored(&mut bash, "restore", &address);
+    let port = servers[0].port.to_string();
+    let look = block(GUIDE, "backup-age").replace("/daily", "/hourly");
+    let names = [("FOLDER", sets.as_str()), ("HOST", "127.0.0.1"), ("PORT", &port)];
+    bash.run("backup-age", &look, &names);
+    let is_told = format!("(\n{look}) && exit 1 || true");
+    let said = bash.says("backup-age", &is_told, &[("FOLDER", &sets), ("HOST", "127.0.0.1"), ("PORT", "1")]);
+    assert_eq!(said, "no backup of 127.0.0.1:1 in 26 hours\n");
+    restored(&mut bash, "restore", &address, "");
 }

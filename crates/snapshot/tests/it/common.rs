@@ -62,8 +62,13 @@ impl Loaded {
 
 /// Writes a keyspace as the default configuration wants it.
 pub(crate) fn save(keyspace: &Keyspace) -> Vec<u8> {
+    save_as(keyspace, "")
+}
+
+/// Writes a keyspace as these lines of a configuration want it.
+pub(crate) fn save_as(keyspace: &Keyspace, lines: &str) -> Vec<u8> {
     let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
-    let config: Config = sluice_config::parse_file(b"", "test", b"", &mut none).unwrap();
+    let config: Config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut none).unwrap();
     let about = RdbAux {
         now: NOW,
         used_memory: 0,

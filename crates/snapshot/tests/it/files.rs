@@ -1,6 +1,6 @@
 //! Files of this server's own making, and files that contradict themselves.
 
-use crate::common::{Loaded, NOW, load, save, writer};
+use crate::common::{Loaded, NOW, load, save, save_as, writer};
 use sluice_keyspace::{Str, ValueRef};
 use sluice_persist::rdb::{Text, Usage};
 use sluice_snapshot::NotLoaded;
@@ -125,6 +125,24 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
         let again = load(&save(&loaded.keyspace));
         assert!(again.result.is_ok() && !again.said().contains("put right"));
         assert_eq!(content(&again.keyspace), content(&loaded.keyspace));
+    }
+}
+
+/// A file in a frame ends with zeros in place of a checksum: the frame has one.
+#[test]
+fn a_file_in_a_frame_with_a_checksum_was_checked() {
+    let mut out = writer();
+    out.string(b"key", Text::Bytes(b"value"), None, Usage::Unsaid);
+    let keyspace = load(&out.finish()).keyspace;
+    const UNCHECKED: &str = "RDB file was saved with checksum disabled: no check performed.";
+    for method in ["lz4", "zstd", "yes"] {
+        for (rdbchecksum, is_unchecked) in [("yes", false), ("no", true)] {
+            let text = format!("rdbcompression {method}\nrdbchecksum {rdbchecksum}\n");
+            let loaded = load(&save_as(&keyspace, &text));
+            assert_eq!(loaded.result.as_ref().unwrap().counts.loaded, 1);
+            let said = loaded.said();
+            assert_eq!(said.contains(UNCHECKED), is_unchecked, "{text}: {said}");
+        }
     }
 }
 
