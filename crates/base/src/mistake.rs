@@ -138,8 +138,6 @@ pub enum Mistake {
     LostLinkEndsGrant,
     /// A target asks for the slots while its replicas lack what has come.
     AskedBeforeReplicas,
-    /// Slots are granted to a node that is suspected.
-    GrantedToSuspect,
     /// Slots are claimed by a grant whose source may have gone on to write.
     ClaimedByOldGrant,
     /// Slots are claimed by a node that hears no majority, or during a failover by hand.
@@ -178,7 +176,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of moves of slots finds.
-    pub const OF_MOVES: [Mistake; 15] = [
+    pub const OF_MOVES: [Mistake; 14] = [
         Mistake::ToldBeforeFile,
         Mistake::FinishAheadOfUnlinks,
         Mistake::CommandAheadOfImage,
@@ -190,7 +188,6 @@ impl Mistake {
         Mistake::StreamOfOneDatabase,
         Mistake::LostLinkEndsGrant,
         Mistake::AskedBeforeReplicas,
-        Mistake::GrantedToSuspect,
         Mistake::ClaimedByOldGrant,
         Mistake::ClaimedApart,
         Mistake::SourceOutbidsClaim,

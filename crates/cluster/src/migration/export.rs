@@ -233,7 +233,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     }
     // A replica that may be elected in the place of the target lacks what has come by this move.
     let is_suspected = m.table.find(&job.target).is_some_and(|target| !m.table.node(target).is_up());
-    if is_suspected && !is_made(Mistake::GrantedToSuspect) {
+    if is_suspected {
         return fail(m, name, "Target node is failing");
     }
     job.unpauses = Some(unpauses.max(now + GRANT_MS));

@@ -18,6 +18,7 @@ pub struct MovesMet {
     pub confirmed: u64,
     /// Confirmed writes that may be lost, by the reason.
     pub lost_by_failover: u64,
+    pub lost_by_force: u64,
     pub lost_by_flush: u64,
     pub lost_by_claims: u64,
     pub lost_by_base: u64,
@@ -30,6 +31,8 @@ pub struct MovesMet {
     /// Connections of moves that were killed.
     pub killed_moves: u64,
     pub stalls: u64,
+    /// Stops of nodes that had just asked for slots.
+    pub askers_stalled: u64,
     pub node_file_faults: u64,
     pub flushes: u64,
     pub rewrites: u64,
@@ -50,6 +53,7 @@ impl MovesMet {
         self.answered += other.answered;
         self.confirmed += other.confirmed;
         self.lost_by_failover += other.lost_by_failover;
+        self.lost_by_force += other.lost_by_force;
         self.lost_by_flush += other.lost_by_flush;
         self.lost_by_claims += other.lost_by_claims;
         self.lost_by_base += other.lost_by_base;
@@ -60,6 +64,7 @@ impl MovesMet {
         self.kills += other.kills;
         self.killed_moves += other.killed_moves;
         self.stalls += other.stalls;
+        self.askers_stalled += other.askers_stalled;
         self.node_file_faults += other.node_file_faults;
         self.flushes += other.flushes;
         self.rewrites += other.rewrites;

@@ -7,6 +7,9 @@ use super::world::MovesWorld;
 use crate::net::NodeId;
 use std::collections::BTreeSet;
 
+/// How long after an operator's order a failover counts as forced, ns: an election may begin anew.
+const FORCED_NS: u64 = 10_000_000_000;
+
 impl MovesWorld {
     fn strikes_at(&mut self, one_in: u64) -> bool {
         one_in > 0 && self.rng.below(one_in) == 0
@@ -53,7 +56,11 @@ impl MovesWorld {
             && let Some(replica) = self.any_replica()
         {
             self.met.failovers += 1;
-            let forced = if self.rng.below(4) == 0 { " FORCE" } else { "" };
+            let is_forced = self.rng.below(4) == 0;
+            if is_forced {
+                self.hosts[replica].forced_until_ns = self.now.mono_ns + FORCED_NS;
+            }
+            let forced = if is_forced { " FORCE" } else { "" };
             self.order_text(replica, &format!("CLUSTER FAILOVER{forced}"), OrderKind::Other);
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct MovesHost {
     /// The process stands still until then.
     pub(super) stalls_until_ns: u64,
     pub(super) file_heals_ns: u64,
+    /// Until when a failover here may be one that an operator has forced.
+    pub(super) forced_until_ns: u64,
     /// The primary of the node at the last look.
     followed: Option<NodeId>,
     /// The imports that it had at the last step: names and slots.
@@ -105,6 +107,7 @@ impl MovesWorld {
             starts_ns: 0,
             stalls_until_ns: 0,
             file_heals_ns: 0,
+            forced_until_ns: 0,
             followed: *follows,
             imports: Vec::new(),
             last_content: BTreeMap::new(),
@@ -246,7 +249,8 @@ impl MovesWorld {
         self.met.promotions += 1;
         self.trace(|| format!("node {id} takes the place of node {old}"));
         let content = self.hosts[old].content();
-        self.excuse_all_but_own(id, content, Excuse::Failover);
+        let is_forced = self.now.mono_ns < self.hosts[id].forced_until_ns;
+        self.excuse_all_but_own(id, content, if is_forced { Excuse::Forced } else { Excuse::Failover });
         self.hosts[id].followed = None;
     }
 
