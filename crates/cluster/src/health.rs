@@ -2,7 +2,6 @@
 //! still (S-24).
 
 use crate::machine::{ClusterMachine, DownReason, Sureness, log};
-use crate::migration::contested;
 use crate::node::{ClusterNode, NodeIx};
 use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
@@ -145,7 +144,9 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
         m.todo.map = true;
     }
     if m.cluster.reason == Some(DownReason::Minority) && reason != m.cluster.reason {
-        contested::came_back(m);
+        // A replica may have had this node's place meanwhile, and slots may have gone on from there: they are
+        // the node's that claims them by the greatest epoch.
+        m.keys.granted_here.clear();
     }
     m.cluster.reason = reason;
     match reason.filter(|_| is_new_reason) {

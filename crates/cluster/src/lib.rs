@@ -75,6 +75,7 @@ pub use link_key::LinkKey;
 pub use migration::convergence::{Convergence, ConvergenceStep};
 pub use migration::establish::OwnersOfRanges;
 pub use migration::job::MigrationRow;
+pub use migration::kept::{AWAITED_NS_MAX, KeptStep, KeptWord, is_awaited};
 pub use migration::{
     ExportHandshake, ExportInput, ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder,
     SlotMove, SlotsToMove, SyncWord, ToldBy,

@@ -17,6 +17,7 @@ pub(crate) mod export;
 pub(crate) mod export_job;
 pub(crate) mod import;
 pub(crate) mod job;
+pub(crate) mod kept;
 pub(crate) mod log;
 
 use crate::address::IpText;

@@ -1,7 +1,7 @@
 //! The log: the reference's line formats, to standard output or a file, and to the system's log where asked.
 //!
-//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary and
-//! `S` for a replica. `logfmt` and `json`: the same five facts with names. One line each whatever the text holds.
+//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary and `S` for
+//! a replica. `logfmt` and `json`: the same five facts with names. One line each whatever the text holds.
 
 use crate::named_file;
 use crate::syslog::Syslog;

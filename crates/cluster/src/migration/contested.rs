@@ -43,12 +43,6 @@ pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     }
 }
 
-/// This node hears a majority again. A replica may have had its place meanwhile, and the slots may have gone
-/// on from there: they are the node's that claims them by the greatest epoch.
-pub(crate) fn came_back(m: &mut ClusterMachine) {
-    m.keys.granted_here.clear();
-}
-
 /// A node is heard of with this epoch; what it claims was taken up, so that of two nodes which have slots of
 /// each other each gives up its own first. `slots`: the claim, where it is the node's own word.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {

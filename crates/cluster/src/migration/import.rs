@@ -19,8 +19,8 @@ use std::borrow::Cow;
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
 /// Milliseconds from the request for the slots in which a grant counts. The source holds writes back for two
-/// seconds from its grant on, which follows the request: a grant that was read later, by a process that
-/// stood still say, may be one whose source has gone on to write.
+/// seconds from its grant on, which follows the request: a grant that was read later, by a process
+/// that stood still say, may be one whose source has gone on to write.
 const GRANT_COUNTS_MS: u64 = 1_500;
 
 /// Takes up what has happened.

@@ -5,7 +5,7 @@
 
 use crate::cluster::exports::ExportId;
 use sluice_base::SessionKey;
-use sluice_cluster::{HashSlot, JobName, NodeId, SlotMove, SlotSet, SyncWord, Ticket};
+use sluice_cluster::{HashSlot, JobName, KeptWord, NodeId, SlotMove, SlotSet, Ticket};
 use sluice_keyspace::SlotImport;
 use sluice_session::Session;
 
@@ -105,19 +105,6 @@ pub struct ImportLink {
     pub kept: Option<KeptWord>,
     /// Replicas that had acknowledged what had come when the source was asked to hold writes back.
     pub in_sync: Vec<NodeId>,
-}
-
-/// A word to the source that waits until the replicas have acknowledged what has come.
-#[derive(Clone, Copy, Debug)]
-pub struct KeptWord {
-    /// The word.
-    pub word: SyncWord,
-    /// The offset of the stream that they are asked for.
-    pub offset: u64,
-    /// When they were asked, ns of the monotonic clock.
-    pub asked_ns: u64,
-    /// Since when the word waits, ns of the monotonic clock.
-    pub since_ns: u64,
 }
 
 impl SlotMoves {

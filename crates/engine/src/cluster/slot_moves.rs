@@ -11,13 +11,13 @@ use crate::core::Core;
 use sluice_base::mistake::{Mistake, is_made};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_cluster::{
-    ClusterAnswer, ClusterInput, HashSlot, ImportFault, JobName, LostSlots, MigrationInput, MigrationOrder,
-    NodeId, SlotSet, SyncWord, ToldBy,
+    AWAITED_NS_MAX, ClusterAnswer, ClusterInput, HashSlot, ImportFault, JobName, KeptStep, KeptWord,
+    LostSlots, MigrationInput, MigrationOrder, NodeId, SlotSet, SyncWord, ToldBy, is_awaited,
 };
 use sluice_commands::{ReplyMode, WaitFor};
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::ClusterMode;
-use sluice_control::cluster::slot_moves::{Establishing, ImportLink, KeptWord, import_of, move_of};
+use sluice_control::cluster::slot_moves::{Establishing, ImportLink, import_of, move_of};
 use sluice_control::process::Process;
 use sluice_control::replication::acks::has_reached;
 use sluice_resp::command::push_command;
@@ -165,16 +165,11 @@ fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, now: Now) {
     say(core, job, word);
 }
 
-/// Replicas that a word waits for: those that may be elected in this node's place and, while the source holds
-/// writes back, only those among them that had all of it before. A replica that takes a snapshot meanwhile, or
-/// lags far behind, does not keep the slots from moving.
+/// Replicas that a word waits for: of those that may be elected in this node's place.
 fn awaited(mode: &ClusterMode, job: JobName, word: SyncWord) -> impl Iterator<Item = NodeId> + '_ {
-    let in_sync = match word {
-        SyncWord::RequestFailover => mode.moves.links.iter().find(|link| link.job == job),
-        _ => None,
-    };
-    let is_awaited = move |id: &NodeId| in_sync.is_none_or(|link| link.in_sync.contains(id));
-    mode.machine.electable_replicas().filter(is_awaited)
+    let link = mode.moves.links.iter().find(|link| link.job == job);
+    let in_sync = link.map_or(&[][..], |link| &link.in_sync);
+    mode.machine.electable_replicas().filter(move |id| is_awaited(word, in_sync, id))
 }
 
 /// Whether this replica has acknowledged the stream up to an offset.
@@ -188,41 +183,29 @@ fn has_acknowledged(core: &Core, replica: NodeId, offset: u64) -> bool {
     })
 }
 
-/// What is to be done about a word that waits.
-enum KeptStep {
-    Wait,
-    /// Replicas are asked anew: their answer came so late that writers would wait for as long.
-    AskAnew,
-    /// The word leaves; the replicas of this list have what had come, and some lag.
-    Say {
-        in_sync: Vec<NodeId>,
-        lag: usize,
-    },
-    /// Writers wait at the source, and no longer.
-    Fail,
-}
-
 /// Goes on with the words that wait for replicas.
 fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref() else { return };
     let waiting = mode.moves.links.iter().filter_map(|link| Some((link.job, link.kept?)));
     let waiting: Vec<(JobName, KeptWord)> = waiting.collect();
-    if waiting.is_empty() {
-        return;
-    }
-    let now = process.recent();
+    let now_ns = process.recent().mono_ns;
     for (job, kept) in waiting {
-        let step = kept_step(core, job, kept, now);
+        let Some(mode) = core.control.cluster.as_deref() else { return };
+        let mut in_sync: Vec<NodeId> = awaited(mode, job, kept.word).collect();
+        let wanted = in_sync.len();
+        in_sync.retain(|id| has_acknowledged(core, *id, kept.offset));
+        let lag = wanted - in_sync.len();
+        let step = kept.step(lag, now_ns);
         let offset = core.control.replication.stream.offset;
         let Some(mode) = core.control.cluster.as_deref_mut() else { return };
         let Some(link) = mode.moves.links.iter_mut().find(|link| link.job == job) else { continue };
         match step {
             KeptStep::Wait => {}
             KeptStep::AskAnew => {
-                link.kept = Some(KeptWord { offset, asked_ns: now.mono_ns, ..kept });
+                link.kept = Some(KeptWord { offset, asked_ns: now_ns, ..kept });
                 core.control.replication.ask_replicas = true;
             }
-            KeptStep::Say { in_sync, lag } => {
+            KeptStep::Say => {
                 (link.kept, link.in_sync) = (None, in_sync);
                 if lag > 0 {
                     let text = format!(
@@ -242,34 +225,6 @@ fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
         }
     }
 }
-
-fn kept_step(core: &Core, job: JobName, kept: KeptWord, now: Now) -> KeptStep {
-    let Some(mode) = core.control.cluster.as_deref() else { return KeptStep::Wait };
-    let awaited: Vec<NodeId> = awaited(mode, job, kept.word).collect();
-    let have: Vec<NodeId> =
-        awaited.iter().copied().filter(|id| has_acknowledged(core, *id, kept.offset)).collect();
-    let (waited_ns, lag_ns) =
-        (now.mono_ns.saturating_sub(kept.since_ns), now.mono_ns.saturating_sub(kept.asked_ns));
-    let lag = awaited.len() - have.len();
-    let have_all = lag == 0;
-    match kept.word {
-        SyncWord::RequestFailover if have_all => KeptStep::Say { in_sync: have, lag },
-        SyncWord::RequestFailover if waited_ns >= HELD_NS_MAX => KeptStep::Fail,
-        SyncWord::RequestFailover => KeptStep::Wait,
-        _ if waited_ns >= AWAITED_NS_MAX => KeptStep::Say { in_sync: have, lag },
-        _ if have_all && lag_ns <= LAG_NS_MAX => KeptStep::Say { in_sync: have, lag },
-        _ if have_all => KeptStep::AskAnew,
-        _ => KeptStep::Wait,
-    }
-}
-
-/// How late a replica's answer may be when writers are about to be held back, ns: they wait for as long.
-const LAG_NS_MAX: u64 = 50_000_000;
-/// How long replicas are waited for before the source is asked to hold writes back, ns. Those that lag still
-/// are left out.
-const AWAITED_NS_MAX: u64 = 3_000_000_000;
-/// How long replicas are waited for while the source holds writes back, ns.
-const HELD_NS_MAX: u64 = 500_000_000;
 
 /// Sends a word to the source of a job. What asks the source to go on waits until everything that it has sent
 /// is as durable as the answers of clients are (H-27).

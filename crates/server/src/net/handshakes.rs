@@ -8,10 +8,10 @@
 //!
 //! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts as a
 //! connection for `maxclients` from its accept on, so that the thread's table is bounded; (3) it ends after
-//! the time that its table was made with, however slowly it goes on; (4) what came with the handshake's last packet travels with
-//! the connection, and what comes behind that waits in the kernel until the connection is served: nothing is
-//! decoded here without a bound; (5) the thread has a third of what others get where processors are short:
-//! who connects waits for who is served.
+//! the time that [`Handshakes::on`] was told, however slowly it goes on; (4) what came with the handshake's
+//! last packet travels with the connection, and what comes behind that waits in the kernel until the
+//! connection is served: nothing is decoded here without a bound; (5) the thread has a third of what others
+//! get where processors are short: who connects waits for who is served.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::threads::{self, Thread};
@@ -435,8 +435,8 @@ impl<T> HandshakeThread<T> {
 
 /// How the first record of a client begins.
 const HANDSHAKE: u8 = 0x16;
-/// How long a client's handshake may take. Some clients connect first and begin the handshake with their first
-/// command: the pool of connections that they fill when they start may stand for many seconds.
+/// How long a client's handshake may take. Some clients connect first and begin the handshake with their
+/// first command: the pool of connections that they fill when they start may stand for many seconds.
 pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
 /// How long the handshake of a link of the cluster's bus may take.
 pub const NODE_HANDSHAKE_MAX: Duration = Duration::from_secs(10);

@@ -124,8 +124,8 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     assert_eq!(plain.len(), decoded);
 }
 
-/// A client that connects when it starts and begins the handshake with its first command, half a minute later:
-/// its connection stands until then, and no longer than a minute.
+/// A client that connects when it starts and begins the handshake with its first command, half a minute
+/// later: its connection stands until then, and no longer than a minute.
 #[test]
 fn a_client_that_begins_late_is_awaited_for_a_minute() {
     let (mut thread, outcomes) = thread();
