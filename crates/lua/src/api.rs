@@ -279,11 +279,10 @@ impl Vm {
                 table.guard |= guard::READ_ONLY;
             }
         }
-        let (symbols, strings) = (&mut self.machine.symbols.own, &heap.strings);
         let events = heap.events.iter().map(|(name, _)| *name);
         let keys = heap.tables.slots.iter().flat_map(|table| table.nodes.iter().map(|node| node.key));
         for string in events.chain(keys).filter_map(Value::as_str) {
-            symbols.add_new(string, strings);
+            self.machine.symbols.own.add_new(string, &mut heap.strings);
         }
         self.initial = heap.host.clone();
         self.stage = VmStage::Idle;

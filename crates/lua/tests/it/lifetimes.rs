@@ -231,7 +231,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
     const KEPT: usize = 500;
     let mut vm = machine(64 << 20);
     let mut loaded = std::collections::VecDeque::new();
-    let mut most = [0, 0];
+    let (mut most, mut given) = ([0, 0], [0, 0]);
     for number in 0..CHUNKS {
         let source = format!(
             "local function f(a) return a.field{number} .. 'the text of chunk number {number}' end \
@@ -247,6 +247,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
         }
         let half = number * 2 / CHUNKS;
         most[half] = most[half].max(vm.bytes());
+        given[half] = given[half].max(vm.footprint());
         if number % 3 == 0 {
             // The newest one runs, and the oldest one of those that are kept.
             let (number, chunk) = if number % 2 == 0 { (number, chunk) } else { loaded[0] };
@@ -260,6 +261,8 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
     // All together are of 160 MB, those that are kept of 0.8.
     assert!(most[0] < 2 << 20, "{most:?} bytes at most in each half");
     assert!(most[1] < most[0] + most[0] / 8, "{most:?} bytes at most in each half");
+    // Tables of names and free slots included.
+    assert!(given[0] < 4 << 20 && given[1] < given[0] + given[0] / 8, "{given:?} bytes at most in each half");
 }
 
 #[test]
