@@ -266,6 +266,33 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
 }
 
 #[test]
+fn garbage_of_chunks_of_many_names_is_a_few_times_what_lives() {
+    const KEPT: usize = 5;
+    for (names, chunks) in [(6_000, 80), (30_000, 20)] {
+        let mut vm = machine(1 << 30);
+        let mut loaded = std::collections::VecDeque::new();
+        let (mut lives, mut most) = (0, 0);
+        for chunk in 0..chunks {
+            let groups = names / 200;
+            let calls = |group| (0..200).map(move |at| format!("f('chunk-{chunk}-{group}-{at}') "));
+            let source: String = (0..groups)
+                .map(|group| format!("do local f = f {}end ", calls(group).collect::<String>()))
+                .collect();
+            let proto = compile(source.as_bytes(), b"=test").expect("a program");
+            let (chunk, brought) = vm.load_owned(proto).expect("room");
+            assert!((44 * names..60 * names).contains(&brought), "{brought} bytes of {names} names");
+            loaded.push_back(chunk);
+            lives = brought * (KEPT + 1);
+            if loaded.len() > KEPT {
+                assert!(loaded.pop_front().is_some_and(|oldest| vm.unload(oldest)));
+            }
+            most = most.max(vm.bytes());
+        }
+        assert!(most < 4 * lives, "{most} bytes where {lives} live, of chunks of {names} names");
+    }
+}
+
+#[test]
 fn a_chunk_that_was_unloaded_does_not_run_and_one_that_runs_ends() {
     let mut vm = machine(64 << 20);
     let source = b"local t = {} for i = 1, 100 do t[i] = 'value ' .. i end return t[100] .. 'end'";
