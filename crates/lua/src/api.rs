@@ -4,6 +4,7 @@
 //! runs, lie before the mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when
 //! the run ends, unless it gave something older a newer value; (3) at most one run is open.
 
+mod chunks;
 mod limit;
 
 use std::any::Any;
@@ -15,10 +16,9 @@ use limit::REQUEST_UNITS;
 pub use limit::RunLimit;
 
 use crate::arena::Arena;
-use crate::code::{ChunkName, Proto};
+use crate::code::{ChunkName, LoadedChunk, Proto};
 use crate::fault::Fault;
-use crate::gc;
-use crate::heap::{CollectorPhase, Heap, HostState};
+use crate::heap::{Heap, HostState};
 use crate::image::VmImage;
 use crate::libs::{INSECURE, open_all};
 use crate::native::Library;
@@ -26,9 +26,7 @@ use crate::object::{RunStack, SLOT_BYTES, Status};
 use crate::table::{TableSlot, guard};
 use crate::value::{TableRef, Value};
 use crate::vm::Known;
-use crate::vm::cycles::FULL_WORK;
 use crate::vm::inspect::{CodePosition, RunningFunction};
-use crate::vm::link;
 use crate::vm::machine::{Halt, Machine};
 
 /// Slots of the main program's stack at first.
@@ -46,9 +44,6 @@ const FREED_HERE: usize = 4096;
 /// Bytes that a run made from which its objects are handed out.
 const LARGE_REGION: usize = 1 << 20;
 
-/// Chunks that are unloaded before a cycle begins for their sake.
-const UNLOADED_MAX: usize = 128;
-
 /// What a run has come to.
 #[derive(Debug)]
 pub enum RunOutcome {
@@ -61,14 +56,6 @@ pub enum RunOutcome {
     OutOfBudget,
     /// An error that nobody caught.
     Failed(Value),
-}
-
-/// A chunk that is loaded, until [`Vm::unload`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadedChunk {
-    /// Prototype in the machine, and the number of the chunk: slots are used again.
-    code: u32,
-    number: u32,
 }
 
 /// A value that is kept, until [`Vm::unpin`].
@@ -279,11 +266,10 @@ impl Vm {
                 table.guard |= guard::READ_ONLY;
             }
         }
-        let (symbols, strings) = (&mut self.machine.symbols.own, &heap.strings);
         let events = heap.events.iter().map(|(name, _)| *name);
         let keys = heap.tables.slots.iter().flat_map(|table| table.nodes.iter().map(|node| node.key));
         for string in events.chain(keys).filter_map(Value::as_str) {
-            symbols.add_new(string, strings);
+            self.machine.symbols.own.add_new(string, &mut heap.strings);
         }
         self.initial = heap.host.clone();
         self.stage = VmStage::Idle;
@@ -325,113 +311,6 @@ impl Vm {
     /// Sets how many bytes may be in use.
     pub fn set_limit(&mut self, bytes: usize) {
         self.machine.heap.limit = bytes;
-    }
-
-    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to
-    /// the chunk's constants, and a slice of the collector where one is due.
-    ///
-    /// # Errors
-    /// `not enough memory`, or a run is open.
-    pub fn load(&mut self, proto: &Arc<Proto>) -> Result<LoadedChunk, Fault> {
-        if self.stage == VmStage::Running {
-            return Err(Fault::text("a run is open"));
-        }
-        let code = match self.link(proto) {
-            Ok(code) => code,
-            Err(_) => {
-                // What was unloaded may be in the way.
-                self.machine.collect(None);
-                self.link(proto)?
-            }
-        };
-        self.last_chunk = self.last_chunk.wrapping_add(1).max(1);
-        let number = self.last_chunk;
-        let Machine { heap, code: linked, .. } = &mut self.machine;
-        linked.at_mut(code).loaded = number;
-        if heap.collector.phase == CollectorPhase::Mark {
-            gc::shade_proto(heap, linked, code);
-        }
-        // Not before the chunk is one of those that are kept.
-        if (heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(FULL_WORK)) {
-            self.unloaded = 0;
-        }
-        Ok(LoadedChunk { code, number })
-    }
-
-    /// As [`Vm::load`], for a chunk that no other machine loads: of what the compiler has made, what the
-    /// machine has of its own goes.
-    ///
-    /// # Errors
-    /// As [`Vm::load`].
-    pub fn load_owned(&mut self, proto: Arc<Proto>) -> Result<LoadedChunk, Fault> {
-        let chunk = self.load(&proto)?;
-        drop(proto);
-        link::drop_constants(&mut self.machine.code, chunk.code);
-        Ok(chunk)
-    }
-
-    /// Gives a chunk back: its program goes at once where no run is open, and the rest by slices of the
-    /// collector, in loads that follow or by [`Vm::collect`], when no run and no value refers to it any more.
-    /// A run of it that is open goes on. False when the chunk was unloaded before. O(1).
-    pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
-        if !self.has_loaded(chunk) {
-            return false;
-        }
-        self.unloaded += 1;
-        let linked = self.machine.code.at_mut(chunk.code);
-        linked.loaded = 0;
-        // Outside a run it cannot begin again.
-        if self.stage != VmStage::Running {
-            linked.proto = self.no_program.clone();
-            self.set_chunk(u32::MAX);
-        }
-        true
-    }
-
-    /// What chunks run as, with that prototype and the globals of today.
-    fn set_chunk(&mut self, proto: u32) -> Value {
-        let Machine { heap, chunk, .. } = &mut self.machine;
-        let closure = heap.closures.at_mut(chunk.0);
-        (closure.proto, closure.env) = (proto, heap.globals.unwrap_or_default().0);
-        (*chunk).into()
-    }
-
-    fn has_loaded(&self, chunk: LoadedChunk) -> bool {
-        self.machine.code.own(chunk.code).is_some_and(|linked| linked.loaded == chunk.number)
-    }
-
-    /// The index of a chunk's prototype, made before the mark.
-    pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<u32, Fault> {
-        self.machine.is_permanent = true;
-        let watching = std::mem::replace(&mut self.machine.heap.watching, false);
-        // What chunks that were unloaded left is used again.
-        let reuses = self.drop_mark_if(|arena| arena > 0);
-        let linked = link::link_into(&mut self.machine, proto);
-        self.machine.heap.watching = watching;
-        self.machine.is_permanent = false;
-        if linked.is_err() && !reuses {
-            // What was made so far goes.
-            self.machine.heap.forget_young_greys(&self.machine.code);
-            self.truncate();
-        } else {
-            self.mark();
-        }
-        linked
-    }
-
-    /// Visits the texts among all constants of a chunk. False where `visit` answered so, and no more follow.
-    pub fn visit_texts(&self, chunk: LoadedChunk, visit: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        let mut open = vec![chunk.code];
-        while let Some(linked) = open.pop().and_then(|index| self.machine.code.own(index)) {
-            open.extend_from_slice(&linked.inner);
-            let texts = linked.consts.iter().filter_map(|value| value.as_str());
-            for text in texts {
-                if !visit(self.machine.heap.bytes(text)) {
-                    return false;
-                }
-            }
-        }
-        true
     }
 
     /// Arguments that a function can see, at most: others make no difference.

@@ -370,6 +370,14 @@ impl Proto {
     }
 }
 
+/// A chunk that is loaded, until [`crate::Vm::unload`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadedChunk {
+    /// Prototype in the machine, and the number of the chunk: slots are used again.
+    pub(crate) code: u32,
+    pub(crate) number: u32,
+}
+
 /// A prototype in a machine: its constants are values of the heap.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {

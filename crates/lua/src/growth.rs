@@ -5,7 +5,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
-use crate::api::{LoadedChunk, RunOutcome, Vm, compile};
+use crate::api::{RunOutcome, Vm, compile};
+use crate::code::LoadedChunk;
 use crate::heap::Heap;
 
 /// Growths of one program that fail at most: the first so many.

@@ -28,10 +28,8 @@ mod text;
 mod value;
 mod vm;
 
-pub use api::{
-    DiscardedRun, Execution, Global, LoadedChunk, Pinned, RunLimit, RunOutcome, Vm, compile, compile_as,
-};
-pub use code::{ChunkName, Proto};
+pub use api::{DiscardedRun, Execution, Global, Pinned, RunLimit, RunOutcome, Vm, compile, compile_as};
+pub use code::{ChunkName, LoadedChunk, Proto};
 pub use fault::Fault;
 pub use heap::{Heap, HostState};
 pub use hostile::fuzz_source;

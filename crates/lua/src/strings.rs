@@ -29,6 +29,8 @@ pub(crate) struct StringSlot {
     hash: AtomicU32,
     hashed: AtomicBool,
     colour: Colour,
+    /// The table of symbols has its index. A slot that is used again begins without.
+    is_symbol: bool,
     body: StringForm,
 }
 
@@ -47,6 +49,7 @@ impl Default for StringSlot {
             hash: AtomicU32::new(0),
             hashed: AtomicBool::new(false),
             colour: FREE,
+            is_symbol: false,
             body: StringForm::Inline(0, [0; INLINE_MAX]),
         }
     }
@@ -189,8 +192,8 @@ impl Strings {
 
     #[inline]
     fn store(&mut self, body: StringForm, colour: Colour) -> StrRef {
-        let text = StringSlot { hash: AtomicU32::new(0), hashed: AtomicBool::new(false), colour, body };
-        StrRef(self.texts.add(text))
+        let (hash, hashed) = (AtomicU32::new(0), AtomicBool::new(false));
+        StrRef(self.texts.add(StringSlot { hash, hashed, colour, is_symbol: false, body }))
     }
 
     #[inline]
@@ -198,9 +201,15 @@ impl Strings {
         self.texts.at(string.0).bytes()
     }
 
-    /// The bytes of the string with that index, where there is one still.
-    pub(crate) fn get(&self, index: u32) -> Option<&[u8]> {
-        self.texts.get(index).filter(|slot| slot.colour != FREE).map(StringSlot::bytes)
+    /// The bytes of the symbol with that index, where there is one still.
+    #[inline]
+    pub(crate) fn symbol(&self, index: u32) -> Option<&[u8]> {
+        self.texts.get(index).filter(|slot| slot.is_symbol).map(StringSlot::bytes)
+    }
+
+    /// Makes a string of the machine's own a symbol, until it is freed.
+    pub(crate) fn make_symbol(&mut self, string: StrRef) {
+        self.texts.at_mut(string.0).is_symbol = true;
     }
 
     /// The length of a value that is a string, else 0.

@@ -2,8 +2,9 @@
 //! of their text, so that EVAL of a known one computes no SHA-1.
 //!
 //! Invariants: (1) at most `EVALUATED_MAX` scripts that EVAL alone has brought, the last used, and of these
-//! no more than `maxmemory-scripts` holds, but for the last one; (2) what SCRIPT LOAD has brought stays until
-//! SCRIPT FLUSH.
+//! no more than `maxmemory-scripts` holds, but for the last one: text, program, and what of the machine's
+//! memory the script has brought, so that a name of several scripts counts for the first of them; (2) what
+//! SCRIPT LOAD has brought stays until SCRIPT FLUSH.
 
 use crate::machine::{GlobalsRead, sha1_hex};
 use crate::shebang::ScriptFlags;
@@ -39,6 +40,8 @@ pub struct CachedScript {
     newer: u32,
     /// Bytes that the compiled program takes, about.
     program_bytes: u32,
+    /// Bytes in use of the machine that the script has brought, which the machine counts among its own.
+    machine_bytes: u32,
     /// Low bits of the keyed hash of the text.
     hash: u32,
     /// Its name.
@@ -54,9 +57,14 @@ pub struct CachedScript {
 const _: () = assert!(size_of::<[Option<CachedScript>; GROUP]>() <= 2048);
 
 impl CachedScript {
-    /// Bytes that the script takes, about, without its share of tables.
+    /// Bytes that the script takes outside of the machine, about.
     fn bytes(&self) -> usize {
         heap::block(self.body.len()) + self.program_bytes as usize + SCRIPT_FIXED_BYTES
+    }
+
+    /// Bytes that count against `maxmemory-scripts`: those in the machine too.
+    fn bytes_with_machine(&self) -> usize {
+        self.bytes() + self.machine_bytes as usize
     }
 }
 
@@ -73,6 +81,8 @@ pub struct NewScript {
     pub globals: GlobalsRead,
     /// Bytes that the compiled program takes, about.
     pub program_bytes: usize,
+    /// Bytes in use of the machine that the program has brought.
+    pub machine_bytes: usize,
     /// The keyed hash of the text.
     pub hash: u64,
     /// SCRIPT LOAD brings it.
@@ -91,9 +101,9 @@ pub struct ScriptCache {
     newest: u32,
     /// Scripts in that order.
     evaluated: usize,
-    /// Bytes of these, see [`CachedScript::bytes`].
+    /// Bytes of these, see [`CachedScript::bytes_with_machine`].
     evaluated_bytes: usize,
-    /// Bytes of all.
+    /// Bytes of all, see [`CachedScript::bytes`].
     bytes: usize,
 }
 
@@ -207,12 +217,23 @@ impl ScriptCache {
     /// Adds a script, whose text is not known. Returns its slot and the programs of those that it displaces:
     /// scripts of EVAL may take `bytes_max` together.
     pub fn add(&mut self, new: NewScript, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
-        let NewScript { body, flags, chunk, globals, program_bytes, hash, is_kept } = new;
+        let NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept } = new;
         let (sha, hash) = (sha1_hex(&body), hash as u32);
-        let program_bytes = heap::short(program_bytes);
+        let (program_bytes, machine_bytes) = (heap::short(program_bytes), heap::short(machine_bytes));
         let (older, newer) = (NOBODY, NOBODY);
-        let script =
-            CachedScript { body, chunk, older, newer, program_bytes, hash, sha, flags, globals, is_kept };
+        let script = CachedScript {
+            body,
+            chunk,
+            older,
+            newer,
+            program_bytes,
+            machine_bytes,
+            hash,
+            sha,
+            flags,
+            globals,
+            is_kept,
+        };
         self.bytes += script.bytes();
         let slot = self.free.pop().unwrap_or_else(|| self.scripts.push());
         if let Some(entry) = self.scripts.entry(slot) {
@@ -271,12 +292,12 @@ impl ScriptCache {
 
     fn count_evaluated(&mut self, slot: u32) {
         self.evaluated += 1;
-        self.evaluated_bytes += self.get(slot).map_or(0, CachedScript::bytes);
+        self.evaluated_bytes += self.get(slot).map_or(0, CachedScript::bytes_with_machine);
     }
 
     fn discount_evaluated(&mut self, slot: u32) {
         self.evaluated -= 1;
-        self.evaluated_bytes -= self.get(slot).map_or(0, CachedScript::bytes);
+        self.evaluated_bytes -= self.get(slot).map_or(0, CachedScript::bytes_with_machine);
     }
 
     fn unlink(&mut self, slot: u32) {
@@ -333,8 +354,9 @@ mod tests {
             let hash = number as u64;
             let body = body.into_bytes().into();
             let globals = GlobalsRead::ALL;
-            self.cache
-                .add(NewScript { body, flags, chunk, globals, program_bytes: 0, hash, is_kept }, bytes_max)
+            let (program_bytes, machine_bytes) = (0, 0);
+            let new = NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept };
+            self.cache.add(new, bytes_max)
         }
 
         fn knows(&self, number: usize) -> bool {
@@ -389,6 +411,35 @@ mod tests {
         assert!(rig.add_within(17, false, one).1.is_empty());
         assert!(rig.add_within(18, true, one).1.is_empty());
         assert!(rig.knows(16) && rig.knows(17) && rig.knows(18));
+    }
+
+    #[test]
+    fn scripts_of_eval_take_no_more_of_the_machine_than_they_may() {
+        const BYTES_MAX: usize = 400_000;
+        let mut rig = Rig::new();
+        let base = rig.vm.bytes();
+        for number in 0..100 {
+            // Texts, names, numbers and functions: little of it is program.
+            let texts: String = (0..200).map(|at| format!("t[{at}.5] = 'text {at} of {number}' ")).collect();
+            let body = format!("local t = {{}} {texts} return function() return t.name{number} end");
+            let program = compile(body.as_bytes(), b"@user_script").unwrap();
+            let program_bytes = program.linked_bytes();
+            let (chunk, machine_bytes) = rig.vm.load_owned(program).unwrap();
+            assert!(machine_bytes > 10_000 && rig.cache.evaluated_bytes < BYTES_MAX);
+            let (flags, globals) = (ScriptFlags::COMPATIBLE, GlobalsRead::ALL);
+            let (body, hash, is_kept) = (body.into_bytes().into(), number, false);
+            let new = NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept };
+            for chunk in rig.cache.add(new, BYTES_MAX).1 {
+                assert!(rig.vm.unload(chunk));
+            }
+        }
+        for _ in 0..2 {
+            while !rig.vm.collect(1 << 16) {}
+        }
+        let all = rig.vm.bytes() - base + rig.cache.footprint();
+        assert!((BYTES_MAX / 2..BYTES_MAX + 8192).contains(&all), "{all} bytes of {}", rig.cache.len());
+        // What is told beside the machine's own bytes leaves these out.
+        assert!(rig.cache.footprint() < rig.cache.evaluated_bytes - 10_000 * rig.cache.len());
     }
 
     #[test]

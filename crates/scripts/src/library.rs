@@ -231,7 +231,7 @@ impl LibraryLoad {
         let mut machine = Box::new(machine.map_err(no_memory)?);
         let program = compile_as(program, &machine.chunk_name).map_err(|text| wrong(&text))?;
         let (program_bytes, function_bytes) = (program.linked_bytes(), program.inner_bytes());
-        let chunk = machine.vm.load_owned(program).map_err(no_memory)?;
+        let (chunk, _) = machine.vm.load_owned(program).map_err(no_memory)?;
         let name = head.name.into();
         let load = LibraryLoad {
             name,

@@ -762,7 +762,7 @@ mod tests {
         ];
         for (script, (keys, argv)) in rows {
             let program = sluice_lua::compile(script.as_bytes(), b"=test").unwrap();
-            let chunk = machine.vm.load_owned(program).unwrap();
+            let (chunk, _) = machine.vm.load_owned(program).unwrap();
             assert_eq!(machine.globals_of(chunk), GlobalsRead { keys, argv }, "{script}");
         }
     }

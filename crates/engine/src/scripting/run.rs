@@ -591,11 +591,12 @@ impl Scripts<'_> {
         })?;
         let program = compile_bounded(&text[head.len..], machine)?;
         let program_bytes = program.linked_bytes();
-        let Ok(chunk) = machine.vm.load_owned(program) else {
+        let Ok((chunk, machine_bytes)) = machine.vm.load_owned(program) else {
             return Err(CmdError::text("ERR Error compiling script (new function): not enough memory"));
         };
         let (flags, globals) = (head.flags, machine.globals_of(chunk));
-        let new = NewScript { body: text.into(), flags, chunk, globals, program_bytes, hash, is_kept };
+        let body = text.into();
+        let new = NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept };
         let bytes_max = match self.core.control.config.uint(param::MAXMEMORY_SCRIPTS) {
             0 => usize::MAX,
             bytes => bytes as usize,

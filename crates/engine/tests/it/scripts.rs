@@ -241,6 +241,25 @@ fn what_scripts_take_is_told() {
     assert!(info.contains("number_of_cached_scripts:500") && info.contains("evicted_scripts:2"), "{info}");
 }
 
+/// Scripts that are known.
+fn cached_scripts(rig: &mut Rig) -> u32 {
+    let info = rig.run("INFO everything");
+    let rest = info.split("number_of_cached_scripts:").nth(1).unwrap();
+    rest.split("\\r").next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn names_in_scripts_count_against_what_they_may_take() {
+    let mut rig = Rig::with(&[("maxmemory-scripts", "100kb")]);
+    for script in 0..20 {
+        let names: String = (0..200).map(|name| format!("t.of{script}name{name} = 1 ")).collect();
+        rig.check(&format!("EVAL \"local t = {{}} {names}return 1\" 0"), ":1");
+    }
+    // Each has a text of 4 KB, and names of 9.
+    let kept = cached_scripts(&mut rig);
+    assert!((4..8).contains(&kept), "{kept}");
+}
+
 #[test]
 fn scripts_of_eval_take_no_more_than_they_may() {
     let mut rig = Rig::with(&[("maxmemory-scripts", "20kb")]);
@@ -248,21 +267,16 @@ fn scripts_of_eval_take_no_more_than_they_may() {
     for number in 0..100 {
         rig.check(&format!("EVAL \"return {number}\" 0"), &format!(":{number}"));
     }
-    let count = |rig: &mut Rig| {
-        let info = rig.run("INFO everything");
-        let rest = info.split("number_of_cached_scripts:").nth(1).unwrap().to_owned();
-        rest.split("\\r").next().unwrap().parse::<u32>().unwrap()
-    };
-    let kept = count(&mut rig);
+    let kept = cached_scripts(&mut rig);
     assert!((40..90).contains(&kept), "{kept}");
     assert!(rig.run("INFO stats").contains(&format!("evicted_scripts:{}", 101 - kept)));
     // The last one is there, and what SCRIPT LOAD has brought.
     rig.check(&format!("EVALSHA {} 0", loaded.trim_matches('"')), "\"loaded\"");
     rig.run("EVAL \"return 99\" 0");
-    assert_eq!(count(&mut rig), kept);
+    assert_eq!(cached_scripts(&mut rig), kept);
     rig.check("CONFIG SET maxmemory-scripts 0", "+OK");
     rig.run("EVAL \"return 1000\" 0");
-    assert_eq!(count(&mut rig), kept + 1);
+    assert_eq!(cached_scripts(&mut rig), kept + 1);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn functions_get_other_globals() {
     vm.seal(true);
     let mut vm = Vm::of_image(&vm.into_image(), LIMIT).expect("room");
     let program = compile(b"return function() return here end, loadstring('return here')", b"=test");
-    let chunk = vm.load_owned(program.expect("a program")).expect("room");
+    let (chunk, _) = vm.load_owned(program.expect("a program")).expect("room");
     let mut run = vm.start(chunk);
     assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
     let functions = run.results().to_vec();

@@ -231,7 +231,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
     const KEPT: usize = 500;
     let mut vm = machine(64 << 20);
     let mut loaded = std::collections::VecDeque::new();
-    let mut most = [0, 0];
+    let (mut most, mut given) = ([0, 0], [0, 0]);
     for number in 0..CHUNKS {
         let source = format!(
             "local function f(a) return a.field{number} .. 'the text of chunk number {number}' end \
@@ -247,6 +247,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
         }
         let half = number * 2 / CHUNKS;
         most[half] = most[half].max(vm.bytes());
+        given[half] = given[half].max(vm.footprint());
         if number % 3 == 0 {
             // The newest one runs, and the oldest one of those that are kept.
             let (number, chunk) = if number % 2 == 0 { (number, chunk) } else { loaded[0] };
@@ -260,6 +261,35 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
     // All together are of 160 MB, those that are kept of 0.8.
     assert!(most[0] < 2 << 20, "{most:?} bytes at most in each half");
     assert!(most[1] < most[0] + most[0] / 8, "{most:?} bytes at most in each half");
+    // Tables of names and free slots included.
+    assert!(given[0] < 4 << 20 && given[1] < given[0] + given[0] / 8, "{given:?} bytes at most in each half");
+}
+
+#[test]
+fn garbage_of_chunks_of_many_names_is_a_few_times_what_lives() {
+    const KEPT: usize = 5;
+    for (names, chunks) in [(6_000, 80), (30_000, 20)] {
+        let mut vm = machine(1 << 30);
+        let mut loaded = std::collections::VecDeque::new();
+        let (mut lives, mut most) = (0, 0);
+        for chunk in 0..chunks {
+            let groups = names / 200;
+            let calls = |group| (0..200).map(move |at| format!("f('chunk-{chunk}-{group}-{at}') "));
+            let source: String = (0..groups)
+                .map(|group| format!("do local f = f {}end ", calls(group).collect::<String>()))
+                .collect();
+            let proto = compile(source.as_bytes(), b"=test").expect("a program");
+            let (chunk, brought) = vm.load_owned(proto).expect("room");
+            assert!((44 * names..60 * names).contains(&brought), "{brought} bytes of {names} names");
+            loaded.push_back(chunk);
+            lives = brought * (KEPT + 1);
+            if loaded.len() > KEPT {
+                assert!(loaded.pop_front().is_some_and(|oldest| vm.unload(oldest)));
+            }
+            most = most.max(vm.bytes());
+        }
+        assert!(most < 4 * lives, "{most} bytes where {lives} live, of chunks of {names} names");
+    }
 }
 
 #[test]
