@@ -56,7 +56,7 @@ impl KeptWord {
 }
 
 /// Whether a replica is one that a word waits for: while the source holds writes back only those that had all
-/// of it before. One that takes a snapshot meanwhile, or lags far behind, does not keep slots from moving.
+/// of it before. One that takes a snapshot meanwhile, or lags for long, does not keep slots from moving.
 pub fn is_awaited(word: SyncWord, in_sync: &[NodeId], replica: &NodeId) -> bool {
     word != SyncWord::RequestFailover || in_sync.contains(replica)
 }
