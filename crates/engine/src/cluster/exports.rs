@@ -23,8 +23,8 @@ use sluice_keyspace::Keyspace;
 
 /// How long the work for exports may take in one iteration, ns: what everybody waits for it.
 const SLICE_NS: u64 = 250_000;
-/// Bytes of changes that wait for the image of a large value for which a slice is as long again: they are in memory,
-/// and writers are not to be faster than the image is formatted.
+/// Bytes of changes that wait for the image of a large value for which a slice is as long again: they are in
+/// memory, and writers are not to be faster than the image is formatted.
 const CHANGES_A_SLICE: usize = 4 << 20;
 /// A slice is so many times as long at most.
 const SLICES_MAX: u64 = 8;
