@@ -468,6 +468,15 @@ impl Cluster {
         table.iter().map(|(_, node)| node).filter(move |node| is_electable(node)).map(|node| node.id)
     }
 
+    /// How many replicas of this node beside these may be elected one day, suspected ones too.
+    pub fn other_replicas(&self, known: &[NodeId]) -> usize {
+        let table = &self.machine.table;
+        let may_stand = |node: &&ClusterNode| {
+            node.primary() == Some(table.my_ix()) && !node.marks.no_failover && !known.contains(&node.id)
+        };
+        table.iter().map(|(_, node)| node).filter(may_stand).count()
+    }
+
     /// The newest map among the outputs that nobody has taken.
     pub fn awaited_map(&self) -> Option<&Arc<SlotMap>> {
         output::newest_map(self.machine.out.iter())

@@ -126,7 +126,7 @@ pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dy
     match order {
         MigrationOrder::Say { job, word } => {
             if !export_links::say(core, job, word) {
-                say_or_keep(core, job, word, process.recent());
+                say_or_keep(core, job, word, process);
             }
         }
         MigrationOrder::Connect { .. }
@@ -150,11 +150,11 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
 
 /// Sends a word to the source of a job, at once or, where it asks the source to go on, when the replicas have
 /// what has come: one of them may be elected as soon as the slots are this node's.
-fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, now: Now) {
+fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, process: &mut dyn Process) {
     let waits = word != SyncWord::Ack && !is_made(Mistake::AskedBeforeReplicas);
     if waits && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
     {
-        let (offset, now_ns) = (core.control.replication.stream.offset, now.mono_ns);
+        let (offset, now_ns) = (core.control.replication.stream.offset, process.recent().mono_ns);
         let mode = core.control.cluster.as_deref_mut();
         if let Some(link) = mode.and_then(|mode| mode.moves.links.iter_mut().find(|link| link.job == job)) {
             link.kept = Some(KeptWord { word, offset, asked_ns: now_ns, since_ns: now_ns });
@@ -162,7 +162,23 @@ fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, now: Now) {
             return;
         }
     }
+    if word == SyncWord::RequestPause {
+        warn_of_replicas(core, &[], process);
+    }
     say(core, job, word);
+}
+
+/// Tells the log of replicas that are not among those that have what has come.
+fn warn_of_replicas(core: &Core, in_sync: &[NodeId], process: &mut dyn Process) {
+    let left_out = core.control.cluster.as_deref().map_or(0, |mode| mode.machine.other_replicas(in_sync));
+    if left_out > 0 {
+        let text = format!(
+            "{left_out} replicas of this node are not reachable, or lag by more than {} s, and are not waited for: should \
+             one of them take this node's place soon, it lacks the slots that come here.",
+            AWAITED_NS_MAX / 1_000_000_000
+        );
+        process.log(LogLevel::Warning, &text);
+    }
 }
 
 /// Replicas that a word waits for: of those that may be elected in this node's place.
@@ -206,14 +222,9 @@ fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
                 core.control.replication.ask_replicas = true;
             }
             KeptStep::Say => {
-                (link.kept, link.in_sync) = (None, in_sync);
-                if lag > 0 {
-                    let text = format!(
-                        "{lag} replicas of this node lag by more than {} s and are not waited for: should one of them take \
-                         this node's place soon, it lacks the last writes to the slots that come here.",
-                        AWAITED_NS_MAX / 1_000_000_000
-                    );
-                    process.log(LogLevel::Warning, &text);
+                (link.kept, link.in_sync) = (None, in_sync.clone());
+                if kept.word == SyncWord::RequestPause {
+                    warn_of_replicas(core, &in_sync, process);
                 }
                 say(core, job, kept.word);
             }

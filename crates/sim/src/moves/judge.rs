@@ -273,6 +273,7 @@ impl MovesWorld {
         self.met.confirmed = self.ledger.counts(None);
         self.met.lost_by_failover = self.ledger.counts(Some(Excuse::Failover));
         self.met.lost_by_force = self.ledger.counts(Some(Excuse::Forced));
+        self.met.lost_by_left_out = self.ledger.counts(Some(Excuse::LeftOut));
         self.met.lost_by_flush = self.ledger.counts(Some(Excuse::Flush));
         self.met.lost_by_claims = self.ledger.counts(Some(Excuse::Claims));
         self.met.lost_by_base = self.ledger.counts(Some(Excuse::Base));

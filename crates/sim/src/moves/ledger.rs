@@ -2,11 +2,12 @@
 //!
 //! A write counts when it was answered, under `appendfsync always`, and acknowledged by a replica where the
 //! plan has replicas. Excused is (1) what the primary whose place a replica takes has and the replica has
-//! not, where it was not acknowledged by a replica yet or an operator has forced the failover; (2) what
-//! FLUSHALL deletes; (3) what a node answers while another one claims the slot with an epoch not below the
-//! node's, or may claim it by a grant that the node has forgotten: what a claim without consensus costs where
-//! the two do not hear each other; (4) what a primary that crashes has in memory alone, because no base of
-//! its append-only file has been in force since its full copy.
+//! not, where it was not acknowledged by a replica yet, an operator has forced the failover, or the primary's
+//! log has said that the replica lacks slots which came; (2) what FLUSHALL deletes; (3) what a node answers
+//! while another one claims the slot with an epoch not below the node's, or may claim it by a grant that the
+//! node has forgotten: what a claim without consensus costs where the two do not hear each other; (4) what a
+//! primary that crashes has in memory alone, because no base of its append-only file has been in force since
+//! its full copy.
 
 use super::view::{KeyName, slot_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,8 @@ pub enum Excuse {
     Failover,
     /// A failover that an operator has forced: a replica without a link takes over with what it has.
     Forced,
+    /// A failover of a node that has taken slots and told its log that a replica lacks them.
+    LeftOut,
     Flush,
     Claims,
     Base,

@@ -19,6 +19,7 @@ pub struct MovesMet {
     /// Confirmed writes that may be lost, by the reason.
     pub lost_by_failover: u64,
     pub lost_by_force: u64,
+    pub lost_by_left_out: u64,
     pub lost_by_flush: u64,
     pub lost_by_claims: u64,
     pub lost_by_base: u64,
@@ -54,6 +55,7 @@ impl MovesMet {
         self.confirmed += other.confirmed;
         self.lost_by_failover += other.lost_by_failover;
         self.lost_by_force += other.lost_by_force;
+        self.lost_by_left_out += other.lost_by_left_out;
         self.lost_by_flush += other.lost_by_flush;
         self.lost_by_claims += other.lost_by_claims;
         self.lost_by_base += other.lost_by_base;

@@ -27,6 +27,8 @@ pub(super) struct MovesHost {
     /// The process stands still until then.
     pub(super) stalls_until_ns: u64,
     pub(super) file_heals_ns: u64,
+    /// Slots have come here of which a replica had not everything: the node's log said so.
+    has_left_out: bool,
     /// Until when a failover here may be one that an operator has forced.
     pub(super) forced_until_ns: u64,
     /// The primary of the node at the last look.
@@ -107,6 +109,7 @@ impl MovesWorld {
             starts_ns: 0,
             stalls_until_ns: 0,
             file_heals_ns: 0,
+            has_left_out: false,
             forced_until_ns: 0,
             followed: *follows,
             imports: Vec::new(),
@@ -222,6 +225,7 @@ impl MovesWorld {
         for line in log {
             self.trace(|| format!("node {id}: {line}"));
             self.operators.read(id, &line, &mut self.met);
+            self.hosts[id].has_left_out |= line.contains("and are not waited for");
             if line.contains("operation: import") && line.ends_with("-> failover-granted") {
                 self.claims_by_the_highest_epoch(id)?;
             }
@@ -249,8 +253,12 @@ impl MovesWorld {
         self.met.promotions += 1;
         self.trace(|| format!("node {id} takes the place of node {old}"));
         let content = self.hosts[old].content();
-        let is_forced = self.now.mono_ns < self.hosts[id].forced_until_ns;
-        self.excuse_all_but_own(id, content, if is_forced { Excuse::Forced } else { Excuse::Failover });
+        let excuse = match () {
+            () if self.now.mono_ns < self.hosts[id].forced_until_ns => Excuse::Forced,
+            () if self.hosts[old].has_left_out => Excuse::LeftOut,
+            () => Excuse::Failover,
+        };
+        self.excuse_all_but_own(id, content, excuse);
         self.hosts[id].followed = None;
     }
 
