@@ -138,10 +138,6 @@ pub enum Mistake {
     LostLinkEndsGrant,
     /// A target asks for the slots while its replicas lack what has come.
     AskedBeforeReplicas,
-    /// Slots are claimed by a grant whose source may have gone on to write.
-    ClaimedByOldGrant,
-    /// Slots are claimed by a node that hears no majority, or during a failover by hand.
-    ClaimedApart,
     /// A source that has made an epoch ahead of the news of a claim gets its slots back by that.
     SourceOutbidsClaim,
 }
@@ -176,7 +172,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of moves of slots finds.
-    pub const OF_MOVES: [Mistake; 14] = [
+    pub const OF_MOVES: [Mistake; 12] = [
         Mistake::ToldBeforeFile,
         Mistake::FinishAheadOfUnlinks,
         Mistake::CommandAheadOfImage,
@@ -188,8 +184,6 @@ impl Mistake {
         Mistake::StreamOfOneDatabase,
         Mistake::LostLinkEndsGrant,
         Mistake::AskedBeforeReplicas,
-        Mistake::ClaimedByOldGrant,
-        Mistake::ClaimedApart,
         Mistake::SourceOutbidsClaim,
     ];
 

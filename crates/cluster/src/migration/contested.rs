@@ -55,8 +55,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     }
     let is_outbid = epoch > m.table.me().config_epoch && m.table.me().is_primary();
     // A node that was apart may have lost its place to a replica, whose claim an epoch of now would outbid.
-    let may_bump = !health::is_apart(m) || is_made(Mistake::ClaimedApart);
-    if is_outbid && may_bump && epochs::bump(m).is_some() {
+    if is_outbid && !health::is_apart(m) && epochs::bump(m).is_some() {
         let name = m.name(sender);
         log!(m, Notice, "Node {name} has made epoch {epoch} and not heard that slots it granted are mine.");
     }

@@ -105,7 +105,7 @@ fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
         }
         (SyncWord::FailoverGranted, ImportState::FailoverRequested) => {
             let counts = job.requested.is_some_and(|at| now.saturating_sub(at) <= GRANT_COUNTS_MS);
-            if !counts && !is_made(Mistake::ClaimedByOldGrant) {
+            if !counts {
                 return fail(m, name, "The grant came too late");
             }
             (ImportState::FailoverGranted(Takeover::Awaited), None)
@@ -223,7 +223,7 @@ fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
 
 /// The slots of a job become this node's, without anybody being asked.
 fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<NodeIx>) {
-    if let Some(why) = obstacle(m).filter(|_| !is_made(Mistake::ClaimedApart)) {
+    if let Some(why) = obstacle(m) {
         return fail(m, name, why);
     }
     m.grow_sure();
