@@ -136,8 +136,6 @@ pub enum Mistake {
     StreamOfOneDatabase,
     /// A connection that is lost after the grant ends the move.
     LostLinkEndsGrant,
-    /// A target asks for the slots while its replicas lack what has come.
-    AskedBeforeReplicas,
     /// A source that has made an epoch ahead of the news of a claim gets its slots back by that.
     SourceOutbidsClaim,
 }
@@ -172,7 +170,7 @@ impl Mistake {
     ];
 
     /// Mistakes that the simulation of moves of slots finds.
-    pub const OF_MOVES: [Mistake; 12] = [
+    pub const OF_MOVES: [Mistake; 11] = [
         Mistake::ToldBeforeFile,
         Mistake::FinishAheadOfUnlinks,
         Mistake::CommandAheadOfImage,
@@ -183,7 +181,6 @@ impl Mistake {
         Mistake::ShownWhileImported,
         Mistake::StreamOfOneDatabase,
         Mistake::LostLinkEndsGrant,
-        Mistake::AskedBeforeReplicas,
         Mistake::SourceOutbidsClaim,
     ];
 

@@ -151,8 +151,8 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
 /// Sends a word to the source of a job, at once or, where it asks the source to go on, when the replicas have
 /// what has come: one of them may be elected as soon as the slots are this node's.
 fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, process: &mut dyn Process) {
-    let waits = word != SyncWord::Ack && !is_made(Mistake::AskedBeforeReplicas);
-    if waits && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
+    if word != SyncWord::Ack
+        && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
     {
         let (offset, now_ns) = (core.control.replication.stream.offset, process.recent().mono_ns);
         let mode = core.control.cluster.as_deref_mut();

@@ -24,7 +24,7 @@ impl MovesWorld {
             self.crash(id);
         }
         if self.hits(rates.crash_claimant)
-            && let Some(id) = self.importer("failover-granted")
+            && let Some(id) = self.claimant()
         {
             self.met.claimants_crashed += 1;
             self.crash(id);
@@ -50,13 +50,9 @@ impl MovesWorld {
         }
         if self.hits(rates.stall) {
             self.met.stalls += 1;
-            self.stall(id);
-        }
-        if self.hits(rates.stall_asker)
-            && let Some(id) = self.importer("failover-requested")
-        {
-            self.met.askers_stalled += 1;
-            self.stall(id);
+            let until_ns = now_ns + self.rng.below(2 * self.plan.timeout_ms) * MS;
+            self.hosts[id].stalls_until_ns = self.hosts[id].stalls_until_ns.max(until_ns);
+            self.trace(|| format!("node {id} stands still"));
         }
         if self.hits(rates.node_file) {
             self.met.node_file_faults += 1;
@@ -67,19 +63,12 @@ impl MovesWorld {
         Ok(())
     }
 
-    fn stall(&mut self, id: NodeId) {
-        let until_ns = self.now.mono_ns + self.rng.below(2 * self.plan.timeout_ms) * MS;
-        self.hosts[id].stalls_until_ns = self.hosts[id].stalls_until_ns.max(until_ns);
-        self.trace(|| format!("node {id} stands still"));
-    }
-
-    /// A node to which slots are on their way by a job in this state: `failover-granted`, as long as nobody
-    /// was told of the claim.
-    fn importer(&self, state: &str) -> Option<NodeId> {
+    /// A node that has claimed slots, of which nobody was told yet.
+    fn claimant(&self) -> Option<NodeId> {
         (0..self.hosts.len()).find(|id| {
             let machine = self.hosts[*id].node.as_ref().and_then(|node| node.engine.node());
             let mut rows = machine.into_iter().flat_map(|machine| machine.migrations());
-            rows.any(|row| row.operation == "IMPORT" && row.state == state)
+            rows.any(|row| row.operation == "IMPORT" && row.state == "failover-granted")
         })
     }
 

@@ -32,8 +32,6 @@ pub struct MovesMet {
     /// Connections of moves that were killed.
     pub killed_moves: u64,
     pub stalls: u64,
-    /// Stops of nodes that had just asked for slots.
-    pub askers_stalled: u64,
     pub node_file_faults: u64,
     pub flushes: u64,
     pub rewrites: u64,
@@ -66,7 +64,6 @@ impl MovesMet {
         self.kills += other.kills;
         self.killed_moves += other.killed_moves;
         self.stalls += other.stalls;
-        self.askers_stalled += other.askers_stalled;
         self.node_file_faults += other.node_file_faults;
         self.flushes += other.flushes;
         self.rewrites += other.rewrites;

@@ -28,8 +28,6 @@ pub struct MoveRates {
     pub cut: u64,
     pub isolate: u64,
     pub stall: u64,
-    /// Stops of nodes that have asked for slots and were not answered yet.
-    pub stall_asker: u64,
     pub node_file: u64,
     pub flush: u64,
     pub rewrite: u64,
@@ -121,7 +119,6 @@ fn rates(season: MovesSeason, rng: &mut Rng) -> MoveRates {
             cut: rate(300),
             isolate: rate(500),
             stall: rate(400),
-            stall_asker: rate(12),
             node_file: rate(300),
             flush: rate(800),
             fail_over: rate(300),
