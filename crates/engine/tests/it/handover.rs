@@ -19,8 +19,8 @@ fn has_logged(rig: &Rig, text: &str) -> bool {
     rig.process.log.iter().any(|(_, line)| line.contains(text))
 }
 
-/// A replica of the second node that says so of itself, and takes its stream.
-fn announced(rig: &mut Rig, words: &str) -> SessionKey {
+/// A replica that says which node it is, and takes the stream.
+pub(crate) fn announced(rig: &mut Rig, words: &str) -> SessionKey {
     let replica = rig.connect();
     rig.run_as(replica, &format!("REPLCONF {words}"));
     rig.engine.feed(replica);

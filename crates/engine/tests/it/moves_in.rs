@@ -3,6 +3,7 @@
 //! written out.
 
 use crate::cluster::{ME, OTHER, REPLICA, slots, two_shards};
+use crate::handover::announced;
 use sluice_base::SessionKey;
 use sluice_cluster::{ClusterInput, SavedCluster, SavedRole};
 use sluice_control::cluster::order::BusOrder;
@@ -151,18 +152,9 @@ fn node_with_replica() -> (Rig, SessionKey) {
     let mut rig = Rig::node(Some(&saved), &[]);
     rig.pass_ms(2_100);
     rig.end_iteration();
-    let replica = replica_of(&mut rig, REPLICA);
+    let replica = announced(&mut rig, &format!("version 9.1.2 set-cluster-node-id {REPLICA}"));
     acknowledge(&mut rig, replica, 0);
     (rig, replica)
-}
-
-/// A session that takes the stream, of the node with this id.
-fn replica_of(rig: &mut Rig, id: &str) -> SessionKey {
-    let replica = rig.connect();
-    rig.run_as(replica, &format!("REPLCONF version 9.1.2 set-cluster-node-id {id}"));
-    rig.engine.feed(replica);
-    rig.fed(replica);
-    replica
 }
 
 /// A replica says that it has all but the last bytes of the stream.
