@@ -195,6 +195,8 @@ pub struct AofFacts {
 pub struct IoThreads {
     /// I/O threads that have connections.
     pub active: usize,
+    /// These and the main thread look for work before they sleep.
+    pub is_spinning: bool,
     /// Why so many.
     pub reason: &'static str,
     /// Batches of requests that I/O threads received, parsed and prepared.

@@ -22,6 +22,7 @@ mod manager;
 mod message;
 mod policy;
 mod pool;
+pub mod spin;
 mod thread;
 
 pub use manager::{MainSockets, Manager};

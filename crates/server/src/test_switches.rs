@@ -6,6 +6,8 @@ pub const RING: &str = "SLUICE_TEST_RING";
 /// Connections that the main thread keeps at most while I/O threads are active: another number in each tenth
 /// of a second, up to this one.
 pub const KEPT: &str = "SLUICE_TEST_KEPT";
+/// Any number: threads look for work before they sleep, whatever processors are idle.
+pub const SPIN: &str = "SLUICE_TEST_SPIN";
 /// Microseconds that each sync of the append-only file takes longer: a disk that is slow on purpose.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
 /// Bytes that wait for the append-only file before commands that write are held back: few, so that it is met.

@@ -44,6 +44,9 @@ pub struct ReplicaRole {
     pub heard_s: i64,
     /// When the link was seen up last, likewise.
     pub seen_up_s: i64,
+    /// When the data were last in contact with the primary before this one, whose they are as long as the link
+    /// has not been up; seconds since the epoch. 0: never, or they are not this primary's.
+    pub earlier_contact_s: i64,
     /// What the primary has sent of a transaction that has not ended.
     pub uncounted: Vec<u8>,
     /// The primary asks how far the data are.
@@ -97,6 +100,9 @@ pub enum SyncSource {
     Exchanged(Box<dyn SnapshotSource>, String),
 }
 
+/// Seconds without a look at a link that was up until its end, from which on this server has stood still.
+const STOOD_STILL_S: i64 = 2;
+
 impl ReplicaRole {
     /// A role whose link has just begun: nothing is known of the data yet.
     pub fn new(link: ReplicaLink) -> ReplicaRole {
@@ -111,6 +117,7 @@ impl ReplicaRole {
             down_since_s: 0,
             heard_s: 0,
             seen_up_s: 0,
+            earlier_contact_s: 0,
             uncounted: Vec::new(),
             asks_ack: false,
             is_cut: false,
@@ -147,6 +154,23 @@ impl ReplicaRole {
                 self.can_resume
             }
         }
+    }
+
+    /// When the data were last in contact with a primary, seconds since the epoch; 0: never in this process. A
+    /// link that has ended counts from its end. A server that stood still learns of the end when it goes on:
+    /// its data are older, and the primary's last word counts.
+    pub fn contact_s(&self) -> i64 {
+        let stood_still = self.down_since_s - self.seen_up_s > STOOD_STILL_S;
+        let of_this = match self.heard_s > 0 && (self.down_since_s == 0 || stood_still) {
+            true => self.heard_s,
+            false => self.down_since_s.max(self.heard_s),
+        };
+        if of_this == 0 { self.earlier_contact_s } else { of_this }
+    }
+
+    /// What [`ReplicaRole::contact_s`] is when this primary is followed no longer, and the data stay.
+    pub fn contact_at_end_s(&self, now_s: i64) -> i64 {
+        if self.is_up() { now_s } else { self.contact_s() }
     }
 
     /// Whether commands of the primary were received since it is followed.

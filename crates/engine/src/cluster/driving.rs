@@ -376,32 +376,24 @@ pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
     }
 }
 
-/// When this server heard its primary last, ms of the monotonic clock; none: never in this process. Seconds
-/// are counted, as the reference counts them. A link that has ended counts from its end. A server that stood
-/// still learns of the end when it goes on: its data are older, and the primary's last word counts.
+/// When the data were last in contact with a primary, ms of the monotonic clock; none: never in this process.
+/// Seconds are counted, as the reference counts them.
 fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
     let role = role?;
     if let Some(session) = role.session.filter(|_| role.is_up()) {
         role.heard_s = sessions.get(session)?.caller.traffic.last_s;
         role.seen_up_s = now.unix_s();
     }
-    let stood_still = role.down_since_s - role.seen_up_s > STOOD_STILL_S;
-    let heard_s = match role.heard_s > 0 && (role.down_since_s == 0 || stood_still) {
-        true => role.heard_s,
-        false => role.down_since_s.max(role.heard_s),
-    };
-    if heard_s == 0 {
+    let contact_s = role.contact_s();
+    if contact_s == 0 {
         return None;
     }
-    let age_s = u64::try_from(now.unix_s().saturating_sub(heard_s)).unwrap_or(0);
+    let age_s = u64::try_from(now.unix_s().saturating_sub(contact_s)).unwrap_or(0);
     Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
 }
 
 /// A shorter pause is no standstill, however short T is: the event loop sleeps until the next cron.
 const STANDSTILL_MIN_MS: u64 = 500;
-
-/// Seconds without a look at a link that was up until its end, from which on this server has stood still.
-const STOOD_STILL_S: i64 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -427,5 +419,12 @@ mod tests {
         role.seen_up_s = 9_972;
         role.heard_s = 9_970;
         assert_eq!(contact(&mut role), Some(470_000), "this server stood still for 18 s");
+        // Another primary is followed, whose data these are as well.
+        let primary = Primary { host: "127.0.0.1".to_owned(), port: 2 };
+        let mut next = ReplicaRole::new(ReplicaLink::new(primary, 1, 0));
+        next.earlier_contact_s = role.contact_at_end_s(now.unix_s());
+        assert_eq!(contact(&mut next), Some(470_000), "its link has not been up");
+        next.down_since_s = 9_995;
+        assert_eq!(contact(&mut next), Some(495_000));
     }
 }

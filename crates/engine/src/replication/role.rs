@@ -86,6 +86,7 @@ impl RoleChanges<'_> {
         match old {
             Some(old) => {
                 (role.can_resume, role.db) = (old.can_resume, old.db);
+                role.earlier_contact_s = old.contact_at_end_s(process.recent().unix_s());
                 self.end_link_session(old.session);
             }
             None => {
@@ -97,6 +98,9 @@ impl RoleChanges<'_> {
             }
         }
         role.can_resume &= keeps_data;
+        if !role.can_resume {
+            role.earlier_contact_s = 0;
+        }
         ReplicaFeeds::of(self.core).close_replicas();
         self.core.control.clients.migrations.keep_all();
         self.core.control.replication.stream.set_has_primary(true);

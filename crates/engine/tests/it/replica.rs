@@ -789,3 +789,23 @@ fn a_snapshot_whose_stream_is_in_a_database_that_is_not_here_is_followed_by_noth
         }
     }
 }
+
+/// E-41: the data go on from the primary before, whose word counts until the next one has spoken.
+#[test]
+fn the_time_without_a_link_goes_on_when_another_primary_is_followed() {
+    let down_s = |rig: &mut Rig| {
+        let text = rig.run("INFO replication");
+        let value = text.split("master_link_down_since_seconds:").nth(1).expect("the field");
+        value.split("\\r\\n").next().expect("a value").to_owned()
+    };
+    let mut rig = Rig::new();
+    assert_eq!(rig.run("REPLICAOF 10.0.0.1 6379"), "+OK");
+    assert_eq!(down_s(&mut rig), "-1");
+    let (mut rig, _) = following(&[]);
+    assert_eq!(rig.run("REPLICAOF 10.0.0.2 6379"), "+OK");
+    rig.pass_ms(7_000);
+    assert_eq!(down_s(&mut rig), "7");
+    assert_eq!(rig.run("REPLICAOF 10.0.0.3 6379"), "+OK");
+    rig.pass_ms(2_000);
+    assert_eq!(down_s(&mut rig), "9");
+}

@@ -530,5 +530,6 @@ fields! {
         IO_THREADS_OUTBOX_FULL: counter("io_threads_outbox_full", Count, "messages from I/O threads that waited at their sender").metric("sluice_io_threads_outbox_full_total");
         IO_THREADS_BALANCED: counter("io_threads_balanced", Count, "connections moved from a busy I/O thread to others").metric("sluice_io_threads_balanced_total");
         IO_THREADS_KEPT: gauge("io_threads_kept", Count, "connections that the main thread serves itself while I/O threads are active").metric("sluice_io_threads_kept");
+        IO_THREADS_SPINNING: gauge("io_threads_spinning", Count, "1 while the I/O threads and the main thread look for work for 50 microseconds before they sleep").metric("sluice_io_threads_spinning");
     }
 }

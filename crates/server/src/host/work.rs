@@ -15,6 +15,8 @@ pub struct Work {
     pub writes: u64,
     /// Time in which the main thread had work, nanoseconds.
     pub active_ns: u64,
+    /// Time in which the main thread looked for work and found none, nanoseconds.
+    pub spun_ns: u64,
     /// Time in commands, nanoseconds.
     pub command_ns: u64,
     /// Time in iterations, nanoseconds.

@@ -7,6 +7,7 @@ use super::main_share::{MainShare, ShareSample};
 use super::message::Settings;
 use super::policy::{LoadSample, Policy};
 use super::pool::{Pool, WorkTime};
+use super::spin::{Spin, SpinSample};
 use crate::host::{Host, NO_IO_THREADS};
 use crate::test_switches;
 use sluice_base::LogLevel;
@@ -26,6 +27,7 @@ pub struct Manager {
     policy: Policy,
     balance: Balance,
     main_share: MainShare,
+    spin: Spin,
     /// What the main thread has of connections.
     sockets: MainSockets,
     last: LastSample,
@@ -60,6 +62,8 @@ pub struct MainSockets {
 struct LastSample {
     at_ns: u64,
     main: WorkTime,
+    /// Nanoseconds that the main thread had spun.
+    spun_ns: u64,
     commands: u64,
     idle_ticks: u64,
 }
@@ -152,6 +156,7 @@ impl Manager {
             policy: Policy::new(0),
             balance: Balance::default(),
             main_share: MainShare::default(),
+            spin: Spin::new(test_switches::number(test_switches::SPIN).is_some()),
             sockets: MainSockets::default(),
             last: LastSample::default(),
             main_clock: ThreadClock::of_this_thread(),
@@ -159,7 +164,7 @@ impl Manager {
             configured: 0,
             always: false,
             spawn_again_ns: 0,
-            settings: settings_of(engine),
+            settings: settings_of(engine, 0),
             limits: engine.limits().clone(),
         }
     }
@@ -179,6 +184,7 @@ impl Manager {
             }
             host.shown.io_threads.shrunk += u64::from(self.pool.active() < before);
             if configured == 0 {
+                self.spin.stop();
                 let text = "io-threads 1: the main thread does everything; the I/O threads end";
                 host.note(LogLevel::Notice, text);
             } else {
@@ -209,6 +215,7 @@ impl Manager {
             (_, false) => self.policy.reason(),
         };
         shown.active = self.pool.active();
+        shown.is_spinning = self.spin_ns() > 0;
         shown.placed.kept = match self.pool.active() {
             0 => 0,
             _ => self.of_main(engine),
@@ -247,7 +254,7 @@ impl Manager {
 
     fn renew_settings(&mut self, engine: &Engine) {
         self.limits = engine.limits().clone();
-        self.settings = settings_of(engine);
+        self.settings = settings_of(engine, self.spin_ns());
     }
 
     /// Sends the I/O threads other limits, if there are any. `configured`: a directive has changed.
@@ -268,13 +275,14 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
+        let sample = self.sample(engine, host, now_ns, &shares);
         let wanted = if self.always {
             self.policy.assume(self.configured);
             // All that I/O threads can do is theirs then.
             self.main_share.give_all();
             self.configured
         } else {
-            match self.sample(engine, host, now_ns, &shares) {
+            match sample {
                 Some(signals) => {
                     self.share_main(engine, signals);
                     self.policy.step(signals)
@@ -282,6 +290,9 @@ impl Manager {
                 None => self.pool.active(),
             }
         };
+        if let Some(signals) = sample {
+            self.decide_spinning(engine, signals, wanted);
+        }
         if self.pool.threads() < self.configured && now_ns >= self.spawn_again_ns {
             self.spawn(engine, host, now_ns);
         }
@@ -328,6 +339,28 @@ impl Manager {
                 may_take: !self.policy.may_grow(signals),
             });
         }
+    }
+
+    /// Decides whether threads spin, `io_threads` of which take connections from now on.
+    fn decide_spinning(&mut self, engine: &Engine, signals: LoadSample, io_threads: usize) {
+        let before = self.spin_ns();
+        self.spin.step(SpinSample {
+            io_threads,
+            main_busy: signals.main_busy,
+            io_threads_busy: signals.io_threads_busy,
+            idle_processors: signals.idle_processors,
+            commands: signals.commands,
+        });
+        if self.spin_ns() != before {
+            self.renew_settings(engine);
+            self.pool.publish(&self.settings);
+        }
+    }
+
+    /// How long threads look for work before they sleep, nanoseconds.
+    #[inline]
+    pub fn spin_ns(&self) -> u64 {
+        self.spin.ns()
     }
 
     /// How many connections the main thread keeps while I/O threads are active.
@@ -406,7 +439,11 @@ impl Manager {
         if wall < SAMPLE_NS_MIN || (shares.is_empty() && active > 0) {
             return None;
         }
-        let spent_ns = self.main_clock.spent_ns().unwrap_or(self.last.main.spent_ns);
+        let spun_ns = host.work.spun_ns;
+        let spent_ns = match self.main_clock.spent_ns() {
+            Some(spent_ns) => spent_ns.saturating_sub(spun_ns),
+            None => self.last.main.spent_ns,
+        };
         let main = WorkTime { active_ns: host.work.active_ns, spent_ns };
         let commands = engine.commands_executed();
         let main_busy = main.busy_since(self.last.main, wall);
@@ -424,7 +461,9 @@ impl Manager {
                 let idle_ns = ticks.saturating_sub(known_ticks) as f64 * tick_ns();
                 // Under a quota a processor may be idle and still not ours.
                 let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
-                idle_processors = (idle_ns / wall as f64).min(ours).max(0.0);
+                // Those on which threads have spun are as good as idle.
+                let spun = spun_ns.saturating_sub(self.last.spun_ns) as f64 / wall as f64 + self.pool.spun();
+                idle_processors = (idle_ns / wall as f64 + spun).min(ours).max(0.0);
             }
         }
         let commands_seen = commands.saturating_sub(self.last.commands);
@@ -434,13 +473,13 @@ impl Manager {
             idle_processors,
             commands: (commands_seen as f64 * SAMPLE_NS as f64 / wall as f64) as u64,
         };
-        self.last = LastSample { at_ns: now_ns, main, commands, idle_ticks: self.last.idle_ticks };
+        self.last = LastSample { at_ns: now_ns, main, spun_ns, commands, idle_ticks: self.last.idle_ticks };
         Some(signals)
     }
 }
 
 /// What I/O threads need to know of an engine's configuration.
-fn settings_of(engine: &Engine) -> Arc<Settings> {
+fn settings_of(engine: &Engine, spin_ns: u64) -> Arc<Settings> {
     let limits = engine.limits();
     Arc::new(Settings {
         preparer: engine.preparer(),
@@ -449,6 +488,7 @@ fn settings_of(engine: &Engine) -> Arc<Settings> {
             0 => u64::from(u32::MAX),
             _ => engine.config().uint(param::EVENT_LOOP_BATCH_WAIT_DEPTH),
         },
+        spin_ns,
     })
 }
 

@@ -210,6 +210,8 @@ pub struct Settings {
     pub limits: Arc<Limits>,
     /// From so many requests in a batch on, input may gather; a number never reached where it must not.
     pub gather_depth: u64,
+    /// How long a thread looks for work after its last work before it sleeps, nanoseconds; 0: not at all.
+    pub spin_ns: u64,
 }
 
 /// A spent batch keeps an input buffer up to this size.

@@ -37,6 +37,8 @@ pub struct Pool {
     full: u64,
     /// Mean busy share for each connection of active I/O threads at the last sample.
     mean_busy: f64,
+    /// Time that I/O threads spun between the last two samples, as a multiple of the time between them.
+    spun: f64,
 }
 
 /// What all I/O threads did together.
@@ -63,8 +65,8 @@ impl IoThreadCounts {
 pub struct WorkTime {
     /// Nanoseconds in iterations of its event loop that had work. Waiting for a processor is in it.
     pub active_ns: u64,
-    /// Nanoseconds on a processor. What the kernel does within a wait is in it, which on io_uring is all
-    /// receiving and sending.
+    /// Nanoseconds on a processor, but for those spent spinning. What the kernel does within a wait is in it,
+    /// which on io_uring is all receiving and sending.
     pub spent_ns: u64,
 }
 
@@ -94,6 +96,8 @@ struct ThreadHandle {
     clock: ThreadClock,
     /// What it had worked at the last sample.
     sampled: WorkTime,
+    /// Nanoseconds that it had spun then.
+    sampled_spun_ns: u64,
     /// Share of the time between the last two samples, as [`WorkTime::busy_since`] says.
     busy: f64,
     unflushed: bool,
@@ -125,6 +129,7 @@ impl Pool {
             ended: IoThreadCounts::default(),
             full: 0,
             mean_busy: 0.0,
+            spun: 0.0,
         }
     }
 
@@ -223,6 +228,7 @@ impl Pool {
             connections: 0,
             clock,
             sampled: WorkTime::default(),
+            sampled_spun_ns: 0,
             busy: 0.0,
             unflushed: false,
         })
@@ -288,13 +294,19 @@ impl Pool {
     /// A system call for each I/O thread.
     pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
         let mut shares = Vec::with_capacity(self.active);
+        let mut spun = 0;
         for (index, id) in self.staying.iter().enumerate() {
             let Some(thread) = self.threads[id.0].as_mut() else { continue };
             let before = thread.sampled;
+            let spun_ns = thread.published.spun_ns.load(Relaxed);
             thread.sampled = WorkTime {
                 active_ns: thread.published.active_ns.load(Relaxed),
-                spent_ns: thread.clock.spent_ns().unwrap_or(before.spent_ns),
+                spent_ns: match thread.clock.spent_ns() {
+                    Some(spent_ns) => spent_ns.saturating_sub(spun_ns),
+                    None => before.spent_ns,
+                },
             };
+            spun += spun_ns.saturating_sub(std::mem::replace(&mut thread.sampled_spun_ns, spun_ns));
             thread.busy = thread.sampled.busy_since(before, wall_ns);
             if index < self.active {
                 shares.push(Share { id: *id, busy: thread.busy, connections: thread.connections });
@@ -302,7 +314,13 @@ impl Pool {
         }
         let connections = shares.iter().map(|share| share.connections).sum::<usize>().max(1);
         self.mean_busy = shares.iter().map(|share| share.busy).sum::<f64>() / connections as f64;
+        self.spun = spun as f64 / wall_ns.max(1) as f64;
         shares
+    }
+
+    /// Processors that I/O threads kept busy by spinning between the last two samples.
+    pub fn spun(&self) -> f64 {
+        self.spun
     }
 
     /// Connections of this I/O thread beyond its share, when the active ones shared them evenly.

@@ -3,7 +3,8 @@
 //! An iteration: take what the main thread sent; receive, parse and prepare; flush what was gathered, all at
 //! once, and wake the main thread if it sleeps. While batches are at the main thread the I/O thread waits for
 //! some microseconds at a time instead of sleeping until it is woken: answers come soon, and a wake-up costs
-//! the main thread more than all the rest of a request.
+//! the main thread more than all the rest of a request. Where there are processors for it (`spin.rs`), it looks
+//! for work for some microseconds before either.
 
 mod multicast;
 
@@ -39,6 +40,8 @@ use std::time::Duration;
 pub struct Published {
     /// Nanoseconds in iterations that had work.
     pub active_ns: AtomicU64,
+    /// Nanoseconds in which it looked for work and found none.
+    pub spun_ns: AtomicU64,
     /// Times it slept until woken.
     pub parks: AtomicU64,
     /// Waits of its loop that found something.
@@ -100,6 +103,10 @@ pub struct IoThread {
     empty_waits: u32,
     /// The present iteration, or the last one, had something to do.
     had_work: bool,
+    /// When the last iteration ended that had, monotonic nanoseconds.
+    worked_ns: u64,
+    /// This iteration looks for work: it did not wait.
+    spins: bool,
     /// Something was sent since the ring was flushed.
     unflushed: bool,
     /// When this iteration began, monotonic nanoseconds.
@@ -157,6 +164,8 @@ impl IoThread {
             said_so: false,
             empty_waits: 0,
             had_work: false,
+            worked_ns: 0,
+            spins: false,
             unflushed: false,
             began_ns: 0,
             depth: Depth::default(),
@@ -196,7 +205,8 @@ impl IoThread {
         let mut now_ns = self.clock.now().mono_ns;
         self.publish_footprint();
         loop {
-            let until = self.wait_deadline();
+            let until = self.wait_deadline(now_ns);
+            let waits_from_ns = now_ns;
             match self.event_loop.wait(now_ns, until) {
                 Ok(waited) if waited.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
@@ -221,7 +231,10 @@ impl IoThread {
             now_ns = if self.had_work { self.clock.now().mono_ns } else { began };
             if self.had_work {
                 self.empty_waits = 0;
+                self.worked_ns = now_ns;
                 add(&self.channels.published.active_ns, now_ns.saturating_sub(began));
+            } else if self.spins {
+                add(&self.channels.published.spun_ns, now_ns.saturating_sub(waits_from_ns));
             } else {
                 self.empty_waits = self.empty_waits.saturating_add(1);
             }
@@ -232,11 +245,16 @@ impl IoThread {
     }
 
     /// Until when the event loop may sleep, after a bounded wait where one is due.
-    fn wait_deadline(&mut self) -> Deadline {
+    fn wait_deadline(&mut self, now_ns: u64) -> Deadline {
+        self.spins = false;
         if self.had_work {
             if self.depth.is_at_least(self.channels.settings.gather_depth) {
                 std::thread::sleep(GATHER);
             }
+            return Deadline::PAST;
+        }
+        if now_ns < self.worked_ns.saturating_add(self.channels.settings.spin_ns) {
+            self.spins = true;
             return Deadline::PAST;
         }
         if (self.batches_at_main > 0 || !self.overflow.is_empty()) && self.empty_waits < EMPTY_WAITS_MAX {

@@ -22,7 +22,7 @@ use super::agenda::Reasons;
 use sluice_base::LogLevel;
 use sluice_control::process::ProcessClock;
 use sluice_engine::beside_commands;
-use sluice_evloop::Deadline;
+use sluice_evloop::{Deadline, Iteration};
 
 /// A phase of an iteration.
 struct IterationPhase {
@@ -179,13 +179,30 @@ impl Server {
 #[inline]
 fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
     let until = server.wait_deadline();
-    let wait = server.sockets.event_loop.wait(now_ns, until);
+    let wait = match server.io_threads.spin_ns() {
+        0 => server.sockets.event_loop.wait(now_ns, until),
+        spin_ns => spin(server, now_ns, spin_ns, until),
+    };
     server.timing.begin(server.host.now().mono_ns);
     if wait?.woken {
         server.agenda.note_news();
     }
     run(server);
     Ok(server.end_iteration())
+}
+
+/// Waits, and looks for work for some time before it sleeps: I/O threads then need not wake this thread.
+fn spin(server: &mut Server, began_ns: u64, spin_ns: u64, until: Deadline) -> std::io::Result<Iteration> {
+    let mut now_ns = began_ns;
+    while Deadline::at_ns(now_ns) < until && now_ns < began_ns.saturating_add(spin_ns) {
+        let seen = server.sockets.event_loop.wait(now_ns, Deadline::PAST)?;
+        if seen.woken || seen.ready > 0 {
+            return Ok(seen);
+        }
+        let before_ns = std::mem::replace(&mut now_ns, server.host.now().mono_ns);
+        server.host.work.spun_ns += now_ns.saturating_sub(before_ns);
+    }
+    server.sockets.event_loop.wait(now_ns, until)
 }
 
 /// Runs the phases that have a reason to run.

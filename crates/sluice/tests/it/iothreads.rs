@@ -13,6 +13,21 @@ const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "y
 
 /// The switch that has the main thread keep connections.
 const KEPT: &str = "SLUICE_TEST_KEPT";
+/// The server's switch by which its threads spin.
+const SPIN: &str = "SLUICE_TEST_SPIN";
+
+/// A server whose threads look for work before they sleep; none in a build without switches.
+fn with_spinning_threads(more: &[&str]) -> Option<Server> {
+    if !common::has_switches() {
+        return None;
+    }
+    let server = Server::start_in(common::Dir::new(), |command| {
+        command.args(WORKERS).args(more).env(SPIN, "1");
+    });
+    let mut client = server.client();
+    until("threads that spin", || (client.info_number("io_threads_spinning") == 1).then_some(()));
+    Some(server)
+}
 
 fn with_io_threads(more: &[&str]) -> Server {
     let server = Server::start(&[WORKERS, more].concat());
@@ -723,6 +738,13 @@ fn chaos_leaves_order_when_the_main_thread_keeps_connections() {
     chaos_on(server);
 }
 
+#[test]
+fn chaos_leaves_order_while_threads_spin() {
+    if let Some(server) = with_spinning_threads(CHAOS_LIMIT) {
+        chaos_on(server);
+    }
+}
+
 const CHAOS_LIMIT: &[&str] = &["--client-output-buffer-limit", "normal 4mb 0 0"];
 
 fn chaos_on(server: Server) {
@@ -908,9 +930,20 @@ fn io_t9_replies_reach_their_clients_before_the_end() {
 
 #[test]
 fn regress_4114_io_threads_without_work_sleep() {
-    let server = with_io_threads(&["--repl-ping-replica-period", "1"]);
+    io_threads_without_work_sleep(&with_io_threads(&["--repl-ping-replica-period", "1"]));
+}
+
+#[test]
+fn io_threads_that_spin_sleep_without_work() {
+    if let Some(server) = with_spinning_threads(&["--repl-ping-replica-period", "1"]) {
+        io_threads_without_work_sleep(&server);
+    }
+}
+
+/// A load that ends leaves no thread awake.
+fn io_threads_without_work_sleep(server: &Server) {
     let mut control = server.client();
-    let load = Load::start(&server, 1, 4);
+    let load = Load::start(server, 1, 4);
     until("some commands", || (control.info_number("total_commands_processed") > 5000).then_some(()));
     load.stop();
     let ticks = |server: &Server| -> u64 {
@@ -919,13 +952,13 @@ fn regress_4114_io_threads_without_work_sleep() {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     // A replica is sent a PING each second: a clock that needs no asking.
-    let mut replica = replica(&server);
+    let mut replica = replica(server);
     let ping = |replica: &mut Client| while next_command(replica)[0] != "ping" {};
     ping(&mut replica);
-    let before = ticks(&server);
+    let before = ticks(server);
     ping(&mut replica);
     ping(&mut replica);
-    let used = ticks(&server) - before;
+    let used = ticks(server) - before;
     assert!(used <= 10, "{used} hundredths of a second in two seconds of idling");
 }
 

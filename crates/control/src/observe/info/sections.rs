@@ -507,7 +507,12 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
         sync(view.facts.sync, out);
     }
     if !role.is_up() {
-        let since_s = if role.down_since_s == 0 { -1 } else { now_s - role.down_since_s };
+        let since_s = match (role.down_since_s, role.earlier_contact_s) {
+            (0, 0) => -1,
+            // The link to the primary before this one.
+            (0, earlier_s) => now_s - earlier_s,
+            (down_s, _) => now_s - down_s,
+        };
         out.add(field::MASTER_LINK_DOWN_SINCE_SECONDS, since_s);
     }
     out.add(field::SLAVE_PRIORITY, control.config.int(param::REPLICA_PRIORITY));
@@ -676,6 +681,7 @@ pub(super) fn debug(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::IO_THREADS_OUTBOX_FULL, threads.full[1]);
     out.add(field::IO_THREADS_BALANCED, threads.placed.balanced);
     out.add(field::IO_THREADS_KEPT, threads.placed.kept);
+    out.add(field::IO_THREADS_SPINNING, u64::from(threads.is_spinning));
 }
 
 fn event_loop(counts: &EventLoopCounts, out: &mut dyn Sink) {

@@ -45,6 +45,7 @@ impl Rig {
                 preparer: engine.preparer(),
                 limits: engine.limits().clone(),
                 gather_depth: u64::MAX,
+                spin_ns: 0,
             }),
         };
         Rig { io_thread: IoThread::new(channels, open()), collector, _inbox: inbox, clients: Vec::new() }
@@ -137,6 +138,34 @@ fn a_batch_behind_a_message_that_waits_is_sent_after_it() {
         }
     }
     assert_eq!(kinds, [(0, "batch", 0), (1, "usage", 2), (2, "usage", 2), (2, "batch", 2)]);
+}
+
+#[test]
+fn an_io_thread_looks_for_work_for_some_time_before_it_sleeps() {
+    let mut rig = Rig::new();
+    let io_thread = &mut rig.io_thread;
+    let parks = |io_thread: &IoThread| io_thread.channels.published.parks.load(Relaxed);
+    let settings = |spin_ns| {
+        let Settings { preparer, limits, gather_depth, .. } = &*io_thread.channels.settings;
+        Arc::new(Settings {
+            preparer: preparer.clone(),
+            limits: limits.clone(),
+            gather_depth: *gather_depth,
+            spin_ns,
+        })
+    };
+    let (spinning, still) = (settings(50_000), settings(0));
+    io_thread.worked_ns = 1_000_000;
+    io_thread.channels.settings = still.clone();
+    assert_eq!(io_thread.wait_deadline(1_000_001), Deadline::NEVER);
+    assert_eq!((io_thread.spins, parks(io_thread)), (false, 1));
+    io_thread.channels.settings = spinning;
+    for now_ns in [1_000_001, 1_049_999] {
+        assert_eq!(io_thread.wait_deadline(now_ns), Deadline::PAST);
+        assert_eq!((io_thread.spins, parks(io_thread)), (true, 1));
+    }
+    assert_eq!(io_thread.wait_deadline(1_050_000), Deadline::NEVER);
+    assert_eq!((io_thread.spins, parks(io_thread)), (false, 2));
 }
 
 #[test]

@@ -252,3 +252,36 @@ fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
         is_ok.then_some(())
     });
 }
+
+/// The first heir dies before our replica has a link to it: the data are of the shard all the same, and as old as
+/// the link to the primary before says. Stock is the first heir.
+#[test]
+fn cl_e41_two_primaries_in_a_row_may_die() {
+    let Some(members) = cluster("ooos") else { return };
+    let other = Member::start(false, &["--cluster-node-timeout", "2000"]).expect("a node of ours");
+    meet(&mut other.client(), members[0].port(), members[0].bus());
+    let line = format!("CLUSTER REPLICATE {}\r\n", members[0].id());
+    until("the primary to be known", || (other.client().send(&line).line() == "+OK").then_some(()));
+    until("the second replica's link", || other.follows().then_some(()));
+    members[0].client().check("SET {06S} v", "+OK\r\n");
+    until("the write at the second replica", || {
+        let mut client = other.client();
+        client.check("READONLY", "+OK\r\n");
+        (client.send("GET {06S}\r\n").line() == "$1").then_some(())
+    });
+    // Its next link is refused: no password is asked for there.
+    other.client().check("CONFIG SET primaryauth wrong cluster-replica-no-failover yes", "+OK\r\n");
+    let heir = &members[3];
+    members[0].signal("STOP");
+    until("the first heir", || heir.is_primary().then_some(()));
+    let heir_id = heir.id();
+    until("the second replica follows it", || {
+        let lines = nodes(&mut other.client());
+        let own = lines.iter().find(|line| line.contains("myself")).expect("its own line");
+        own.contains(&heir_id).then_some(())
+    });
+    other.client().check("CONFIG SET cluster-replica-no-failover no", "+OK\r\n");
+    heir.signal("STOP");
+    until("the second heir", || other.is_primary().then_some(()));
+    other.client().check("GET {06S}", "$1\r\nv\r\n");
+}

@@ -1,0 +1,153 @@
+//! Whether threads spin, that is look for work for some microseconds before they sleep: a pure state machine,
+//! fed ten times a second.
+//!
+//! A request that goes through an I/O thread costs two wake-ups: the I/O thread wakes the main thread for the
+//! batch, and the main thread wakes it for the replies. Under many clients both are awake anyway. With a few
+//! clients, each with one request under way, both have gone to sleep each time, and a wake-up takes longer
+//! than the request. So where every thread that would spin has a processor of its own, and one half of a
+//! processor is left over, they spin.
+//!
+//! All shares are of work: time in which a thread has spun is not in them.
+
+/// What is seen of the last tenth of a second.
+#[derive(Clone, Copy, Debug)]
+pub struct SpinSample {
+    /// I/O threads that take connections.
+    pub io_threads: usize,
+    /// As [`super::policy::LoadSample::main_busy`].
+    pub main_busy: f64,
+    /// Mean of the same over the active I/O threads.
+    pub io_threads_busy: f64,
+    /// As [`super::policy::LoadSample::idle_processors`]: processors that would be idle if nobody spun.
+    pub idle_processors: f64,
+    /// Commands executed in a tenth of a second.
+    pub commands: u64,
+}
+
+/// The state machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spin {
+    is_on: bool,
+    /// A test has threads spin on any machine and under any load.
+    is_forced: bool,
+}
+
+/// How long a thread looks for work after its last work: some round trips of a client on the same network.
+pub const SPIN_NS: u64 = 50_000;
+/// Threads begin to spin below this busy share of the I/O threads. Above it they seldom sleep.
+const LIGHT: f64 = 0.5;
+/// And stop from this one on.
+const HEAVY: f64 = 0.65;
+/// Processors that stay idle beside all that spin, for spinning to begin.
+const LEFT_OVER: f64 = 0.5;
+/// Commands in a tenth of a second from which on it begins: below this, threads would spin more than work.
+const COMMANDS: u64 = 1000;
+
+impl Spin {
+    /// Nobody spins yet. `is_forced`: threads spin whenever there are I/O threads that take connections.
+    pub fn new(is_forced: bool) -> Spin {
+        Spin { is_on: false, is_forced }
+    }
+
+    /// How long threads look for work after their last work, nanoseconds; 0: not at all.
+    pub fn ns(self) -> u64 {
+        if self.is_on { SPIN_NS } else { 0 }
+    }
+
+    /// Nobody spins.
+    pub fn stop(&mut self) {
+        self.is_on = false;
+    }
+
+    /// Takes a sample; whether threads spin from now on.
+    pub fn step(&mut self, seen: SpinSample) -> bool {
+        let SpinSample { io_threads, main_busy, io_threads_busy, idle_processors, commands } = seen;
+        // What all threads take beyond their work if they never sleep.
+        let spinning = (1.0 - main_busy) + (1.0 - io_threads_busy) * io_threads as f64;
+        let (heavy, left_over, least) = match self.is_on {
+            true => (HEAVY, 0.0, COMMANDS / 2),
+            false => (LIGHT, LEFT_OVER, COMMANDS),
+        };
+        let pays = io_threads_busy < heavy && idle_processors >= spinning + left_over && commands >= least;
+        self.is_on = io_threads > 0 && (pays || self.is_forced);
+        self.is_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight clients with one request each on a machine of 16 processors, half of which the clients have.
+    const FEW: SpinSample = SpinSample {
+        io_threads: 7,
+        main_busy: 0.3,
+        io_threads_busy: 0.2,
+        idle_processors: 8.0,
+        commands: 15_000,
+    };
+
+    #[test]
+    fn few_clients_on_many_processors_have_threads_that_spin() {
+        let mut spin = Spin::default();
+        assert!(spin.step(FEW));
+        assert_eq!(spin.ns(), SPIN_NS);
+    }
+
+    #[test]
+    fn a_trial_begins_with_threads_that_spin() {
+        // The main thread alone is busy all the time, and the two I/O threads of the trial have none yet.
+        let first = SpinSample { io_threads: 2, main_busy: 1.0, io_threads_busy: 0.0, ..FEW };
+        assert!(Spin::default().step(first));
+    }
+
+    #[test]
+    fn threads_that_have_always_something_to_do_do_not_spin() {
+        let mut spin = Spin::default();
+        assert!(!spin.step(SpinSample { io_threads_busy: 0.8, commands: 60_000, ..FEW }));
+        assert!(spin.step(FEW));
+        assert!(
+            spin.step(SpinSample { io_threads_busy: 0.6, ..FEW }),
+            "no coming and going at the threshold"
+        );
+        assert!(!spin.step(SpinSample { io_threads_busy: 0.7, ..FEW }));
+    }
+
+    #[test]
+    fn nobody_spins_on_a_processor_that_another_thread_needs() {
+        for processors in [2.0, 4.0, 8.0] {
+            for io_threads in 1..=7 {
+                let work = FEW.main_busy + FEW.io_threads_busy * io_threads as f64;
+                for of_clients in [0.2, 0.7, 1.2, 4.2] {
+                    let idle_processors = (processors - work - of_clients).max(0.0);
+                    let seen = SpinSample { io_threads, idle_processors, ..FEW };
+                    let threads = 1.0 + io_threads as f64;
+                    let fits = threads + of_clients + LEFT_OVER <= processors;
+                    assert_eq!(Spin::default().step(seen), fits, "{seen:?} on {processors}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_processors_never_spin_beside_a_load() {
+        for io_threads_busy in [0.0, 0.1, 0.3] {
+            for idle_processors in [0.0, 0.5, 1.0, 1.5] {
+                let seen = SpinSample { io_threads: 1, io_threads_busy, idle_processors, ..FEW };
+                assert!(!Spin::default().step(seen), "{seen:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_that_ends_ends_the_spinning() {
+        let mut spin = Spin::default();
+        assert!(spin.step(FEW));
+        assert!(!spin.step(SpinSample { commands: 100, main_busy: 0.0, io_threads_busy: 0.0, ..FEW }));
+        spin.step(FEW);
+        assert!(!spin.step(SpinSample { io_threads: 0, ..FEW }));
+        spin.step(FEW);
+        spin.stop();
+        assert_eq!(spin.ns(), 0);
+    }
+}
