@@ -235,7 +235,14 @@ func (c *cluster) recover() error {
 		}
 	}
 	for _, n := range c.nodes {
-		if err := n.ready(); err != nil {
+		err := n.ready()
+		if err != nil && !n.isRunning() {
+			// It was about to end by its fault.
+			if err = n.start(); err == nil {
+				err = n.ready()
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -175,12 +175,13 @@ fn demote(
 }
 
 /// Whether this replica may take its primary's word that it has won an epoch: a node with data, since the
-/// primary takes a copy of them, that is not about to end.
+/// primary takes a copy of them, that is not about to end. Without keys, its files have to say where in the
+/// shard's stream they stand: a shard may have none. A node that kept no files has neither.
 fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
     m.rights.sureness == Sureness::Sure
         && m.table.me().primary() == Some(sender)
         && m.keys.are_known
-        && m.keys.has_any
+        && (m.keys.has_any || m.table.me().offset != 0)
         && !m.failover.is_leaving
 }
 

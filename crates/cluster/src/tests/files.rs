@@ -151,6 +151,17 @@ fn cl_n15_n17_a_node_goes_on_from_its_file() {
 /// With best-effort a takeover may be told and not written (E-53).
 #[test]
 fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
+    takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes));
+}
+
+/// The shard has no keys, and the files of the node say up to where that is so.
+#[test]
+fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
+    takeover_is_made_good(&ClusterInput::Offset(100));
+}
+
+/// `data` is what tells the node that has won that its data are the shard's.
+fn takeover_is_made_good(data: &ClusterInput) {
     let mut network = Network::with_replicas();
     let forgetful = saved(&network, 3);
     network.take_over(3);
@@ -167,7 +178,7 @@ fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
     network.step(3, &ClusterInput::HasKeys(HasKeys::No));
     network.run(1_000);
     assert!(network.flags(3, 3).ends_with("slave"), "its primary would take a copy of nothing");
-    network.step(3, &ClusterInput::HasKeys(HasKeys::Yes));
+    network.step(3, data);
     network.run(1_200);
     assert!(network.flags(3, 3).ends_with("master"));
     assert_eq!(network.peers[3].cluster.info().state, ClusterState::Fail, "another may have won since");

@@ -31,7 +31,7 @@ fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
             ctx.reply.bulk(b"pong");
             ctx.reply.bulk(args.get(1).unwrap_or_default());
         }
-        1 => ctx.reply.simple(b"PONG"),
+        1 => ctx.reply.raw(b"+PONG\r\n"),
         2 => ctx.reply.bulk(args.at(1)),
         _ => return Err(CmdError::Arity("ping")),
     }

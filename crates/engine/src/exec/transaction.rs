@@ -80,7 +80,7 @@ impl Engine {
             return self.end_overlong(session, process);
         }
         let mark = session.outbox.mark();
-        Reply::new(&mut session.outbox, session.caller.proto).simple(b"QUEUED");
+        Reply::new(&mut session.outbox, session.caller.proto).raw(b"+QUEUED\r\n");
         self.core.control.apply_reply_mode(session, mark, process);
     }
 

@@ -36,8 +36,8 @@ pub struct Spin {
 pub const SPIN_NS: u64 = 50_000;
 /// Threads begin to spin below this busy share of the I/O threads. Above it they seldom sleep.
 const LIGHT: f64 = 0.5;
-/// And stop from this one on.
-const HEAVY: f64 = 0.65;
+/// And stop from this one on: well above, because clients that are answered sooner ask sooner.
+const HEAVY: f64 = 0.85;
 /// Processors that stay idle beside all that spin, for spinning to begin.
 const LEFT_OVER: f64 = 0.5;
 /// Commands in a tenth of a second from which on it begins: below this, threads would spin more than work.
@@ -107,10 +107,10 @@ mod tests {
         assert!(!spin.step(SpinSample { io_threads_busy: 0.8, commands: 60_000, ..FEW }));
         assert!(spin.step(FEW));
         assert!(
-            spin.step(SpinSample { io_threads_busy: 0.6, ..FEW }),
+            spin.step(SpinSample { io_threads_busy: 0.8, ..FEW }),
             "no coming and going at the threshold"
         );
-        assert!(!spin.step(SpinSample { io_threads_busy: 0.7, ..FEW }));
+        assert!(!spin.step(SpinSample { io_threads_busy: 0.9, ..FEW }));
     }
 
     #[test]
