@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -237,7 +238,10 @@ func (c *cluster) recover() error {
 	for _, n := range c.nodes {
 		err := n.ready()
 		if err != nil && !n.isRunning() {
-			// It was about to end by its fault.
+			// It was about to end by its fault, if it has not crashed.
+			if log, _ := os.ReadFile(n.log()); bytes.Contains(log, []byte("panicked")) || bytes.Contains(log, []byte("BUG REPORT")) {
+				return fmt.Errorf("node %d (%s) has crashed: %w", n.number, n.kind, err)
+			}
 			if err = n.start(); err == nil {
 				err = n.ready()
 			}

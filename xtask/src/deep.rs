@@ -154,6 +154,13 @@ const RUNS: &[LongRun] = &[
         run: valgrind,
     },
     LongRun {
+        name: "lines",
+        about: "cache lines that GET, SET and PING fetch, 3 % above those of bench/record/lines.json at most",
+        takes: &[OURS],
+        commands: 0,
+        run: lines,
+    },
+    LongRun {
         name: "loom-mutants",
         about: "the model checks must notice each deliberate mistake",
         takes: &[],
@@ -643,6 +650,19 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
     // valgrind knows no descriptors of processes.
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
+}
+
+/// The record of the lines that a request fetches.
+const LINES: &str = "bench/record/lines.json";
+
+/// The lines that a request fetches, beside the record. Not in `ci`, which builds no optimised server.
+fn lines(chosen: &Chosen) -> Result<Ran> {
+    if let Some(missing) = ["valgrind", "python3"].into_iter().find(|tool| !shell::on_path(tool)) {
+        println!("lines: skipped: needs {missing} on the path");
+        return Ok(Ran::Skipped);
+    }
+    let Some(server) = server_of(chosen)? else { return Ok(Ran::Skipped) };
+    shell::pass(Command::new("bench/path").arg("--ours").arg(server).args(["--recorded", LINES]))
 }
 
 /// The race checker over the whole server, while the tests of IO threads run against it. The standard library

@@ -175,14 +175,21 @@ fn demote(
 }
 
 /// Whether this replica may take its primary's word that it has won an epoch: a node with data, since the
-/// primary takes a copy of them, that is not about to end. Without keys, its files have to say where in the
-/// shard's stream they stand: a shard may have none. A node that kept no files has neither.
+/// primary takes a copy of them, that is not about to end.
 fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
     m.rights.sureness == Sureness::Sure
         && m.table.me().primary() == Some(sender)
         && m.keys.are_known
-        && (m.keys.has_any || m.table.me().offset != 0)
+        && has_data_of_shard(m, sender)
         && !m.failover.is_leaving
+}
+
+/// Whether a copy of what this node has takes nothing from a primary that is to follow it. A shard may have no
+/// keys: then this node's files have to say that they are as far as that primary. A node that kept no files,
+/// or older ones, is not.
+fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
+    let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
+    m.keys.has_any || (its != 0 && mine >= its)
 }
 
 /// This node's primary follows this node, by an epoch that is news here. This node has won that epoch, told

@@ -142,7 +142,7 @@ impl<D: Driver> Loop<D> {
     /// signal interrupts it. Errors mean that the driver is broken.
     pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Iteration> {
         self.timers_left = self.timers_per_iteration;
-        let due_ns = self.timers.next_ns().unwrap_or(u64::MAX).min(until.0).min(self.driver.due_ns());
+        let due_ns = self.due_ns().min(until.0);
         self.count_iteration(now_ns);
         let sleep = match due_ns {
             u64::MAX => Sleep::Forever,
@@ -166,6 +166,16 @@ impl<D: Driver> Loop<D> {
         let ready = self.driver.wait(now_ns, sleep);
         let woken = self.park.word.resume();
         Ok(self.turned(woken, ready?))
+    }
+
+    /// Whether a wait would not sleep at `now_ns`, whatever happens: a timer is due, or an event is at hand.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        self.due_ns() <= now_ns
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        self.timers.next_ns().unwrap_or(u64::MAX).min(self.driver.due_ns())
     }
 
     /// The iteration's next event, or `None` when the iteration is over: then wait again. `now_ns` decides

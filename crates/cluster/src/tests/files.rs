@@ -151,17 +151,19 @@ fn cl_n15_n17_a_node_goes_on_from_its_file() {
 /// With best-effort a takeover may be told and not written (E-53).
 #[test]
 fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
-    takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes));
+    takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes), 1_000_000);
 }
 
 /// The shard has no keys, and the files of the node say up to where that is so.
 #[test]
 fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
-    takeover_is_made_good(&ClusterInput::Offset(100));
+    takeover_is_made_good(&ClusterInput::Offset(100), 90);
 }
 
-/// `data` is what tells the node that has won that its data are the shard's.
-fn takeover_is_made_good(data: &ClusterInput) {
+/// `data` is what tells the node that has won that its data are the shard's, whose earlier primary is at
+/// `offset`. A node without keys that is behind that, or beside a primary that does not say where it is, would
+/// have it take a copy of nothing.
+fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
     let mut network = Network::with_replicas();
     let forgetful = saved(&network, 3);
     network.take_over(3);
@@ -178,6 +180,13 @@ fn takeover_is_made_good(data: &ClusterInput) {
     network.step(3, &ClusterInput::HasKeys(HasKeys::No));
     network.run(1_000);
     assert!(network.flags(3, 3).ends_with("slave"), "its primary would take a copy of nothing");
+    network.step(3, &ClusterInput::Offset(50));
+    for unfit in [0, 90] {
+        network.step(0, &ClusterInput::Offset(unfit));
+        network.run(1_000);
+        assert!(network.flags(3, 3).ends_with("slave"), "at 50 beside {unfit}");
+    }
+    network.step(0, &ClusterInput::Offset(offset));
     network.step(3, data);
     network.run(1_200);
     assert!(network.flags(3, 3).ends_with("master"));

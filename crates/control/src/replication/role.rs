@@ -165,12 +165,24 @@ impl ReplicaRole {
             true => self.heard_s,
             false => self.down_since_s.max(self.heard_s),
         };
-        if of_this == 0 { self.earlier_contact_s } else { of_this }
+        if of_this == 0 { self.earlier_s() } else { of_this }
     }
 
-    /// What [`ReplicaRole::contact_s`] is when this primary is followed no longer, and the data stay.
-    pub fn contact_at_end_s(&self, now_s: i64) -> i64 {
-        if self.is_up() { now_s } else { self.contact_s() }
+    /// When the data were last in contact with the primary before this one, as long as they are still its data;
+    /// 0: never, or they have been given up for a copy.
+    pub fn earlier_s(&self) -> i64 {
+        if self.has_data_of_primary() { self.earlier_contact_s } else { 0 }
+    }
+
+    /// What [`ReplicaRole::contact_s`] is when this primary is followed no longer, and the data stay. `was_up`:
+    /// its link was.
+    pub fn contact_at_end_s(&self, was_up: bool, now_s: i64) -> i64 {
+        let stood_still = self.seen_up_s > 0 && now_s - self.seen_up_s > STOOD_STILL_S;
+        match was_up {
+            true if stood_still => self.heard_s,
+            true => now_s,
+            false => self.contact_s(),
+        }
     }
 
     /// Whether commands of the primary were received since it is followed.

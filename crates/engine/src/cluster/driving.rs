@@ -286,7 +286,10 @@ impl ClusterDriver<'_> {
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
-                let keeps_data = *synchronisation == Synchronisation::Partial;
+                // Data that were to go when a load has ended are not the next primary's either.
+                let wanted = self.core.control.replication.role_wanted.as_ref();
+                let is_to_drop = wanted.is_some_and(|wanted| wanted.primary.is_some() && !wanted.keeps_data);
+                let keeps_data = *synchronisation == Synchronisation::Partial && !is_to_drop;
                 self.core.control.replication.role_wanted =
                     Some(RoleWanted { primary: Some(primary), by: String::new(), keeps_data });
             }
@@ -422,8 +425,14 @@ mod tests {
         // Another primary is followed, whose data these are as well.
         let primary = Primary { host: "127.0.0.1".to_owned(), port: 2 };
         let mut next = ReplicaRole::new(ReplicaLink::new(primary, 1, 0));
-        next.earlier_contact_s = role.contact_at_end_s(now.unix_s());
+        next.earlier_contact_s = role.contact_at_end_s(false, now.unix_s());
+        assert_eq!(contact(&mut next), None, "the data were given up for a copy");
+        next.can_resume = true;
         assert_eq!(contact(&mut next), Some(470_000), "its link has not been up");
+        // A server that stood still has a link that is up, and hears of the other primary first.
+        assert_eq!(role.contact_at_end_s(true, now.unix_s()), 9_970);
+        role.seen_up_s = 9_999;
+        assert_eq!(role.contact_at_end_s(true, now.unix_s()), 10_000);
         next.down_since_s = 9_995;
         assert_eq!(contact(&mut next), Some(495_000));
     }

@@ -86,7 +86,7 @@ impl RoleChanges<'_> {
         match old {
             Some(old) => {
                 (role.can_resume, role.db) = (old.can_resume, old.db);
-                role.earlier_contact_s = old.contact_at_end_s(process.recent().unix_s());
+                role.earlier_contact_s = old.contact_at_end_s(old.is_up(), process.recent().unix_s());
                 self.end_link_session(old.session);
             }
             None => {

@@ -7,7 +7,7 @@ use super::main_share::{MainShare, ShareSample};
 use super::message::Settings;
 use super::policy::{LoadSample, Policy};
 use super::pool::{Pool, WorkTime};
-use super::spin::{Spin, SpinSample};
+use super::spin::{COMMANDS, Spin, SpinSample, would_be_idle};
 use crate::host::{Host, NO_IO_THREADS};
 use crate::test_switches;
 use sluice_base::LogLevel;
@@ -275,7 +275,10 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
-        let sample = self.sample(engine, host, now_ns, &shares);
+        // To look at the machine costs more than it can show of a server with nothing to do.
+        let commands = engine.commands_executed().saturating_sub(self.last.commands);
+        let is_quiet = self.always && self.spin_ns() == 0 && commands < COMMANDS;
+        let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
         let wanted = if self.always {
             self.policy.assume(self.configured);
             // All that I/O threads can do is theirs then.
@@ -291,7 +294,7 @@ impl Manager {
             }
         };
         if let Some(signals) = sample {
-            self.decide_spinning(engine, signals, wanted);
+            self.decide_spinning(engine, signals, wanted.min(self.pool.threads()));
         }
         if self.pool.threads() < self.configured && now_ns >= self.spawn_again_ns {
             self.spawn(engine, host, now_ns);
@@ -463,7 +466,7 @@ impl Manager {
                 let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
                 // Those on which threads have spun are as good as idle.
                 let spun = spun_ns.saturating_sub(self.last.spun_ns) as f64 / wall as f64 + self.pool.spun();
-                idle_processors = (idle_ns / wall as f64 + spun).min(ours).max(0.0);
+                idle_processors = would_be_idle(idle_ns / wall as f64, spun).min(ours).max(0.0);
             }
         }
         let commands_seen = commands.saturating_sub(self.last.commands);

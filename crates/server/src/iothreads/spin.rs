@@ -36,12 +36,21 @@ pub struct Spin {
 pub const SPIN_NS: u64 = 50_000;
 /// Threads begin to spin below this busy share of the I/O threads. Above it they seldom sleep.
 const LIGHT: f64 = 0.5;
-/// And stop from this one on: well above, because clients that are answered sooner ask sooner.
-const HEAVY: f64 = 0.85;
+/// And stop from this one on: above, because clients that are answered sooner ask sooner; and below what I/O
+/// threads show that have always something to do, .77 to .86.
+const HEAVY: f64 = 0.7;
 /// Processors that stay idle beside all that spin, for spinning to begin.
 const LEFT_OVER: f64 = 0.5;
+/// And for it to go on.
+const LEFT_OVER_ON: f64 = 0.25;
 /// Commands in a tenth of a second from which on it begins: below this, threads would spin more than work.
-const COMMANDS: u64 = 1000;
+pub const COMMANDS: u64 = 1000;
+
+/// Processors that would be idle if nobody spun, of those that are idle and those on which threads spun. Where
+/// hardly any is idle, who spins has been in the way of others: its time is as good as worked.
+pub fn would_be_idle(idle: f64, spun: f64) -> f64 {
+    if idle >= LEFT_OVER_ON { idle + spun } else { idle }
+}
 
 impl Spin {
     /// Nobody spins yet. `is_forced`: threads spin whenever there are I/O threads that take connections.
@@ -65,7 +74,7 @@ impl Spin {
         // What all threads take beyond their work if they never sleep.
         let spinning = (1.0 - main_busy) + (1.0 - io_threads_busy) * io_threads as f64;
         let (heavy, left_over, least) = match self.is_on {
-            true => (HEAVY, 0.0, COMMANDS / 2),
+            true => (HEAVY, LEFT_OVER_ON, COMMANDS / 2),
             false => (LIGHT, LEFT_OVER, COMMANDS),
         };
         let pays = io_threads_busy < heavy && idle_processors >= spinning + left_over && commands >= least;
@@ -107,7 +116,7 @@ mod tests {
         assert!(!spin.step(SpinSample { io_threads_busy: 0.8, commands: 60_000, ..FEW }));
         assert!(spin.step(FEW));
         assert!(
-            spin.step(SpinSample { io_threads_busy: 0.8, ..FEW }),
+            spin.step(SpinSample { io_threads_busy: 0.65, ..FEW }),
             "no coming and going at the threshold"
         );
         assert!(!spin.step(SpinSample { io_threads_busy: 0.9, ..FEW }));
@@ -126,6 +135,23 @@ mod tests {
                     assert_eq!(Spin::default().step(seen), fits, "{seen:?} on {processors}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn spinning_ends_when_others_want_the_processors() {
+        let threads = 1.0 + FEW.io_threads as f64;
+        let work = FEW.main_busy + FEW.io_threads_busy * FEW.io_threads as f64;
+        let mut spin = Spin::default();
+        // What others take of sixteen processors, and whether threads spin afterwards.
+        for (of_others, expected) in
+            [(2.0, true), (7.0, true), (7.9, false), (7.9, false), (7.0, true), (16.0, false)]
+        {
+            let (own, spun) = if spin.ns() > 0 { (threads, threads - work) } else { (work, 0.0) };
+            // A spinning thread that waits for its processor counts its wait as spun.
+            let idle = (16.0 - own - of_others).max(0.0);
+            let idle_processors = would_be_idle(idle, spun);
+            assert_eq!(spin.step(SpinSample { idle_processors, ..FEW }), expected, "others take {of_others}");
         }
     }
 

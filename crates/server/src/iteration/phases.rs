@@ -194,15 +194,20 @@ fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
 /// Waits, and looks for work for some time before it sleeps: I/O threads then need not wake this thread.
 fn spin(server: &mut Server, began_ns: u64, spin_ns: u64, until: Deadline) -> std::io::Result<Iteration> {
     let mut now_ns = began_ns;
-    while Deadline::at_ns(now_ns) < until && now_ns < began_ns.saturating_add(spin_ns) {
+    loop {
+        // An I/O thread may have been held up between its messages and its wake-up.
+        let is_at_hand = server.io_threads.pool.has_messages() || server.sockets.event_loop.is_due(now_ns);
+        let may_sleep = Deadline::at_ns(now_ns) >= until || now_ns >= began_ns.saturating_add(spin_ns);
+        if may_sleep && !is_at_hand {
+            return server.sockets.event_loop.wait(now_ns, until);
+        }
         let seen = server.sockets.event_loop.wait(now_ns, Deadline::PAST)?;
-        if seen.woken || seen.ready > 0 {
+        if is_at_hand || seen.woken || seen.ready > 0 {
             return Ok(seen);
         }
         let before_ns = std::mem::replace(&mut now_ns, server.host.now().mono_ns);
         server.host.work.spun_ns += now_ns.saturating_sub(before_ns);
     }
-    server.sockets.event_loop.wait(now_ns, until)
 }
 
 /// Runs the phases that have a reason to run.

@@ -507,7 +507,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
         sync(view.facts.sync, out);
     }
     if !role.is_up() {
-        let since_s = match (role.down_since_s, role.earlier_contact_s) {
+        let since_s = match (role.down_since_s, role.earlier_s()) {
             (0, 0) => -1,
             // The link to the primary before this one.
             (0, earlier_s) => now_s - earlier_s,
