@@ -97,18 +97,22 @@ pub enum SyncWord {
     Paused,
     RequestFailover,
     FailoverGranted,
+    /// The target does not take the slots over, whatever it was granted: ours alone says so, as it closes the
+    /// connection of a job whose slots are held.
+    Refused,
     /// Any other.
     Unknown,
 }
 
 impl SyncWord {
-    const KNOWN: [(SyncWord, &str); 6] = [
+    const KNOWN: [(SyncWord, &str); 7] = [
         (SyncWord::Ack, "ACK"),
         (SyncWord::SnapshotEof, "SNAPSHOT-EOF"),
         (SyncWord::RequestPause, "REQUEST-PAUSE"),
         (SyncWord::Paused, "PAUSED"),
         (SyncWord::RequestFailover, "REQUEST-FAILOVER"),
         (SyncWord::FailoverGranted, "FAILOVER-GRANTED"),
+        (SyncWord::Refused, "REFUSED"),
     ];
 
     /// The word of a command.
@@ -213,6 +217,8 @@ pub enum MigrationOrder {
     Say { job: JobName, word: SyncWord },
     /// Close the connection of a job. No input is owed for it.
     Close { job: JobName },
+    /// The same when the source has been told [`SyncWord::Refused`].
+    Refuse { job: JobName },
     /// Delete the keys of a failed job in slots that this node does not own; the end is
     /// [`MigrationInput::CleanedUp`].
     CleanUp { job: JobName, why: &'static str },

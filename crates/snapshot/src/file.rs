@@ -412,7 +412,7 @@ impl LoadTarget<'_> {
                 let databases = self.keyspace.databases();
                 self.state.db = usize::try_from(number).ok().filter(|number| *number < databases).ok_or(format!(
                     "FATAL: Data file was created with a Server configured to handle more than {databases} databases. \
-                     Exiting: set the directive databases, cluster-databases for a node of a cluster, to that of the server \
+                     Set the directive databases, cluster-databases for a node of a cluster, to that of the server \
                      which wrote the file"
                 ))?;
             }

@@ -116,7 +116,8 @@ fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
             | SyncWord::RequestPause
             | SyncWord::Paused
             | SyncWord::RequestFailover
-            | SyncWord::FailoverGranted,
+            | SyncWord::FailoverGranted
+            | SyncWord::Refused,
             _,
         ) => return fail(m, name, "Unexpected state machine transition"),
     };
@@ -313,10 +314,21 @@ fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
 
 /// A job of this node fails, unless it has claimed its slots already.
 fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
-    if m.keys.moves.unfinished(name).is_some_and(|job| job.state.is_open()) {
-        order(m, MigrationOrder::Close { job: name });
-        clean_up(m, name, why);
-    }
+    let Some(state) = m.keys.moves.unfinished(name).map(|job| job.state).filter(|state| state.is_open())
+    else {
+        return;
+    };
+    // The source holds writers back, after its grant for ten seconds if it is told nothing.
+    order(
+        m,
+        match state {
+            ImportState::FailoverRequested | ImportState::FailoverGranted(_) => {
+                MigrationOrder::Refuse { job: name }
+            }
+            _ => MigrationOrder::Close { job: name },
+        },
+    );
+    clean_up(m, name, why);
 }
 
 /// The keys of a job go.

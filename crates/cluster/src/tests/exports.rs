@@ -405,6 +405,21 @@ fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected
     }
 }
 
+/// A target that has refused claims nothing: writers need not wait for the time that a lost link takes.
+#[test]
+fn cb_a47_a_target_that_refuses_ends_the_move_at_once() {
+    for state in ["failover-paused", "failover-granted"] {
+        let (mut network, job) = in_state(state);
+        step(&mut network, MigrationInput::Said { job, word: SyncWord::Refused });
+        let (shown, why) = shown(&network);
+        assert_eq!(shown, "failed", "{state}");
+        assert!(why.starts_with("The target has refused the slots."), "{why}");
+        assert_eq!(owner(&network, 0, 100), Some(network.id(0)));
+        step(&mut network, MigrationInput::LinkLost { job });
+        assert!(!crate::migration::export::has_granted(&network.peers[0].cluster.machine), "{state}");
+    }
+}
+
 #[test]
 fn cb_a64_a_primary_that_has_followed_its_winner_and_taken_over_again_grants_slots() {
     let mut network = Network::with_replicas();

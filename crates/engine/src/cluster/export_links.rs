@@ -37,6 +37,7 @@ pub(super) fn carry_out(core: &mut Core, order: &MigrationOrder, process: &mut d
         MigrationOrder::EndExport { job } => end(core, *job, process),
         MigrationOrder::Say { .. }
         | MigrationOrder::Close { .. }
+        | MigrationOrder::Refuse { .. }
         | MigrationOrder::CleanUp { .. }
         | MigrationOrder::Show { .. } => {}
     }

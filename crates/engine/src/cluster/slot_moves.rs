@@ -133,7 +133,11 @@ pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dy
         | MigrationOrder::Stream { .. }
         | MigrationOrder::Hold { .. }
         | MigrationOrder::EndExport { .. } => {}
-        MigrationOrder::Close { job } => close(core, job),
+        MigrationOrder::Close { job } => close(core, job, Closing::Now),
+        MigrationOrder::Refuse { job } => {
+            say(core, job, SyncWord::Refused);
+            close(core, job, Closing::AfterReply);
+        }
         MigrationOrder::CleanUp { job, why } => clean_up(core, job, why, process),
         MigrationOrder::Show { job } => {
             if core.keyspace.import_marks().end(&job.0).is_some() {
@@ -247,20 +251,22 @@ fn say(core: &mut Core, job: JobName, word: SyncWord) {
     let mut bytes = Vec::new();
     push_command(&mut bytes, ["CLUSTER", "SYNCSLOTS", word.text()].iter().map(|word| word.as_bytes()));
     session.outbox.push(&bytes);
-    if word != SyncWord::Ack && core.control.persistence.aof.is_strict() {
+    if ![SyncWord::Ack, SyncWord::Refused].contains(&word) && core.control.persistence.aof.is_strict() {
         session.wait_until_durable(core.control.persistence.aof.position());
     }
     session.note_output(&mut core.control.clients.ready);
 }
 
-/// Closes the connection of a job.
-fn close(core: &mut Core, job: JobName) {
+/// Closes the connection of a job: at once, or when what it was told is sent.
+fn close(core: &mut Core, job: JobName, how: Closing) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.links.iter().position(|link| link.job == job) else { return };
     if let Some(session) = core.sessions.get_mut(mode.moves.links[at].session) {
         mode.moves.note_heard(at, session);
-        session.caller.closing = Closing::Now;
-        core.control.clients.to_close.push(session.key);
+        session.caller.closing = how;
+        if how == Closing::Now {
+            core.control.clients.to_close.push(session.key);
+        }
     }
     mode.moves.links.remove(at);
     core.control.epoch.advance();

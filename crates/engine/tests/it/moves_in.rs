@@ -241,7 +241,8 @@ fn cb_a47_a_grant_that_is_read_late_is_not_used() {
     let mut rig = node(&[]);
     let source = all_come(&mut rig);
     rig.pass_ms(1_600);
-    send(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
+    let told = say(&mut rig, source, &[&word("FAILOVER-GRANTED")]);
+    assert!(told.ends_with("$7 REFUSED "), "writers wait at the source: {told}");
     has_failed(&mut rig, "The grant came too late");
 }
 

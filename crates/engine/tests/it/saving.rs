@@ -175,7 +175,7 @@ fn a_file_that_is_no_good_says_why_and_one_whose_header_is_not_leaves_the_data_a
         ),
         (
             b"VALKEY080\xfe\x10".to_vec(),
-            "FATAL: Data file was created with a Server configured to handle more than 16 databases. Exiting: set the \
+            "FATAL: Data file was created with a Server configured to handle more than 16 databases. Set the \
              directive databases, cluster-databases for a node of a cluster, to that of the server which wrote the file",
             true,
         ),

@@ -95,7 +95,8 @@ fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     }
     let is_establish = args.is(2, "ESTABLISH") && ctx.caller.kind == ClientKind::Normal;
     if !is_establish {
-        let is_known = args.is(2, "FINISH") || SyncWord::parse(args.at(2)) != SyncWord::Unknown;
+        let is_known = args.is(2, "FINISH")
+            || ![SyncWord::Unknown, SyncWord::Refused].contains(&SyncWord::parse(args.at(2)));
         let word = args.at(2).to_ascii_uppercase();
         return Err(match is_known {
             true => CmdError::owned(

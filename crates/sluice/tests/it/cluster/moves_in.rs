@@ -7,8 +7,10 @@ use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
 use super::operators::{Group, has_of_moved, keys_to_move};
 use crate::common::{Client, until};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn cb_a46_a_stock_primary_moves_slots_here_while_clients_count() {
@@ -127,6 +129,33 @@ fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_a
     is_over(target, "success");
     assert_eq!(has_of_moved(target), had);
     group.have_the_same(2, 3);
+}
+
+/// A target that gives the move up when it may take the slots over says so: writers need not wait ten seconds.
+/// All nodes of the second cluster are ours.
+#[test]
+fn cb_a47_a_source_of_either_kind_goes_on_at_once_when_the_target_refuses() {
+    for (kinds, why) in
+        [("ssoo", "failed message Unknown SYNCSLOTS"), ("oooo", "failed message The target has refused")]
+    {
+        let Some(group) = cluster(kinds, &[]) else { continue };
+        let (moved, _) = keys_to_move();
+        let (source, target) = (&group.members[0], &group.members[2]);
+        fill(&mut source.client(), &moved);
+        target.client().check("DEBUG SLOTMIGRATION PREVENT-FAILOVER 1", "+OK\r\n");
+        begin(&group);
+        is_over(target, "failover-granted");
+        is_over(source, "failover-granted");
+        let mut writer = source.client();
+        writer.stream.write_all(format!("SET {{{}}}held 1\r\n", moved[0]).as_bytes()).expect("it is sent");
+        let began = Instant::now();
+        target.client().check("FLUSHALL", "+OK\r\n");
+        assert_eq!(writer.line(), "+OK");
+        assert!(began.elapsed() < Duration::from_secs(5), "{kinds}: {:?}", began.elapsed());
+        is_over(source, why);
+        is_over(target, "failed message Data was flushed");
+        assert!(!owns(target, "100-300"), "{kinds}");
+    }
 }
 
 #[test]
