@@ -217,7 +217,7 @@ pub enum MigrationOrder {
     Say { job: JobName, word: SyncWord },
     /// Close the connection of a job. No input is owed for it.
     Close { job: JobName },
-    /// The same when the source has been told [`SyncWord::Refused`].
+    /// Tell the source [`SyncWord::Refused`], and close the connection of a job.
     Refuse { job: JobName },
     /// Delete the keys of a failed job in slots that this node does not own; the end is
     /// [`MigrationInput::CleanedUp`].

@@ -184,9 +184,9 @@ fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
         && !m.failover.is_leaving
 }
 
-/// Whether a copy of what this node has takes nothing from a primary that is to follow it. A shard may have no
-/// keys: then this node's files have to say that they are as far as that primary. A node that kept no files,
-/// or older ones, is not.
+/// Whether a copy of what this node has takes nothing from a primary that is to follow it. A shard may have
+/// no keys: then this node's files have to say that they are as far as that primary. A node that kept no
+/// files, or older ones, is not.
 fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
     m.keys.has_any || (its != 0 && mine >= its)

@@ -161,8 +161,8 @@ fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
 }
 
 /// `data` is what tells the node that has won that its data are the shard's, whose earlier primary is at
-/// `offset`. A node without keys that is behind that, or beside a primary that does not say where it is, would
-/// have it take a copy of nothing.
+/// `offset`. A node without keys at a smaller offset, or beside a primary that tells none, would have it take
+/// a copy of nothing.
 fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
     let mut network = Network::with_replicas();
     let forgetful = saved(&network, 3);

@@ -44,8 +44,8 @@ pub struct ReplicaRole {
     pub heard_s: i64,
     /// When the link was seen up last, likewise.
     pub seen_up_s: i64,
-    /// When the data were last in contact with the primary before this one, whose they are as long as the link
-    /// has not been up; seconds since the epoch. 0: never, or they are not this primary's.
+    /// When the data were last in contact with the primary before this one, whose data they are as long as
+    /// the link has not been up; seconds since the epoch. 0: never, or they are not this primary's.
     pub earlier_contact_s: i64,
     /// What the primary has sent of a transaction that has not ended.
     pub uncounted: Vec<u8>,
@@ -156,9 +156,9 @@ impl ReplicaRole {
         }
     }
 
-    /// When the data were last in contact with a primary, seconds since the epoch; 0: never in this process. A
-    /// link that has ended counts from its end. A server that stood still learns of the end when it goes on:
-    /// its data are older, and the primary's last word counts.
+    /// When the data were last in contact with a primary, seconds since the epoch; 0: never in this process.
+    /// A link that has ended counts from its end. A server that stood still learns of the end when it goes
+    /// on: its data are older, and the primary's last word counts.
     pub fn contact_s(&self) -> i64 {
         let stood_still = self.down_since_s - self.seen_up_s > STOOD_STILL_S;
         let of_this = match self.heard_s > 0 && (self.down_since_s == 0 || stood_still) {
@@ -168,14 +168,14 @@ impl ReplicaRole {
         if of_this == 0 { self.earlier_s() } else { of_this }
     }
 
-    /// When the data were last in contact with the primary before this one, as long as they are still its data;
-    /// 0: never, or they have been given up for a copy.
-    pub fn earlier_s(&self) -> i64 {
+    /// When the data were last in contact with the primary before this one, as long as they are its data
+    /// still; 0: never, or a copy replaces them.
+    pub(crate) fn earlier_s(&self) -> i64 {
         if self.has_data_of_primary() { self.earlier_contact_s } else { 0 }
     }
 
-    /// What [`ReplicaRole::contact_s`] is when this primary is followed no longer, and the data stay. `was_up`:
-    /// its link was.
+    /// What [`ReplicaRole::contact_s`] is when this primary is followed no longer, and the data stay.
+    /// `was_up`: the link was up.
     pub fn contact_at_end_s(&self, was_up: bool, now_s: i64) -> i64 {
         let stood_still = self.seen_up_s > 0 && now_s - self.seen_up_s > STOOD_STILL_S;
         match was_up {

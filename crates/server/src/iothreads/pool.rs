@@ -96,7 +96,7 @@ struct ThreadHandle {
     clock: ThreadClock,
     /// What it had worked at the last sample.
     sampled: WorkTime,
-    /// Nanoseconds that it had spun then.
+    /// Nanoseconds spent spinning at the last sample.
     sampled_spun_ns: u64,
     /// Share of the time between the last two samples, as [`WorkTime::busy_since`] says.
     busy: f64,

@@ -46,8 +46,8 @@ const LEFT_OVER_ON: f64 = 0.25;
 /// Commands in a tenth of a second from which on it begins: below this, threads would spin more than work.
 pub const COMMANDS: u64 = 1000;
 
-/// Processors that would be idle if nobody spun, of those that are idle and those on which threads spun. Where
-/// hardly any is idle, who spins has been in the way of others: its time is as good as worked.
+/// Processors that would be idle if nobody spun, of those that are idle and those on which threads spun.
+/// Where hardly any is idle, a thread that spins has been in the way of others, and its time counts as work.
 pub fn would_be_idle(idle: f64, spun: f64) -> f64 {
     if idle >= LEFT_OVER_ON { idle + spun } else { idle }
 }

@@ -3,8 +3,8 @@
 //! An iteration: take what the main thread sent; receive, parse and prepare; flush what was gathered, all at
 //! once, and wake the main thread if it sleeps. While batches are at the main thread the I/O thread waits for
 //! some microseconds at a time instead of sleeping until it is woken: answers come soon, and a wake-up costs
-//! the main thread more than all the rest of a request. Where there are processors for it (`spin.rs`), it looks
-//! for work for some microseconds before either.
+//! the main thread more than all the rest of a request. Where processors are free (`spin.rs`), the thread
+//! looks for work for some microseconds before either.
 
 mod multicast;
 
@@ -40,7 +40,7 @@ use std::time::Duration;
 pub struct Published {
     /// Nanoseconds in iterations that had work.
     pub active_ns: AtomicU64,
-    /// Nanoseconds in which it looked for work and found none.
+    /// Nanoseconds in which the thread looked for work and found none.
     pub spun_ns: AtomicU64,
     /// Times it slept until woken.
     pub parks: AtomicU64,

@@ -253,8 +253,8 @@ fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     });
 }
 
-/// The first heir dies before our replica has a link to it: the data are of the shard all the same, and as old as
-/// the link to the primary before says. Stock is the first heir.
+/// The first heir dies before our replica has a link to it: the data are of the shard all the same, and as
+/// old as the link to the primary before says. Stock is the first heir.
 #[test]
 fn cl_e41_two_primaries_in_a_row_may_die() {
     let Some(members) = cluster("ooos") else { return };

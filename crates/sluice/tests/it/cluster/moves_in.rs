@@ -131,8 +131,8 @@ fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_a
     group.have_the_same(2, 3);
 }
 
-/// A target that gives the move up when it may take the slots over says so: writers need not wait ten seconds.
-/// All nodes of the second cluster are ours.
+/// A target that gives the move up when it may take the slots over says so: writers need not wait ten
+/// seconds. All nodes of the second cluster are ours.
 #[test]
 fn cb_a47_a_source_of_either_kind_goes_on_at_once_when_the_target_refuses() {
     for (kinds, why) in
