@@ -238,7 +238,7 @@ func (c *cluster) recover() error {
 	for _, n := range c.nodes {
 		err := n.ready()
 		if err != nil && !n.isRunning() {
-			// It was about to end by its fault, if it has not crashed.
+			// The node was about to end by its fault, if it has not crashed.
 			if log, _ := os.ReadFile(n.log()); bytes.Contains(log, []byte("panicked")) || bytes.Contains(log, []byte("BUG REPORT")) {
 				return fmt.Errorf("node %d (%s) has crashed: %w", n.number, n.kind, err)
 			}

@@ -97,8 +97,8 @@ pub enum SyncWord {
     Paused,
     RequestFailover,
     FailoverGranted,
-    /// The target does not take the slots over, whatever it was granted: ours alone says so, as it closes the
-    /// connection of a job whose slots are held.
+    /// The target does not take the slots over, though they may have been granted. Only Sluice sends it, as
+    /// it closes the connection of a job while the source holds writers back.
     Refused,
     /// Any other.
     Unknown,

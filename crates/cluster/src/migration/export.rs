@@ -188,7 +188,7 @@ pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> boo
         }
         (SyncWord::RequestFailover, ExportState::FailoverPaused) => granted(m, name),
         (SyncWord::Unknown, _) => fail(m, name, "Unknown SYNCSLOTS subcommand used"),
-        // It has given the job up, and claims nothing by the grant.
+        // The target has given the job up, and claims nothing by the grant.
         (SyncWord::Refused, _) => fail(
             m,
             name,

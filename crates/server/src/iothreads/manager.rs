@@ -464,7 +464,7 @@ impl Manager {
                 let idle_ns = ticks.saturating_sub(known_ticks) as f64 * tick_ns();
                 // Under a quota a processor may be idle and still not ours.
                 let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
-                // Those on which threads have spun are as good as idle.
+                // A processor on which a thread has spun counts as idle.
                 let spun = spun_ns.saturating_sub(self.last.spun_ns) as f64 / wall as f64 + self.pool.spun();
                 idle_processors = would_be_idle(idle_ns / wall as f64, spun).min(ours).max(0.0);
             }

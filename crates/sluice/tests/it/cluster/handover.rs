@@ -269,7 +269,7 @@ fn cl_e41_two_primaries_in_a_row_may_die() {
         client.check("READONLY", "+OK\r\n");
         (client.send("GET {06S}\r\n").line() == "$1").then_some(())
     });
-    // Its next link is refused: no password is asked for there.
+    // The second replica's next link fails: it sends a password, and the heir has none.
     other.client().check("CONFIG SET primaryauth wrong cluster-replica-no-failover yes", "+OK\r\n");
     let heir = &members[3];
     members[0].signal("STOP");
