@@ -277,7 +277,7 @@ impl Manager {
         let shares = self.sample_io_threads(now_ns);
         // To look at the machine costs more than it can show of a server with nothing to do.
         let commands = engine.commands_executed().saturating_sub(self.last.commands);
-        let is_quiet = self.always && self.spin_ns() == 0 && commands < COMMANDS;
+        let is_quiet = self.always && !self.spin.needs_samples() && commands < COMMANDS;
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
         let wanted = if self.always {
             self.policy.assume(self.configured);

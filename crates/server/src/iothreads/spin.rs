@@ -63,6 +63,12 @@ impl Spin {
         if self.is_on { SPIN_NS } else { 0 }
     }
 
+    /// Whether samples are needed of a server with little to do: spinning that is on may have to end, and
+    /// spinning that a test forces begins under any load.
+    pub fn needs_samples(self) -> bool {
+        self.is_on || self.is_forced
+    }
+
     /// Nobody spins.
     pub fn stop(&mut self) {
         self.is_on = false;
@@ -163,6 +169,18 @@ mod tests {
                 assert!(!Spin::default().step(seen), "{seen:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_quiet_server_is_sampled_while_threads_spin_or_a_test_has_them_spin() {
+        let mut spin = Spin::default();
+        assert!(!spin.needs_samples());
+        spin.step(FEW);
+        assert!(spin.needs_samples());
+        let quiet = SpinSample { commands: 0, ..FEW };
+        let mut forced = Spin::new(true);
+        assert!(forced.needs_samples());
+        assert!(forced.step(quiet));
     }
 
     #[test]

@@ -156,7 +156,7 @@ fn an_io_thread_looks_for_work_for_some_time_before_it_sleeps() {
     };
     let (spinning, still) = (settings(50_000), settings(0));
     io_thread.worked_ns = 1_000_000;
-    io_thread.channels.settings = still.clone();
+    io_thread.channels.settings = still;
     assert_eq!(io_thread.wait_deadline(1_000_001), Deadline::NEVER);
     assert_eq!((io_thread.spins, parks(io_thread)), (false, 1));
     io_thread.channels.settings = spinning;
