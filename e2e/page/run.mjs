@@ -1,7 +1,7 @@
 // The page of the metrics endpoint in headless Chromium: node e2e/page/run.mjs SERVER CHROMIUM [--screenshots FOLDER]
 //
 // Starts servers in the states that the page knows, opens the page, and compares each number that the page names
-// after a metric with the field of INFO that docs/operating.md names for it. With --screenshots, pictures of a busy
+// after a metric with the field of INFO that docs/fields.md names for it. With --screenshots, pictures of a busy
 // server are written for the documentation. No package is needed: Chromium is driven through the pipe of its
 // DevTools protocol.
 import { spawn } from 'node:child_process';
@@ -171,8 +171,8 @@ class Browser {
 
 // --- What the page says beside what INFO says.
 
-// Metrics by their field, out of the table of docs/operating.md.
-const fieldOf = new Map(readFileSync(join(root, 'docs/operating.md'), 'utf8').split('\n').map(line => line.match(/^\| `(\w+)`[^|]*\|[^|]*\|[^|]*\|[^|]*\| `(\w+)` \|/)).filter(Boolean).map(([, field, metric]) => [metric, field]));
+// Metrics by their field, out of the table of docs/fields.md.
+const fieldOf = new Map(readFileSync(join(root, 'docs/fields.md'), 'utf8').split('\n').map(line => line.match(/^\| `(\w+)`[^|]*\|[^|]*\|[^|]*\|[^|]*\| `(\w+)` \|/)).filter(Boolean).map(([, field, metric]) => [metric, field]));
 // What INFO itself, or the look at it, changes.
 const MOVING = /^(used_memory|mem_clients_normal|total_commands_processed|instantaneous_ops_per_sec|mem_total)/;
 
@@ -219,6 +219,7 @@ async function empty() {
   await rendered();
   await browser.has('an empty server has no keys', '#databases', 'No keys.');
   await browser.has('and no slow commands', '#log', 'None.');
+  check('and no cluster', await browser.ask(`document.querySelector('#cluster').hidden`));
   await browser.has('and is a primary without replicas', '#replication', 'A primary without replicas.');
   check('nothing is under way', await browser.ask(`document.querySelector('#progress').hidden`));
   await compare('empty', browser, server, 20);
@@ -250,14 +251,14 @@ async function busy() {
   await rendered();
   await browser.has('the replica is shown', '#replication table', 'online');
   await browser.has('and is up to date', '#replication', 'The replica is up to date.');
-  await browser.has('the blocked client is shown', '#clients', 'waits in BLPOP');
+  await browser.has('the blocked client is shown', '#clients', 'blocked in BLPOP');
   await browser.has('by its name, as text', '#clients', '<b>worker</b>');
   check('and no markup of a client', await browser.ask(`document.querySelector('#clients b') === null`));
-  await browser.has('the slow reader is shown', '#clients', 'reads slowly:');
+  await browser.has('the slow reader is shown', '#clients', 'slow reader:');
   await browser.has('with its memory', '#clients tbody tr:first-child', 'report');
   // The largest keys, without names at first.
   await browser.ask(`document.querySelector('#look').click()`);
-  await browser.has('the largest keys are found', '#keys', 'All keys were seen');
+  await browser.has('the largest keys are found', '#keys', 'All keys were scanned');
   await browser.has('without their names', '#large table', '(hidden)');
   check('no name is anywhere', !(await browser.ask('document.body.textContent')).includes('queue:mail'));
   const sees = async (user, password, words) => {
@@ -326,6 +327,33 @@ async function busy() {
   await replica.stop();
 }
 
+async function cluster() {
+  const options = ['--save', '', '--cluster-enabled', 'yes', '--cluster-node-timeout', '1000', '--cluster-require-full-coverage', 'no'];
+  const [one, two] = [await start(...options), await start(...options, '--cluster-announce-human-nodename', 'second')];
+  await one.client.run('CLUSTER', 'ADDSLOTSRANGE', '0', '8191');
+  await two.client.run('CLUSTER', 'ADDSLOTSRANGE', '8192', '16383');
+  await one.client.run('CLUSTER', 'MEET', '127.0.0.1', String(two.port));
+  await until('the cluster is well', async () => (await one.client.run('CLUSTER', 'INFO')).includes('cluster_slots_ok:16384'));
+  await browser.open(one);
+  await rendered();
+  await browser.has('the cluster is shown', '#cluster', 'State: ok');
+  await browser.has('with this node', '#cluster table', '(this node)');
+  await browser.has('and the other by its name', '#cluster table', 'second');
+  await browser.wait('each with its slots', `[...document.querySelectorAll('#cluster tbody tr')].every(row => row.children[3].textContent === '8,192')`);
+  await compare('cluster', browser, one, 25);
+  await fits('cluster', browser);
+  await browser.size(1300, 900);
+  await browser.picture('page-cluster.webp', 900);
+  two.child.kill('SIGSTOP');
+  await browser.wait('a node that does not answer comes first', `document.querySelector('#cluster tbody tr')?.children[4].textContent === 'PFAIL'`);
+  await browser.has('and its slots count', '#cluster dl b', '8,192');
+  two.child.kill('SIGCONT');
+  await browser.wait('until it answers', `!document.querySelector('#cluster').textContent.includes('DISCONNECTED') && ![...document.querySelectorAll('#cluster tbody tr')].some(row => row.children[4].textContent !== 'ok')`);
+  browser.silent('cluster');
+  await two.stop();
+  await one.stop();
+}
+
 async function crowd() {
   const server = await start('--save', '', '--maxclients', '11000');
   const max = Number((await server.client.run('CONFIG', 'GET', 'maxclients'))[1]);
@@ -356,7 +384,7 @@ async function longWork() {
   // A script that stands, and a main thread that does.
   server.client.run('CONFIG', 'SET', 'busy-reply-threshold', '100');
   server.client.run('EVAL', 'while true do end', '0');
-  await browser.has('a script is shown', '#running', 'A script runs since');
+  await browser.has('a script is shown', '#running', 'A script has been running for');
   const other = new Client(server.port);
   await other.run('SCRIPT', 'KILL');
   other.run('DEBUG', 'SLEEP', '9');
@@ -400,7 +428,7 @@ async function token() {
 
 const began = Date.now();
 try {
-  for (const one of [empty, busy, crowd, longWork, token]) await one();
+  for (const one of [empty, busy, cluster, crowd, longWork, token]) await one();
 } finally {
   await browser.end();
   folders.forEach(folder => rmSync(folder, { recursive: true, force: true }));

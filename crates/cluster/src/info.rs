@@ -93,6 +93,60 @@ pub struct LinkFacts {
     pub queue_bytes: usize,
 }
 
+/// What a page for operators shows of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeFacts<'a> {
+    /// The node's id.
+    pub id: NodeId,
+    /// The name that an operator gave the node, or else its host name; empty for neither. Bytes as announced.
+    pub name: &'a [u8],
+    /// Address of the node, as it announces it.
+    pub ip: &'a str,
+    /// Port of the node for clients; that of TLS where it has no other.
+    pub port: u16,
+    /// Whether this node is the one that is asked.
+    pub is_myself: bool,
+    /// The primary of a replica; `None` for a primary, and for a replica whose primary is not known.
+    pub primary: Option<NodeId>,
+    /// Whether the node is a replica.
+    pub is_replica: bool,
+    /// How many slots the node has.
+    pub slots: u16,
+    /// The first slot of the node.
+    pub first_slot: Option<HashSlot>,
+    /// Whether the node answers.
+    pub health: NodeHealth,
+    /// Whether this node's connection to the node's bus is open; always for itself.
+    pub is_linked: bool,
+    /// Wall time of the last PONG of the node in milliseconds; 0 for none, and for the node itself.
+    pub pong_wall_ms: i64,
+}
+
+/// The nodes without those of a handshake, in no order.
+pub(crate) fn nodes(m: &ClusterMachine) -> impl Iterator<Item = NodeFacts<'_>> {
+    m.table.iter().filter(|(_, node)| !node.is_handshake()).map(|(ix, node)| {
+        let (address, labels) = (&node.place.address, &node.place.labels);
+        let is_myself = ix == m.table.my_ix();
+        let name =
+            if labels.human_name.is_empty() { labels.host_name.as_bytes() } else { &*labels.human_name };
+        let port = if address.tcp_port == 0 { address.tls_port } else { address.tcp_port };
+        NodeFacts {
+            id: node.id,
+            name,
+            ip: &address.ip,
+            port,
+            is_myself,
+            primary: node.primary().map(|primary| m.table.node(primary).id),
+            is_replica: node.is_replica(),
+            slots: node.slot_count,
+            first_slot: node.slots.runs().next().map(|(first, _)| first),
+            health: node.health,
+            is_linked: is_myself || matches!(node.place.link_out, LinkOut::Open(_)),
+            pong_wall_ms: if is_myself { 0 } else { node.clocks.pong_wall_ms },
+        }
+    })
+}
+
 /// Links that have a node.
 pub(crate) fn links(m: &ClusterMachine) -> impl Iterator<Item = LinkFacts> + '_ {
     m.links.iter().filter_map(|(key, link)| {

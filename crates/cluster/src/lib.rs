@@ -67,7 +67,7 @@ pub use cron::CRON_MS;
 pub use durable::SaveCounts;
 pub use fuzz::{fuzz_bus_packets, fuzz_nodes_conf};
 pub use id::{ClusterEpoch, NodeId, ShardId};
-pub use info::{ClusterInfo, LinkFacts};
+pub use info::{ClusterInfo, LinkFacts, NodeFacts};
 pub use input::{
     ClusterCommand, ClusterInput, DialMoment, HasKeys, LinkDirection, ResetKind, SetSlot, SlotAction,
 };
@@ -507,6 +507,11 @@ impl Cluster {
     /// The numbers of CLUSTER INFO.
     pub fn info(&self) -> ClusterInfo {
         info::info(&self.machine)
+    }
+
+    /// The nodes as a page for operators shows them, without those of a handshake, in no order.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeFacts<'_>> {
+        info::nodes(&self.machine)
     }
 
     /// Links with a node, as CLUSTER LINKS shows them.

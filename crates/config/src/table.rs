@@ -564,7 +564,7 @@ params! {
         MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED: Int = number("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT).hidden().ignored(FIXED_COPY),
             "The same while threads write.";
         EVENT_LOOP: Choice<EventLoop> = one_of::<EventLoop>("event-loop", EventLoop::Auto as u8).immutable().not_in_star(),
-            "Interface of the kernel for sockets: io_uring, epoll, poll, or auto for the best that works.";
+            "Interface of the kernel for sockets: io_uring, epoll, poll, or auto: epoll, or poll where there is no epoll.";
         EVENT_LOOP_BATCH_WAIT_US: Int = number("event-loop-batch-wait-us", 30, 0, 1000).not_in_star(),
             "Microseconds that an iteration of the event loop may wait for more requests to serve together, while at least 24 connections are active and requests come in pipelines; 0 never waits.";
         EVENT_LOOP_BATCH_WAIT_DEPTH: Int = number("event-loop-batch-wait-depth", 4, 1, 1024).not_in_star(),

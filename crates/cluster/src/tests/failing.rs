@@ -268,3 +268,26 @@ fn cl_d22_a_voter_without_replicas_is_no_longer_fail_once_it_answers() {
     network.run(1_000);
     assert_eq!(network.flags(0, 2), "master");
 }
+
+#[test]
+fn nodes_are_shown_with_their_slots_primaries_and_health() {
+    let mut network = Network::cluster(4, 3);
+    let primary = network.id(1);
+    network.command(3, ClusterCommand::Replicate { node: primary.as_bytes(), data: HasKeys::No });
+    network.run(1_000);
+    network.kill(2);
+    network.run(TIMEOUT_MS + 1_500);
+    let m = &network.peers[0].cluster;
+    let shown = |number: usize| {
+        let id = network.id(number);
+        m.nodes().find(|node| node.id == id).unwrap()
+    };
+    assert_eq!(m.nodes().count(), 4);
+    let own = shown(0);
+    assert!(own.is_myself && own.is_linked && own.pong_wall_ms == 0 && own.first_slot == HashSlot::new(0));
+    let [second, dead, replica] = [shown(1), shown(2), shown(3)];
+    assert!(second.health == NodeHealth::Up && second.is_linked && second.pong_wall_ms > 0);
+    assert!(matches!(dead.health, NodeHealth::Fail { .. }) && dead.slots > 5_000, "{dead:?}");
+    assert_eq!((replica.primary, replica.is_replica, replica.slots), (Some(primary), true, 0));
+    assert_eq!(m.nodes().map(|node| u32::from(node.slots)).sum::<u32>(), 16_384);
+}

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use sluice_acl::{Refusal, RefusalContext, User};
 use sluice_base::{Now, SessionKey};
+use sluice_cluster::{HashSlot, NodeFacts, NodeHealth, NodeId};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
 use sluice_commands::HotKeyLimits;
@@ -14,16 +15,18 @@ use sluice_control::users::refusals::LoggedRefusal;
 use sluice_numbers::commandlog::{LogEntry, LogKind};
 use sluice_numbers::page::details::{
     BasicCredentials, ClientRow, HotKeyRow, JUDGED_MAX, JudgedCredentials, MayShow, MoveRow, MoveRowProgress,
-    PageAsk, PageDetails, ScriptRow, SlowCommandRow,
+    NodeRow, PageAsk, PageDetails, ScriptRow, SlowCommandRow,
 };
 use sluice_numbers::page::keys::KEYS_SHOWN;
 use sluice_session::Session;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Logged commands that are shown.
 const COMMANDS_SHOWN: usize = 20;
 /// Moves of slots that are shown.
 const MOVES_SHOWN: usize = 20;
+/// Nodes of a cluster that are shown.
+const NODES_SHOWN: usize = 100;
 /// How long looks at keys take of a second at most, nanoseconds: shared by the runs of the cron.
 const LOOK_NS_MAX: u64 = 2_500_000;
 /// What is counted for the hottest keys: one access in twenty, two seconds together.
@@ -36,6 +39,26 @@ const LABEL_BYTES_MAX: usize = 256;
 /// Ranges of slots, as many as stand within [`LABEL_BYTES_MAX`].
 fn cut(label: &[u8]) -> Box<[u8]> {
     label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
+}
+
+fn node_row(node: &NodeFacts<'_>, now: Now) -> NodeRow {
+    let pong_ms = (node.pong_wall_ms > 0).then_some(node.pong_wall_ms);
+    NodeRow {
+        id: node.id.to_string(),
+        name: cut(node.name),
+        address: format!("{}:{}", node.ip, node.port),
+        is_myself: node.is_myself,
+        is_replica: node.is_replica,
+        primary: node.primary.map(|primary| primary.to_string()).unwrap_or_default(),
+        slots: node.slots,
+        health: match node.health {
+            NodeHealth::Up => "ok",
+            NodeHealth::PFail => "pfail",
+            NodeHealth::Fail { .. } => "fail",
+        },
+        is_linked: node.is_linked,
+        pong_age_ms: pong_ms.map(|pong_ms| u64::try_from(now.unix_ms() - pong_ms).unwrap_or(0)),
+    }
 }
 
 fn slow_command(entry: &LogEntry) -> SlowCommandRow {
@@ -96,6 +119,7 @@ impl PageRows<'_> {
             slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).map(slow_command).collect(),
             script,
             moves: self.moves(),
+            nodes: self.nodes(now),
             largest,
             hottest,
             slot_look,
@@ -131,6 +155,21 @@ impl PageRows<'_> {
             }
         };
         shown_moves(mode, keyspace, sessions).take(MOVES_SHOWN).map(row).collect()
+    }
+
+    /// The nodes of the cluster: those that do not answer first, then each primary with its replicas, by slots.
+    fn nodes(&self, now: Now) -> Vec<NodeRow> {
+        let Some(mode) = self.core.control.cluster.as_deref() else { return Vec::new() };
+        let mut nodes: Vec<NodeFacts<'_>> = mode.machine.nodes().collect();
+        let first_slots: BTreeMap<NodeId, Option<HashSlot>> =
+            nodes.iter().map(|node| (node.id, node.first_slot)).collect();
+        nodes.sort_by_cached_key(|node| {
+            let shard = node.primary.unwrap_or(node.id);
+            let first_slot = first_slots.get(&shard).copied().flatten();
+            (node.health == NodeHealth::Up, first_slot.is_none(), first_slot, shard, node.is_replica, node.id)
+        });
+        nodes.truncate(NODES_SHOWN);
+        nodes.into_iter().map(|node| node_row(&node, now)).collect()
     }
 
     fn page_texts(&self) -> Vec<(&'static str, String)> {

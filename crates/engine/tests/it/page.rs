@@ -85,6 +85,18 @@ fn the_largest_slots_of_a_cluster_are_found_with_what_their_keys_take() {
     assert!(json(&mut Rig::new(), true).contains("\"slots\":[]"), "there are none without a cluster");
 }
 
+#[test]
+fn nodes_of_a_cluster_are_shown_and_none_without_one() {
+    let mut rig = Rig::node(None, &[("cluster-announce-human-nodename", "first")]);
+    let shown = details(&mut rig, false);
+    let [node] = &shown.nodes[..] else { panic!("{:?}", shown.nodes) };
+    assert!(node.is_myself && node.is_linked && !node.is_replica && node.primary.is_empty());
+    assert_eq!((&*node.name, node.health, node.pong_age_ms), (&b"first"[..], "ok", None));
+    assert!(rig.run("CLUSTER MYID").contains(&node.id), "{}", node.id);
+    assert!(json(&mut rig, false).contains("\"myself\":true"));
+    assert!(details(&mut Rig::new(), false).nodes.is_empty());
+}
+
 /// V-6: memory of slots for a machine that scrapes now and then, without what the page costs.
 #[test]
 fn sizes_of_slots_are_summed_for_two_scrapes_after_each_ask_and_no_accesses_are_counted() {

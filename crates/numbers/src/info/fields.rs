@@ -486,7 +486,7 @@ fields! {
         ENGINES_TOTAL_USED_MEMORY: gauge("engines_total_used_memory", Bytes, "memory of the machines of scripts");
         ENGINES_TOTAL_MEMORY_OVERHEAD: gauge("engines_total_memory_overhead", Bytes, "always 0");
         ENGINE: record("engine_*", "", "the engine of Lua");
-        SCRIPTS_SLICES: counter("scripts_slices", Count, "slices of 2 ms behind which a script stood still").metric("sluice_scripts_slices_total");
+        SCRIPTS_SLICES: counter("scripts_slices", Count, "times that a script paused after a slice of 2 ms, so that others were served").metric("sluice_scripts_slices_total");
         SCRIPTS_MAXMEMORY_OVERRUN_BYTES: gauge("scripts_maxmemory_overrun_bytes", Bytes, "most bytes beyond `maxmemory` at the end of a script that had written").metric("sluice_scripts_maxmemory_overrun_bytes");
     }
     "Hotkeys" {

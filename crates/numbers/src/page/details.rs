@@ -67,6 +67,8 @@ pub struct PageDetails {
     pub script: Option<ScriptRow>,
     /// Moves of slots, the newest first.
     pub moves: Vec<MoveRow>,
+    /// Nodes of the cluster, those in trouble first; empty without a cluster.
+    pub nodes: Vec<NodeRow>,
     /// The largest keys, while somebody looks.
     pub largest: Option<LargestKeys>,
     /// The keys that clients access most, likewise.
@@ -77,6 +79,31 @@ pub struct PageDetails {
     pub texts: Vec<(&'static str, String)>,
     /// What became of [`PageAsk::credentials`], in their order.
     pub judged: Vec<JudgedCredentials>,
+}
+
+/// A node of the cluster, as this node sees it.
+#[derive(Clone, Debug)]
+pub struct NodeRow {
+    /// The node's id, 40 hexadecimal digits.
+    pub id: String,
+    /// The name that an operator gave the node, or else its host name; empty for neither.
+    pub name: Box<[u8]>,
+    /// Address and port of the node for clients.
+    pub address: String,
+    /// Whether the row is the server's own.
+    pub is_myself: bool,
+    /// Whether the node is a replica.
+    pub is_replica: bool,
+    /// Id of a replica's primary; empty for a primary, and where the primary is not known.
+    pub primary: String,
+    /// How many slots the node has.
+    pub slots: u16,
+    /// `ok`, `pfail` (this node gets no answer from it) or `fail` (the cluster holds it for failed).
+    pub health: &'static str,
+    /// Whether this node's connection to the node's bus is open.
+    pub is_linked: bool,
+    /// Milliseconds since the node's last PONG; `None` for none, and for the server's own row.
+    pub pong_age_ms: Option<u64>,
 }
 
 /// A move of slots to or from this node.

@@ -3,7 +3,7 @@
 use crate::info::sample::MetricsSample;
 use crate::info::value::Number;
 use crate::page::details::{
-    ClientRow, HotKeyRow, JudgedCredentials, MayShow, MoveRow, PageDetails, SlowCommandRow,
+    ClientRow, HotKeyRow, JudgedCredentials, MayShow, MoveRow, NodeRow, PageDetails, SlowCommandRow,
 };
 use crate::page::keys::{LargeSlot, LargestKeys};
 use serde_json::{Map, Value, json};
@@ -43,6 +43,7 @@ impl PageJson<'_> {
                 "name": printable(&script.name), "running_ms": script.running_ms,
             })),
             "moves": details.moves.iter().map(slot_move).collect::<Vec<_>>(),
+            "nodes": details.nodes.iter().map(node).collect::<Vec<_>>(),
             "largest": details.largest.as_ref().map(|largest| keys(largest, may)),
             "hottest": details.hottest.as_ref().map(|rows| hot_keys(rows, may)),
             "texts": details.texts.iter().map(|(name, text)| ((*name).to_owned(), json!(text)))
@@ -133,6 +134,21 @@ fn slot_move(row: &MoveRow) -> Value {
         "message": row.message,
         "at_s": row.updated_s,
         "progress": progress,
+    })
+}
+
+fn node(row: &NodeRow) -> Value {
+    json!({
+        "id": row.id,
+        "name": printable(&row.name),
+        "address": row.address,
+        "myself": row.is_myself,
+        "replica": row.is_replica,
+        "primary": row.primary,
+        "slots": row.slots,
+        "health": row.health,
+        "linked": row.is_linked,
+        "pong_age_ms": row.pong_age_ms,
     })
 }
 
