@@ -1,7 +1,7 @@
 // The page of the metrics endpoint in headless Chromium: node e2e/page/run.mjs SERVER CHROMIUM [--screenshots FOLDER]
 //
 // Starts servers in the states that the page knows, opens the page, and compares each number that the page names
-// after a metric with the field of INFO that docs/operating.md names for it. With --screenshots, pictures of a busy
+// after a metric with the field of INFO that docs/fields.md names for it. With --screenshots, pictures of a busy
 // server are written for the documentation. No package is needed: Chromium is driven through the pipe of its
 // DevTools protocol.
 import { spawn } from 'node:child_process';
@@ -171,8 +171,8 @@ class Browser {
 
 // --- What the page says beside what INFO says.
 
-// Metrics by their field, out of the table of docs/operating.md.
-const fieldOf = new Map(readFileSync(join(root, 'docs/operating.md'), 'utf8').split('\n').map(line => line.match(/^\| `(\w+)`[^|]*\|[^|]*\|[^|]*\|[^|]*\| `(\w+)` \|/)).filter(Boolean).map(([, field, metric]) => [metric, field]));
+// Metrics by their field, out of the table of docs/fields.md.
+const fieldOf = new Map(readFileSync(join(root, 'docs/fields.md'), 'utf8').split('\n').map(line => line.match(/^\| `(\w+)`[^|]*\|[^|]*\|[^|]*\|[^|]*\| `(\w+)` \|/)).filter(Boolean).map(([, field, metric]) => [metric, field]));
 // What INFO itself, or the look at it, changes.
 const MOVING = /^(used_memory|mem_clients_normal|total_commands_processed|instantaneous_ops_per_sec|mem_total)/;
 
@@ -192,7 +192,7 @@ async function compare(what, browser, server, least) {
       continue;
     }
     const field = fieldOf.get(metric);
-    check(`${what}: ${metric} is in the table of docs/operating.md`, field);
+    check(`${what}: ${metric} is in the table of docs/fields.md`, field);
     const wanted = Number(info[field]);
     const may = !MOVING.test(field) ? 0 : /mem/.test(field) ? Math.max(65536, 0.05 * wanted) : Math.max(20, 0.05 * wanted);
     check(`${what}: ${field}`, Math.abs(value - wanted) <= may, `page ${value} (${text}), INFO ${info[field]}`);
