@@ -192,7 +192,7 @@ async function compare(what, browser, server, least) {
       continue;
     }
     const field = fieldOf.get(metric);
-    check(`${what}: ${metric} is in the table of docs/operating.md`, field);
+    check(`${what}: ${metric} is in the table of docs/fields.md`, field);
     const wanted = Number(info[field]);
     const may = !MOVING.test(field) ? 0 : /mem/.test(field) ? Math.max(65536, 0.05 * wanted) : Math.max(20, 0.05 * wanted);
     check(`${what}: ${field}`, Math.abs(value - wanted) <= may, `page ${value} (${text}), INFO ${info[field]}`);

@@ -80,7 +80,8 @@ fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
     for name in PROGRAMS {
         files.push((format!("bin/{name}"), 0o755, std::fs::read(build.programs.join(name))?));
     }
-    for name in ["LICENSE", "README.md", "CHANGELOG.md", "docs/operating.md", "sluice.conf"] {
+    let docs = ["LICENSE", "README.md", "CHANGELOG.md", "docs/operating.md", "docs/fields.md", "sluice.conf"];
+    for name in docs {
         files.push((name.to_owned(), 0o644, std::fs::read(root.join(name))?));
     }
     files.push(("THIRD-PARTY-LICENSES".to_owned(), 0o644, build.licences.clone().into_bytes()));

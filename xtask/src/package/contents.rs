@@ -127,6 +127,7 @@ fn documents(build: &Build) -> Result<Vec<Entry>> {
         Entry::file(&format!("{folder}/copyright"), 0o644, read("LICENSE")?),
         Entry::file(&format!("{folder}/CHANGELOG.md.gz"), 0o644, archive::gzip(&read("CHANGELOG.md")?)?),
         Entry::file(&format!("{folder}/operating.md.gz"), 0o644, archive::gzip(&read("docs/operating.md")?)?),
+        Entry::file(&format!("{folder}/fields.md.gz"), 0o644, archive::gzip(&read("docs/fields.md")?)?),
         Entry::file(&format!("{folder}/prometheus/board.json"), 0o644, packaging("prometheus/board.json")?),
         Entry::file(&format!("{folder}/prometheus/rules.yml"), 0o644, packaging("prometheus/rules.yml")?),
         Entry::file(

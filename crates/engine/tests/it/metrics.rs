@@ -196,7 +196,7 @@ fn clients_are_summed_by_the_cron_where_they_are_many() {
 
 /// The names of the table in the documentation, which has all rows: see `info/tests.rs` of the engine.
 fn documented() -> Vec<(String, bool)> {
-    let page = include_str!("../../../../docs/operating.md");
+    let page = include_str!("../../../../docs/fields.md");
     let table = page.split("<!-- fields -->").nth(1).unwrap().split("<!-- /fields -->").next().unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| (row.split('`').next().unwrap().to_owned(), row.contains("_human`"))).collect()

@@ -6,7 +6,7 @@
 //! not compile. `*` in a name stands for a number, a database, a command or an error code, and what stands
 //! there is the label `.label("...")`.
 //!
-//! The table in `docs/operating.md` is made of these rows, which a test holds (`info/tests.rs`).
+//! The table in `docs/fields.md` is made of these rows, which a test holds (`info/tests.rs`).
 
 /// One row.
 #[derive(Clone, Copy, Debug)]

@@ -52,7 +52,7 @@ fn markdown_of_families() -> String {
     out
 }
 
-const PAGE: &str = "docs/operating.md";
+const PAGE: &str = "docs/fields.md";
 
 /// The page with the tables between their marks.
 fn with_tables(page: &str) -> String {
