@@ -11,7 +11,7 @@ pub(super) struct SignsOfGrowth {
     pub(super) commands: u64,
     /// Bytes received from clients so far.
     pub(super) input_bytes: u64,
-    /// Bytes that the main thread has allocated, less those that it has freed.
+    /// Bytes allocated on the main thread, less the bytes freed there.
     pub(super) bytes_of_thread: i64,
     /// Bytes of the entries' chunks in use.
     pub(super) entry_bytes: usize,

@@ -259,8 +259,8 @@ fn socket_for(address: SocketAddr, source: &str) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A connection that one thread reads and writes, blocking. It is closed when both it and its
-/// [`StreamRemote`], if any, are dropped.
+/// A connection that one thread reads and writes, blocking. The connection is closed once the stream and
+/// its [`StreamRemote`], if any, are dropped.
 #[derive(Debug)]
 pub struct BlockingStream {
     socket: Fd,
