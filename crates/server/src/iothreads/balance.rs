@@ -37,7 +37,7 @@ pub struct ConnectionMove {
 
 /// An I/O thread gives connections away from this busy share on.
 const HOT: f64 = 0.5;
-/// It must be busier than the least busy thread by this much, too.
+/// The thread must be busier than the least busy thread by this much, too.
 const UNEVEN: f64 = 0.3;
 /// Samples in a row in which both must hold.
 const UNEVEN_SAMPLES: u32 = 3;

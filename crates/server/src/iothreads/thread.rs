@@ -63,7 +63,7 @@ pub struct Channels {
     pub id: IoThreadId,
     /// The ring of messages from the main thread.
     pub inbox: spsc::Consumer<ToIoThread>,
-    /// To the main thread.
+    /// The lane of messages to the main thread.
     pub lane: Lane<ToMain>,
     /// Wakes the main thread.
     pub main: Waker,
