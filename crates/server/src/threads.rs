@@ -4,9 +4,9 @@
 //! Every thread has, from its first instruction to its last:
 //! 1. a name of at most 15 bytes, which `ps -L`, crash reports and panics show;
 //! 2. a signal stack, on which a crash report can be made when the thread's own stack has overflowed;
-//! processors: those of `bio-cpulist` if [`Thread::processors`] names it, else those of the starting
-//! thread, which are those of `server-cpulist`. Processors are a preference: if the system refuses them,
-//! the thread also works on others;
+//! 3. processors: those of `bio-cpulist` if [`Thread::processors`] names it, else those of the starting
+//!    thread, which are those of `server-cpulist`. Processors are a preference: if the system refuses them,
+//!    the thread also works on others;
 //! 4. a share of the processors: [`Thread::yields`].
 //!
 //! A panic on any thread makes a crash report and ends the process (`daemon/crash.rs`): the hook aborts
