@@ -92,7 +92,7 @@ struct HttpConnection {
     /// Whether the client has ended its sending side.
     is_half_closed: bool,
     state: HttpState,
-    /// When the state began, and until when it may last.
+    /// Begin and deadline of the state, monotonic ns.
     since_ns: u64,
     deadline_ns: u64,
 }

@@ -44,7 +44,7 @@ pub enum Report {
 /// The order to give the saved file its final name.
 struct Commit;
 
-/// The main thread's side of a download. Dropping it before its end cancels it.
+/// The main thread's side of a download. Dropping it before the download's end cancels the download.
 pub struct Download {
     reports: Receiver<Report>,
     commit: Sender<Commit>,

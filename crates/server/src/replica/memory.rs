@@ -28,7 +28,7 @@ pub enum SourceReport {
     Received(Stream, Vec<u8>),
 }
 
-/// The main thread's side of a full sync into memory. Dropping it before its end cancels it.
+/// The main thread's side of a full sync into memory. Dropping it before the sync's end cancels the sync.
 pub struct MemorySync {
     reports: Receiver<SourceReport>,
     /// Ends the connection; `None` once the connection was given back.

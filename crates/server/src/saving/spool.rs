@@ -82,7 +82,7 @@ struct SpoolState {
     /// The reason that the scratch file takes nothing more; the maker then waits until all readers have
     /// taken some chunks.
     lacks_room: Option<String>,
-    /// That reason as a line for the log, until the line is taken.
+    /// The line for the log with that reason, until the line is taken.
     warning: Option<String>,
 }
 
