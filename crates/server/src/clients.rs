@@ -127,8 +127,8 @@ impl Clients {
         let SocketOwner::InHand = before else { panic!("a connection that comes back was in hand") };
     }
 
-    /// Notes that an I/O thread is asked to give a connection back; returns the thread, or `None` if it
-    /// was asked before.
+    /// Notes that an I/O thread is asked to give a connection back; returns the thread, or `None` if no
+    /// I/O thread has the connection or it was asked before.
     pub fn release(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
         let SocketOwner::IoThread(id) = *owner else { return None };

@@ -102,7 +102,7 @@ pub struct Server {
     actions: Vec<Action>,
     /// The exit status; `Some` once the server is to end.
     ending: Option<i32>,
-    /// The server ends without the shutdown sequence, because its data were never loaded.
+    /// Whether the server ends without the shutdown sequence, because it has never served its data.
     ends_at_once: bool,
     /// The folder of the append-only file that is opened after the load.
     folder_to_open: Option<Folder>,
@@ -343,7 +343,8 @@ impl Server {
     #[cold]
     fn configure_metrics(&mut self) {
         let config = self.engine.config();
-        // The endpoint's thread owns the event loop, and closes the listeners that are out of use itself.
+        // Drops the main thread's references to retired listeners; the endpoint's thread, which owns the
+        // event loop, then closes them.
         let _ = self.host.settings.metrics.take_change();
         let listeners = self.host.settings.metrics.active().to_vec();
         let tls = self.host.settings.tls.context().cloned().filter(|_| config.bool(param::METRICS_TLS));

@@ -100,7 +100,7 @@ mod tests {
         }
         iterate(&mut longest, &mut thread, 30_000, 29_000);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
-        // Their waits are not either, beyond a millisecond.
+        // Waits of short iterations are not attributed to a long one either, beyond a millisecond.
         for _ in 0..10_000 {
             iterate(&mut longest, &mut thread, 90, 10);
         }

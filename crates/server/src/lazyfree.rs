@@ -26,7 +26,7 @@ pub enum Garbage {
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
     /// Pages that a reply shared with the keyspace.
     Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
-    /// The stream that a primary has sent after a snapshot that is not used.
+    /// The buffered replication stream of a full sync that was given up.
     Stream(StreamBuffer),
 }
 

@@ -35,7 +35,7 @@ pub enum ListenerKind {
     Tcp {
         /// The address as written in the configuration.
         word: String,
-        /// The TCP port, in host byte order.
+        /// The TCP port that the socket listens on.
         port: u16,
         /// The protocol on the connections.
         speech: Speech,

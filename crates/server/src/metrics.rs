@@ -82,8 +82,8 @@ impl MetricsEndpoint {
         self.link.is_some()
     }
 
-    /// Whether the thread wants a sample; true once for each wish. Cost: a read while it wants none, and
-    /// a comparison while there is no endpoint.
+    /// Whether the thread wants a sample; true once for each sample that it asks for. Cost: a read while
+    /// it wants none, and a comparison while there is no endpoint.
     #[inline]
     pub fn wants_sample(&self) -> bool {
         let Some(link) = &self.link else { return false };

@@ -56,8 +56,8 @@ pub struct PrimaryConnections {
     pub main: Option<MainLink>,
     /// The stream from the main channel that the link's session has not executed yet.
     pub replay: Option<StreamBuffer>,
-    /// Received bytes, seconds and waiting bytes, by which `Server::last_activity` detects activity on a
-    /// connection that the link does not read itself, as of the last activity (`Incoming::heard_ns`).
+    /// Numbers that change with each receive on a connection that the link does not read itself: received
+    /// bytes, seconds, waiting bytes. As of the last activity (`Incoming::heard_ns`).
     pub last_activity: (u64, i64, usize),
 }
 

@@ -61,7 +61,8 @@ pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Resul
     Ok(0)
 }
 
-/// Reports the faults of a configuration on standard output. Errors: a server would not start with it.
+/// Checks a configuration, and prints warnings on standard output. Errors: the faults with which a server
+/// would not start.
 fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     let texts = read(words)?;
     let from_file = texts.file.as_ref().map_or_else(String::new, |path| path.display().to_string());

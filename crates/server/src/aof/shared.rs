@@ -283,7 +283,7 @@ impl AofShared {
     pub fn note_written(&self, bytes: u64) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Relaxed);
         let half = self.backlog_max.0 / 2;
-        // Holding back begins above half, and every time the backlog passes below half afterwards.
+        // Holding back begins above half, so the backlog passes below half once after each beginning.
         before >= half && before - bytes < half
     }
 

@@ -251,8 +251,7 @@ impl Transport {
         }
     }
 
-    /// Sends the codec's closing message, unless a send is unfinished: the rest of that send would
-    /// have to follow.
+    /// Sends the codec's closing message, unless a send is unfinished: the rest of that send would follow it.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.has_ended
@@ -271,8 +270,8 @@ impl Transport {
         event_loop.detach(self.source);
     }
 
-    /// Ends the connection towards the peer now. An event loop of completions closes a socket only when
-    /// no operation on it is under way.
+    /// Ends the connection towards the peer now. A completion-based event loop (io_uring) closes a socket
+    /// only when no operation on it is under way.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
         self.report_end(event_loop);

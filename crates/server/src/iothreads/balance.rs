@@ -37,9 +37,9 @@ pub struct ConnectionMove {
 
 /// An I/O thread gives connections away from this busy share on.
 const HOT: f64 = 0.5;
-/// The thread must be busier than the least busy thread by this much, too.
+/// An I/O thread gives connections away only if it is also busier than the least busy one by this much.
 const UNEVEN: f64 = 0.3;
-/// Samples in a row in which both must hold.
+/// Samples in a row in which a thread must be busy and busier by that much before connections move.
 const UNEVEN_SAMPLES: u32 = 3;
 /// Samples without a decision after a move.
 const BALANCE_REST: u32 = 5;

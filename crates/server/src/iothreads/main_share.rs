@@ -42,11 +42,11 @@ pub struct MainShare {
 /// More connections are kept if the I/O threads are busier than this. A saturated I/O thread
 /// shows four fifths.
 const HOT: f64 = 0.6;
-/// The I/O threads must be busier than the main thread by this much, too.
+/// More connections are kept only if the I/O threads are also busier than the main thread by this much.
 const BUSIER: f64 = 0.1;
 /// Connections are given away if the main thread is busier than this.
 const MAIN_HOT: f64 = 0.85;
-/// The main thread must be busier than the I/O threads by this much, too.
+/// Connections are given away only if the main thread is also busier than the I/O threads by this much.
 const MAIN_BUSIER: f64 = 0.15;
 /// Samples in a row that must call for more connections.
 const ASKED_SAMPLES: u32 = 3;
@@ -54,7 +54,7 @@ const ASKED_SAMPLES: u32 = 3;
 const REST_SAMPLES: u32 = 5;
 /// Samples for which no more connections are taken after the first giving back: a second.
 const FIRST_PENALTY: u32 = 10;
-/// The longest such holdoff: a minute.
+/// Samples for which no more connections are taken after any giving back, at most: a minute.
 const LAST_PENALTY: u32 = 600;
 
 impl MainShare {

@@ -100,7 +100,7 @@ const LOAD_ENDED_PERCENT: u64 = 50;
 const LOAD_GREW_PERCENT: u64 = 115;
 /// Samples of holding off after the first failed trial: three seconds.
 const FIRST_PENALTY: u32 = 30;
-/// The longest holding off: five minutes.
+/// Samples of holding off after any failed trial, at most: five minutes.
 const LAST_PENALTY: u32 = 3000;
 
 impl Policy {

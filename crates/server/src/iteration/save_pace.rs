@@ -33,7 +33,7 @@ pub struct SavePace {
     /// When the next slice is due; `None` while there is nothing to capture.
     next_ns: Option<u64>,
     /// The time that the save may use, as of `seen_ns`. Slices may overdraw it; the next slice waits
-    /// until it is earned.
+    /// until the time is earned.
     credit_ns: i64,
     seen_ns: u64,
     /// The number of commands executed as of the last call, and the time of the last call that

@@ -311,7 +311,7 @@ impl EndpointThread {
         self.send(key, now_ns);
         match is_fine {
             true => self.read(key, now_ns),
-            // `close` sends the TLS alert, if the socket has room for it.
+            // `send` has sent the TLS alert, if the socket had room for it.
             false => self.close(key),
         }
     }

@@ -440,9 +440,9 @@ const HANDSHAKE: u8 = 0x16;
 /// their first command: a pool of connections that was filled at the client's start may stay unused
 /// for many seconds.
 pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
-/// How long the handshake of a link of the cluster's bus may take.
+/// How long the handshake of a cluster bus link may take.
 pub const NODE_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Failures that the log tells of in a second.
+/// Failures that are logged in one second, at most.
 const TOLD_MAX: u32 = 10;
 const CLOSED: &str = "the other end closed the connection during the handshake";
 

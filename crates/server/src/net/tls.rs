@@ -26,7 +26,7 @@ pub struct TlsState {
     context: Option<Context>,
     /// Whether links to a primary use TLS.
     of_links: bool,
-    /// Whether MIGRATE and slot moves use TLS.
+    /// Whether MIGRATE's connections use TLS.
     of_migrations: bool,
     /// Hash of the contents of the files from which the context was made.
     fingerprint: u64,

@@ -51,7 +51,7 @@ pub trait BackgroundSink: Send {
     }
 }
 
-/// Does a step, or refuses it.
+/// Does the step that is passed to it, or refuses it with an error.
 pub type Pass<'a> = dyn FnMut(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError> + 'a;
 
 /// A file that is written in the background, as the main thread has it.
@@ -166,7 +166,7 @@ impl BackgroundWriter {
         Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: false })
     }
 
-    /// Begins to make a snapshot for replicas, who receive it from the spool.
+    /// Begins to make a snapshot for replicas, which receive it from the spool.
     pub fn start_for_replicas(
         file: SnapshotFile,
         into: SpoolWriter,

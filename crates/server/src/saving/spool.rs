@@ -445,7 +445,7 @@ impl SpoolWriter {
     /// Makes the scratch file, and gives it to its reader or starts the loading thread. Errors: the reason.
     fn make_scratch(&mut self) -> Result<(), String> {
         let SpoolWriter { spool, storage, path, .. } = self;
-        // If the free space is not known, write errors tell.
+        // If the free space is not known, only a write error shows that the disk is full.
         let free = storage.free_bytes(folder_of(path)).unwrap_or(u64::MAX);
         let kept_free = FREE_KEPT.max(free / FREE_KEPT_SHARE);
         check_free(free, kept_free)?;

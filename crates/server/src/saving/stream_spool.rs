@@ -55,7 +55,7 @@ fn put_in(mut writer: SpoolWriter, given: &Receiver<Bytes>, unwritten: &AtomicUs
 
 impl StreamSpool for SpooledStream {
     fn give(&mut self, block: Bytes) {
-        // Relaxed: as above.
+        // Relaxed: a count for the limit, which orders nothing.
         self.unwritten.fetch_add(block.len(), Relaxed);
         // The thread ends when the spool was broken off; the readers then get that failure.
         let _ = self.blocks.send(block);

@@ -16,8 +16,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Background writers that may run at once, at most. A save that was broken off counts while its thread
-/// waits for the disk.
+/// With more background writers than this still running, no other one is started. A save that was broken
+/// off counts as running while its thread waits for the disk.
 const HANGING_MAX: usize = 4;
 
 impl Host {

@@ -18,7 +18,7 @@ pub struct Batches {
     pub(super) executed: Vec<Box<Batch>>,
     /// Batches whose replies are not durable, with the position that these need: `appendfsync always`.
     pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
-    /// Batches were executed in this iteration.
+    /// Whether batches were executed in this iteration.
     pub(super) has_served: bool,
 }
 

@@ -12,7 +12,7 @@ enum Op {
     Cut,
     /// Writes the base of the last rewrite, and puts it in force.
     Base,
-    /// `appendonly no`, and `appendonly yes` below.
+    /// `Off` does `appendonly no`, `On` does `appendonly yes`.
     Off,
     On,
     /// Kills the process and starts another one.
