@@ -13,7 +13,7 @@ pub enum Task {
     Check(Vec<Vec<u8>>),
     /// Report the features that another server uses and Sluice lacks; holds all words of the command line.
     CheckMove(Vec<Vec<u8>>),
-    /// Print the version.
+    /// Print the line of the version.
     Version,
     /// Print the help text.
     Help,

@@ -51,11 +51,11 @@ use std::time::Duration;
 
 /// The process around the engine, in parts that each own related state.
 pub struct Host {
-    /// The process's clock.
+    /// The clock, with its last reading.
     pub clock: HostClock,
     /// The allocator of the process.
     pub allocator: &'static dyn Allocator,
-    /// The server's log.
+    /// The log: standard output or a file, and syslog.
     pub log: Log,
     /// How DEBUG RESTART starts the process again; `None` once that has begun.
     pub restart: Option<Restart>,

@@ -230,7 +230,7 @@ pub fn start_with_loop<M: Send + 'static>(
 pub struct Refused<J> {
     /// The job, for the caller to do elsewhere.
     pub job: J,
-    /// The system's reason.
+    /// The system's reason for the refusal.
     pub error: io::Error,
 }
 

@@ -100,7 +100,7 @@ pub enum AofItem {
 
 /// A command for the file's thread, carried out after the blocks given before.
 pub enum AofCommand {
-    /// Sets `appendfsync`.
+    /// Sets when the file is synced: `appendfsync`.
     Policy(AppendFsync),
     /// Sets whether files that a rewrite has replaced are removed.
     History(History),

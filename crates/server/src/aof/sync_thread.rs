@@ -52,7 +52,7 @@ impl SyncThread {
         self.is_under_way
     }
 
-    /// Begins a sync.
+    /// Begins a sync on the thread; none may be under way.
     pub fn begin(&mut self, pending: PendingSync) {
         assert!(!self.is_under_way, "one sync at a time (1)");
         self.is_under_way = self.orders.send(pending).is_ok();

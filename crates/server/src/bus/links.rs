@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub enum BusLinkPhase {
     /// The dial begins when the data are loaded.
     Held,
-    /// The kernel is connecting.
+    /// The kernel is connecting to the node.
     Dialling,
     /// The event loop was asked to release the socket, for the TLS handshake.
     Leaving,

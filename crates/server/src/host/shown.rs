@@ -7,7 +7,7 @@ use sluice_numbers::facts::{EventLoopCounts, Facts, IoThreads};
 /// The reason in INFO for the absence of I/O threads where none is configured.
 pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
 
-/// Values for INFO.
+/// Values that only INFO shows.
 pub struct Shown {
     /// Facts that do not change while the server runs.
     pub(super) fixed: Facts,

@@ -127,7 +127,7 @@ pub struct Batch {
 /// Bytes that are no valid request.
 #[derive(Debug)]
 pub struct BrokenRequest {
-    /// The parser's error.
+    /// The parser's reason for refusing the bytes.
     pub error: ParseError,
     /// The first of the bytes, for the log.
     pub input: Vec<u8>,
@@ -136,7 +136,7 @@ pub struct BrokenRequest {
 /// The state of a connection after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// Parsing continues.
+    /// The connection goes on parsing requests.
     GoOn,
     /// The request at `done` is blocked, and deferred with the bytes after it.
     Deferred,

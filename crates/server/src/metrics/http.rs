@@ -31,7 +31,7 @@ pub const PAGE_HEADER: &str = "sluice-page";
 pub enum ParsedHead {
     /// The head of a request is incomplete.
     Partial,
-    /// A complete head.
+    /// The head of a request is complete.
     Request {
         request: HttpRequest,
         /// Length of the head in bytes.
@@ -68,7 +68,7 @@ pub struct HttpRequest {
 /// A resource of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// All numbers, for machines.
+    /// All numbers, in a text format for machines.
     Metrics,
     /// Keys and memory of each hash slot, for machines.
     SlotMetrics,

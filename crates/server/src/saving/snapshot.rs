@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A snapshot under way.
+/// A snapshot being written under a temporary name.
 pub struct SnapshotWriter {
     replacement: Option<Replacement>,
     location: SnapshotLocation,

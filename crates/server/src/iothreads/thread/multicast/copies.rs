@@ -4,7 +4,7 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_engine::SHARED_BYTES_MIN;
 
-/// Reused buffers.
+/// Buffers kept for the next messages to many connections.
 #[derive(Default)]
 pub(in crate::iothreads::thread) struct Copies {
     /// Memory for copies of a text.
