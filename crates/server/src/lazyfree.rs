@@ -20,7 +20,7 @@ pub enum Garbage {
     Db(Box<Db>),
     /// Entries captured for a snapshot.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// The remains of removed scripts.
+    /// Flushed scripts and functions, with their interpreter.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
     /// Users that were replaced by others.
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
