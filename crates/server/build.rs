@@ -1,9 +1,9 @@
-//! Names the build: `SLUICE_VERSION` is the package's version, and behind a plus sign the commit where it is
-//! known.
+//! Names the build: `SLUICE_VERSION` is the package's version, followed by a plus sign and the commit
+//! where the commit is known.
 //!
-//! A release build asks git. A build for development names no commit, so a commit builds nothing anew.
-//! `SLUICE_COMMIT` in the environment names the commit of any build, such as one from an archive. Without
-//! git, and outside of a repository, the build names no commit.
+//! A release build asks git. A development build names no commit, so a new commit rebuilds nothing.
+//! `SLUICE_COMMIT` in the environment names the commit of any build, such as a build from an archive.
+//! Without git, and outside of a repository, the build names no commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,20 +35,20 @@ fn main() {
     );
 }
 
-/// The version as it is shown: one word.
+/// The version as shown to users: one word.
 pub fn version(package: &str, commit: Option<&str>) -> String {
     commit.map_or_else(|| package.to_owned(), |commit| format!("{package}+{commit}"))
 }
 
-/// Whether a text can stand behind the plus sign of a version.
+/// Whether a text is allowed after the plus sign of a version: 1 to 64 letters, digits, dots and hyphens.
 pub fn is_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     (1..=64).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
-/// The commit that is checked out in a folder, twelve digits or more, and the files that change when another
-/// one is. `None` where git is missing, or the folder is not the top of a repository: an archive may be
-/// unpacked inside of a foreign one.
+/// The abbreviated id, of twelve digits or more, of the commit checked out in a folder, and the files
+/// that change when another commit is checked out. `None` where git is missing, or the folder is not the
+/// top of a repository: an archive may be unpacked inside of a foreign repository.
 pub fn commit_at(folder: &Path) -> Option<(String, Vec<PathBuf>)> {
     let top = git(folder, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != folder.canonicalize().ok()? {
@@ -56,15 +56,15 @@ pub fn commit_at(folder: &Path) -> Option<(String, Vec<PathBuf>)> {
     }
     let commit = git(folder, &["rev-parse", "--short=12", "HEAD"]).filter(|text| is_name(text))?;
     let paths = ["HEAD", "logs/HEAD"].map(|name| git(folder, &["rev-parse", "--git-path", name]));
-    // Cargo takes a file that is missing for one that has changed.
+    // Cargo treats a missing file as changed, which would rebuild every time.
     let watched = paths.into_iter().flatten().map(|path| folder.join(path)).filter(|path| path.exists());
     Some((commit, watched.collect()))
 }
 
-/// What git prints, if it succeeds.
+/// The trimmed standard output of a git command; `None` if the command fails or prints nothing.
 fn git(folder: &Path, words: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    // Set by git for its hooks: they would name another repository.
+    // Git sets these for its hooks; they would name another repository.
     command.args(words).current_dir(folder).env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
     let output = command.output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;

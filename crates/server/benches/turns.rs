@@ -1,11 +1,11 @@
-//! What one command costs everybody else: the main thread's own processor time in commands on very large
-//! values.
+//! How long one command blocks all other clients: the main thread's own processor time in commands on
+//! very large values.
 //!
-//! Method: an engine in this process (no socket, no other thread) holds a list of ten million elements of 16
-//! bytes. Each command runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the
-//! scheduler nor other processes count. The values that a command leaves for other threads are dropped
-//! outside of the readings, as the server's threads do. Each command is measured on a fresh copy (COPY is
-//! O(1)), nine times; the median and the worst are printed.
+//! Method: an engine in this process (no socket, no other thread) holds a list of ten million elements of
+//! 16 bytes. Each command runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither
+//! the scheduler nor other processes count. Values that a command leaves to other threads are dropped
+//! outside of the readings. Each command is measured on a fresh copy (COPY is O(1)), nine times; the
+//! median and the worst are printed.
 //!
 //! `cargo bench -p sluice-server --bench turns [-- ELEMENTS]`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]

@@ -1,9 +1,9 @@
-//! What the process asks of its allocator. The program brings the allocator along.
+//! The interface to the allocator, which the program supplies.
 
 use sluice_daemon::crash::ReportMemory;
 use sluice_keyspace::ChunkMemory;
 
-/// The allocator of the process: its numbers, and what an operator may ask of it.
+/// The allocator of the process: its numbers, and the operations that an operator may request.
 pub trait Allocator: ReportMemory {
     /// Name and version, as INFO shows it.
     fn name(&self) -> String;
@@ -11,63 +11,61 @@ pub trait Allocator: ReportMemory {
     /// The present numbers. Cost: some microseconds.
     fn allocated(&self) -> Allocated;
 
-    /// Bytes in the caches of all threads when the numbers were brought up to date. Those of a thread that is
-    /// at work are read without stopping it, and may be those of a moment before.
+    /// Bytes in the caches of all threads when the numbers were last updated. The cache of a running
+    /// thread is read without stopping the thread, and may be slightly out of date.
     fn cached(&self) -> usize;
 
-    /// Bytes that the thread which calls this has allocated so far, less those that it has freed: below zero
-    /// where others had allocated them. Cost: below a microsecond.
+    /// Bytes that the calling thread has allocated so far, less the bytes that it has freed: negative if
+    /// other threads had allocated them. Cost: below a microsecond.
     fn bytes_of_thread(&self) -> i64;
 
-    /// Starts the allocator's own thread, which gives unused pages back to the system while no thread
-    /// allocates. To be called after the last fork: a child has no thread but the one that forked.
+    /// Starts the allocator's own thread, which returns unused pages to the system while no thread
+    /// allocates. Called after the last fork, because a child process has only the forking thread.
     ///
     /// # Errors
-    /// The allocator's text.
+    /// The allocator's error text.
     fn start_background_thread(&self) -> Result<(), String>;
 
-    /// Ends that thread; pages are then given back by threads that allocate.
+    /// Ends that thread; allocating threads then return pages to the system.
     ///
     /// # Errors
-    /// The allocator's text.
+    /// The allocator's error text.
     fn end_background_thread(&self) -> Result<(), String>;
 
-    /// Gives unused pages back to the system.
+    /// Returns unused pages to the system.
     ///
     /// # Errors
-    /// The allocator's, as the system's error number.
+    /// The allocator's error number, as the system's.
     fn purge(&self) -> std::io::Result<()>;
 
-    /// The allocator's own report.
+    /// The allocator's own report, as text.
     fn report(&self) -> String;
 
-    /// The allocator faults from now on, with locks held, when it needs memory from the kernel for the main
-    /// thread: for the test that such a fault is reported.
+    /// Has the allocator fault, with locks held, when it next needs memory from the kernel for the main
+    /// thread: for the test of the crash report.
     #[cfg(debug_assertions)]
     fn fault_when_growing(&self);
 }
 
-/// What the allocator reports, bytes.
+/// The allocator's numbers, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocated {
-    /// Given out, to the program and to the threads' caches.
+    /// Bytes given out to the program and to the threads' caches.
     pub allocated: usize,
-    /// Freed blocks, a part of `allocated`, that the threads' caches keep for the next allocations of their
-    /// sizes.
+    /// Bytes of freed blocks that the threads' caches keep for later allocations; a part of `allocated`.
     pub cached: usize,
-    /// In pages with something given out.
+    /// Bytes of pages that are at least partly given out.
     pub active: usize,
-    /// In pages that are resident.
+    /// Bytes of resident pages.
     pub resident: usize,
 }
 
 impl Allocated {
-    /// The numbers with the chunks of the entries, which lie in regions of their own that the allocator does
-    /// not know: the entries are given out, and the pages that were touched are active and resident, so that
-    /// free blocks between entries show as fragmentation.
+    /// The numbers including the chunks of entries, which lie in regions that the allocator does not
+    /// know: entries count as allocated, and touched pages as active and resident, so that free blocks
+    /// between entries show as fragmentation.
     ///
-    /// A database that was given to another thread to be freed has left the keyspace: its entries no longer
-    /// count.
+    /// The entries of a database that was handed to another thread to be freed do not count any more.
     pub fn with_entries(self, memory: ChunkMemory) -> Allocated {
         Allocated {
             cached: self.cached,
@@ -77,9 +75,9 @@ impl Allocated {
         }
     }
 
-    /// What the program uses: as the reference counts, a block that is freed is used no longer, whoever keeps
-    /// it. The caches of a thread keep some hundred kilobytes and come and go with what it does, so
-    /// `maxmemory` must not feel them.
+    /// Bytes that the program uses. As in the reference, a freed block is not in use, even if a cache
+    /// keeps it. A thread's cache has some hundred kilobytes and changes with the thread's work, so it
+    /// must not count for `maxmemory`.
     pub fn used(self) -> usize {
         self.allocated.saturating_sub(self.cached)
     }

@@ -6,7 +6,7 @@
 //!       └──── positions, news, a wake-up ──────┘
 //! ```
 //!
-//! The engine says what is appended (`control/persistence/aof.rs`); nothing here knows a command.
+//! The engine decides what is appended (`control/persistence/aof.rs`); this module knows no commands.
 
 mod base_thread;
 mod clock;
@@ -32,15 +32,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-/// The append-only file as the main thread has it.
+/// The main thread's side of the append-only file.
 pub struct Aof {
     shared: Arc<AofShared>,
     thread: Option<JoinHandle<AofEnding>>,
-    /// Where its folder is.
+    /// Path of the file's folder.
     path: PathBuf,
-    /// A rewrite that has ended puts its base there.
+    /// Takes the base of a finished rewrite until it is put in force.
     written: WrittenBase,
-    /// Whether a base is in force.
+    /// Whether the manifest names a base.
     has_base: bool,
 }
 
@@ -53,14 +53,14 @@ impl Aof {
         Ok(Aof { shared, thread: Some(thread), path, written: WrittenBase::default(), has_base })
     }
 
-    /// Gives the thread what the engine has to append, as far as it is made.
+    /// Gives the file's thread the bytes that the engine has completed for appending.
     pub fn append(&self, engine: &mut Engine) {
         while let Some((bytes, range)) = engine.take_made_aof(|| self.shared.buffer()) {
             self.give(bytes, range.end);
         }
     }
 
-    /// Gives the thread all that the engine has to append: the file is about to end.
+    /// Gives the file's thread all bytes that the engine has for appending, because the file is about to end.
     pub fn append_all(&self, engine: &mut Engine) {
         let mut bytes = Vec::new();
         if let Some(range) = engine.take_aof(&mut bytes) {
@@ -68,52 +68,52 @@ impl Aof {
         }
     }
 
-    /// Where its folder is.
+    /// Path of the file's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a rewrite that has ended puts its base.
+    /// The place where a finished rewrite leaves its base.
     pub fn written(&self) -> WrittenBase {
         self.written.clone()
     }
 
-    /// Whether a base is in force.
+    /// Whether the manifest names a base.
     pub fn has_base(&self) -> bool {
         self.has_base
     }
 
-    /// A base is in force from now on.
+    /// Notes that a base was put in force.
     pub fn note_base(&mut self) {
         self.has_base = true;
     }
 
-    /// Gives the thread a block.
+    /// Gives the file's thread a block of bytes whose last position is `end`.
     pub fn give(&self, bytes: Vec<u8>, end: u64) {
         if !bytes.is_empty() {
             self.shared.give(AofItem::Block(Block { bytes, end }));
         }
     }
 
-    /// Orders something, behind what was given before.
+    /// Gives the file's thread a command, to be carried out after everything given before.
     pub fn order(&self, order: AofCommand) {
         self.shared.give(AofItem::Command(order));
     }
 
-    /// Has the thread begin another increment behind the cut of this rewrite. Whether commands that write are
-    /// to wait meanwhile: not where their replies wait for the disk anyway.
+    /// Has the thread begin another increment at the cut of this rewrite. Returns whether writing
+    /// commands must wait meanwhile: not with `always`, because their replies wait for the disk anyway.
     pub fn begin_incr(&self, number: RewriteNumber, is_strict: bool) -> AofBacklog {
         self.shared.numbers.is_changing.store(!is_strict, Relaxed);
         self.order(AofCommand::BeginIncr(number));
         if is_strict { AofBacklog::Fine } else { AofBacklog::Changing }
     }
 
-    /// What the two threads share.
+    /// The state shared with the file's thread.
     pub fn shared(&self) -> &Arc<AofShared> {
         &self.shared
     }
 
-    /// Has the thread end when everything that was given is on disk.
+    /// Has the thread end when everything given is on disk.
     pub fn begin_end(&self) {
         self.order(AofCommand::End);
     }
@@ -123,11 +123,11 @@ impl Aof {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits until everything that was given is on disk, or is known not to be: which of the two. Behind
-    /// [`Aof::begin_end`].
+    /// Waits for the end of the thread, which [`Aof::begin_end`] has ordered. Returns whether everything
+    /// given is on disk.
     pub fn await_end(mut self) -> AofEnding {
         let ending = self.thread.take().map(JoinHandle::join);
-        // A panic of the thread has ended the process.
+        // A panic of the thread would have ended the process.
         ending.and_then(Result::ok).unwrap_or(AofEnding::Failed)
     }
 }

@@ -1,5 +1,5 @@
-//! Connections that are no clients yet: those that wait for their turn, and those in a handshake of TLS.
-//! `iteration/arrivals.rs` says who comes when.
+//! Connections that are no clients yet: those that wait for their turn, and those in a TLS handshake.
+//! `iteration/arrivals.rs` decides on their order.
 
 use crate::listen::{Accepted, TakenConnections};
 use crate::net::Stream;
@@ -10,22 +10,22 @@ use sluice_config::{Config, Subnets, param};
 use sluice_session::SessionCounts;
 use std::collections::VecDeque;
 
-/// Connections that an iteration takes from the kernel: about half a millisecond, with looking at each.
+/// Connections that an iteration accepts, at most: about half a millisecond, including the checks of each.
 pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
 /// Connections that are no clients yet.
 pub struct Arrivals {
-    /// Connections that wait for their turn, in the order of their coming.
+    /// Connections that wait for their turn, in the order of their accept.
     pub waiting: VecDeque<(Newcomer, Stream)>,
-    /// Connections that speak TLS, during the handshake.
+    /// TLS connections during the handshake.
     pub handshakes: Handshakes<Newcomer>,
-    /// Handshakes of connections that come first: on another thread, which starts with the first one.
+    /// Handshakes of priority connections: on a separate thread, which the first such handshake starts.
     pub first_handshakes: Handshakes<Newcomer>,
-    /// Whether more handshakes may be over than the last iteration took up.
+    /// Whether finished handshakes may remain because the last iteration had reached its bound.
     pub more_handshakes: bool,
-    /// `priority-subnets`.
+    /// The addresses of the directive `priority-subnets`.
     pub priority_subnets: Subnets,
-    /// Clients of `maxclients` that are kept for `priority-subnets`.
+    /// Number of clients, of `maxclients`, reserved for `priority-subnets`.
     reserved: usize,
 }
 
@@ -43,32 +43,32 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Takes up the configuration. Connections that have come keep their priority.
+    /// Applies the configuration. Existing connections keep their priority.
     pub fn configure(&mut self, config: &Config) {
         let text = config.text(param::PRIORITY_SUBNETS).unwrap_or_default();
         self.priority_subnets = Subnets::parse(text).unwrap_or_default();
-        // A configuration that reserves everything leaves one place for whoever mends it.
+        // A configuration that reserves everything leaves one place, so that an administrator can correct it.
         let reserved_max = config.uint(param::MAXCLIENTS).saturating_sub(1);
         let reserved = config.uint(param::MAXCLIENTS_RESERVED).min(reserved_max) as usize;
         self.reserved = if self.priority_subnets.is_empty() { 0 } else { reserved };
     }
 
-    /// Bytes that the allocator has given for those that wait, texts of addresses left out.
+    /// Bytes that the allocator has given for waiting connections, without the texts of their addresses.
     pub fn footprint(&self) -> usize {
         heap::deque(&self.waiting)
     }
 
-    /// Whether a handshake is under way, or may be over and not taken up.
+    /// Whether a handshake is under way, or may be over without having been taken.
     pub fn have_handshakes(&self) -> bool {
         self.more_handshakes || self.handshakes.in_progress() + self.first_handshakes.in_progress() > 0
     }
 
-    /// Whether another iteration has something to take up.
+    /// Whether connections remain for another iteration.
     pub fn are_waiting(&self) -> bool {
         self.more_handshakes || !self.waiting.is_empty()
     }
 
-    /// What counts for `maxclients`: clients, connections that are to be some, and as many of the bus.
+    /// The counts for `maxclients`: clients, future clients, and connections of the bus.
     pub fn taken(&self, clients: SessionCounts, of_bus: usize) -> TakenConnections {
         let first = self.first_handshakes.in_progress();
         TakenConnections {
@@ -79,7 +79,7 @@ impl Arrivals {
         }
     }
 
-    /// The handshakes among which those of such a newcomer are.
+    /// The handshakes that a newcomer's handshake belongs to, by its priority.
     pub fn handshakes_for(&mut self, newcomer: &Newcomer) -> &mut Handshakes<Newcomer> {
         match newcomer.comes_first() {
             true => &mut self.first_handshakes,
@@ -88,16 +88,16 @@ impl Arrivals {
     }
 }
 
-/// A connection that was accepted.
+/// An accepted connection that is no client yet.
 pub struct Newcomer {
-    /// The addresses of both ends, and what follows from the addresses.
+    /// The addresses of both ends, and the properties that follow from them.
     pub accepted: Accepted,
     /// Whether the connection came by a unix socket.
     pub unix: bool,
 }
 
 impl Newcomer {
-    /// Whether the connection has no turn to wait for.
+    /// Whether the connection becomes a client without waiting for a turn.
     pub fn comes_first(&self) -> bool {
         self.unix || self.accepted.has_priority
     }

@@ -1,5 +1,5 @@
-//! The cluster's bus: connections with other nodes, the file `nodes.conf`, names that are looked up. What is
-//! said there, and when, is the engine's affair; here are its sockets, its file and its threads.
+//! The cluster bus: connections with other nodes, the file `nodes.conf`, and name lookups. The engine
+//! decides on messages and their time; this module has the sockets, the file and the threads.
 //!
 //! ```text
 //!              ┌─ Dial, Send, Close ─► links ──── event loop ──── other nodes
@@ -9,11 +9,11 @@
 //!     └───────────── ClusterInput ────────┘
 //! ```
 //!
-//! Invariants: (1) a link has one place from its order or its accept to its end, and an event of an older one
-//! in that place finds nothing; (2) received bytes go to the engine as they come: nothing is kept here;
-//! (3) of what the engine has queued, each link has 64 KiB with the kernel at most; (4) the main thread waits
-//! for no other node, no disk and no name server; (5) what the other end says is not believed to be a node's
-//! before the engine has said so: without TLS nobody is authenticated.
+//! Invariants: (1) a link keeps one place from its dial or accept to its end, and an event of an earlier
+//! link in that place finds nothing; (2) received bytes go to the engine at once: nothing is kept here;
+//! (3) each link has at most 64 KiB of its queued bytes with the kernel; (4) the main thread never waits
+//! for another node, the disk or a name server; (5) a peer does not count as a node before the engine has
+//! accepted it: without TLS no peer is authenticated.
 
 pub mod lanes;
 pub mod links;
@@ -30,48 +30,48 @@ use resolver::Resolver;
 use sluice_base::heap;
 use sluice_cluster::IpText;
 
-/// Handshakes of TLS under way at a time, at most.
+/// TLS handshakes under way at a time, at most.
 pub const HANDSHAKES_MAX: usize = 256;
 
-/// What is known of a connection in its handshake.
+/// The origin of a connection in its handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusPeer {
-    /// Another node has connected, or somebody who wants to pass for one.
+    /// The peer has connected, and need not be a node.
     Accepted,
-    /// This server has connected.
+    /// This server has dialled the peer.
     Dialled(BusPlace),
 }
 
-/// A dial that waits.
+/// A dial that waits until the data are loaded.
 pub struct HeldDial {
     /// The place of the connection.
     pub place: BusPlace,
-    /// The address.
+    /// The address to dial.
     pub ip: IpText,
     /// The port of the bus.
     pub port: u16,
 }
 
-/// See the module. Empty on a server that is no node of a cluster.
+/// The sockets, file and threads of the cluster bus. Empty on a server that is no cluster node.
 pub struct Bus {
-    /// The connections.
+    /// The connections with other nodes.
     pub links: BusLinks,
-    /// Handshakes of connections that speak TLS.
+    /// TLS handshakes of the bus.
     pub handshakes: Handshakes<BusPeer>,
-    /// The writer of `nodes.conf`; none on a server that is no node of a cluster.
+    /// The writer of `nodes.conf`; `None` on a server that is no cluster node.
     pub file: Option<FileWriter>,
-    /// Names that are looked up.
+    /// Looks up the names of nodes.
     pub resolver: Resolver,
-    /// Connections with something to send, each once.
+    /// Connections that may have something to send, each once.
     ready: Vec<BusPlace>,
-    /// A buffer for the next write.
+    /// A reused buffer for the next write.
     pub spare: Vec<u8>,
-    /// Dials until the data are loaded; `None`: they need not wait.
+    /// Dials that wait until the data are loaded; `None`: dials need not wait.
     pub held: Option<Vec<HeldDial>>,
 }
 
 impl Bus {
-    /// Nothing yet.
+    /// A bus without connections and without a file, which is off.
     pub fn new() -> Bus {
         Bus {
             links: BusLinks::default(),
@@ -84,7 +84,7 @@ impl Bus {
         }
     }
 
-    /// Whether this server is a node.
+    /// Whether this server is a cluster node.
     pub fn is_on(&self) -> bool {
         self.file.is_some()
     }
@@ -98,7 +98,7 @@ impl Bus {
         }
     }
 
-    /// Takes out who may have something to send.
+    /// Takes the connections that may have something to send.
     pub fn take_ready(&mut self) -> Vec<BusPlace> {
         let ready = std::mem::take(&mut self.ready);
         for place in &ready {
@@ -109,12 +109,12 @@ impl Bus {
         ready
     }
 
-    /// Whether a connection has something to send and is not waiting for the kernel.
+    /// Whether some connection may have something to send that does not wait for the kernel.
     pub fn has_more_to_send(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Bytes that the allocator has given, without messages, which links share.
+    /// Bytes that the allocator has given, without the messages, which links share.
     pub fn footprint(&self) -> usize {
         self.links.footprint() + heap::vec(&self.ready) + heap::vec(&self.spare)
     }

@@ -1,8 +1,8 @@
-//! `--check-config`: everything that is wrong with a configuration, without starting a server.
+//! `--check-config`: finds all faults of a configuration without starting a server.
 //!
-//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an
-//! error is what would end a start, a warning what a start would say and go on; (3) each names the file and
-//! the line, where a line is to blame.
+//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2)
+//! an error is a fault that would end a start, a warning one that a start would only log; (3) each
+//! finding names the file and the line, if a line is to blame.
 
 use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
@@ -17,17 +17,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What was found.
+/// The faults that a check has found.
 #[derive(Debug, Default)]
 pub struct ConfigFindings {
-    /// What would end a start.
+    /// Faults that would end a start, as text.
     pub errors: Vec<String>,
-    /// What would not.
+    /// Faults that a start would only log, as text.
     pub warnings: Vec<String>,
 }
 
-/// Checks the configuration that `texts` describe, each with its name. `loader` changes to its `dir`, as that
-/// of a start does.
+/// Checks the configuration in `texts`, each with its name. `loader` changes to the configured `dir`, as
+/// at a start.
 pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) -> ConfigFindings {
     let (config, errors) = sluice_config::check_texts(texts, loader);
     let errors = errors.into_iter().chain(sluice_commands::rename_errors(&config));
@@ -46,7 +46,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) ->
 }
 
 impl ConfigFindings {
-    /// `dir`, and the files that are written in it or elsewhere.
+    /// Checks `dir`, and the files that are written there or elsewhere.
     fn folders(&mut self, config: &Config) {
         if let Err(error) = can_write_into(Path::new(".")) {
             let text = format!("nothing can be saved in it: {}", plain_error(&error));
@@ -71,7 +71,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Users: their lines, and the file of users, whose path counts from `dir`.
+    /// Checks the users: their lines, and the file of users, whose path is relative to `dir`.
     fn users(&mut self, config: &Config) {
         let found = users::check(config, storage::of_process().as_ref());
         self.errors.extend(found.errors.iter().map(ToString::to_string));
@@ -80,10 +80,10 @@ impl ConfigFindings {
         found.file_notes.iter().for_each(|text| self.warning(config, param::ACLFILE, text));
     }
 
-    /// Certificates and settings of TLS, whose paths count from `dir`.
+    /// Checks certificates and TLS settings, whose paths are relative to `dir`.
     fn certificates(&mut self, config: &Config) {
         if let Err(text) = tls::check(config, storage::of_process().as_ref()) {
-            // What is missing has no line: the line is named that asks for TLS.
+            // A missing setting has no line: the error names the line that asks for TLS.
             let asks = if config.int(param::TLS_PORT) != 0 {
                 param::TLS_PORT.any()
             } else {
@@ -93,7 +93,7 @@ impl ConfigFindings {
         }
     }
 
-    /// What a start would listen on.
+    /// Checks the addresses that a start would listen on.
     fn addresses(&mut self, config: &Config) {
         self.bind_problems(config, param::BIND.any(), listen::try_tcp(config));
         match listen::try_unix(config) {
@@ -111,7 +111,7 @@ impl ConfigFindings {
         }
     }
 
-    /// What a node of a cluster needs beside: the port of its bus, and its file.
+    /// Checks the additional needs of a cluster node: its bus port and its file.
     fn node(&mut self, config: &Config) {
         if !config.bool(param::CLUSTER_ENABLED) {
             return;
@@ -126,7 +126,7 @@ impl ConfigFindings {
         }
     }
 
-    /// The metrics endpoint.
+    /// Checks the metrics endpoint's addresses and token.
     fn metrics(&mut self, config: &Config) {
         if let Some(text) = metrics::refusal(config) {
             self.error(config, param::METRICS_BIND, &text);
@@ -134,8 +134,8 @@ impl ConfigFindings {
         self.bind_problems(config, param::METRICS_BIND.any(), listen::try_metrics(config));
     }
 
-    /// Problems of addresses: the line of the addresses is named, and that of the port where these are the
-    /// default.
+    /// Adds the problems with addresses: each names the line of the addresses, or the line of the port if
+    /// the addresses are the default.
     fn bind_problems(&mut self, config: &Config, bind: ParamId, problems: Vec<(ParamId, BindProblem)>) {
         for (port, problem) in problems {
             let id = first_set(config, [bind, port]);
@@ -155,17 +155,17 @@ impl ConfigFindings {
     }
 }
 
-/// The first of these parameters that a line has set; the first of all where none was.
+/// The first of these parameters that a line sets; the first of all if none is set.
 fn first_set<const N: usize>(config: &Config, ids: [ParamId; N]) -> ParamId {
     ids.into_iter().find(|id| !is_default(config, *id)).unwrap_or(ids[0])
 }
 
-/// Whether no line has set a parameter.
+/// Whether no line sets a parameter.
 fn is_default(config: &Config, id: ParamId) -> bool {
     matches!(config.cannot_apply(id, ""), LoadError::Line(bad) if bad.location.line == 0)
 }
 
-/// The reason with the line that set the parameter; with the parameter's name where no line did.
+/// The reason with the line that sets the parameter, or with the parameter's name if no line does.
 fn named(config: &Config, id: ParamId, reason: &str) -> String {
     match config.cannot_apply(id, reason) {
         _ if is_default(config, id) => format!("{} (default): {reason}", id.param().name),
@@ -173,12 +173,12 @@ fn named(config: &Config, id: ParamId, reason: &str) -> String {
     }
 }
 
-/// The file that a parameter names; none when it is empty.
+/// The file that a parameter names; `None` if the parameter is empty.
 fn file_of(bytes: &[u8]) -> Option<&Path> {
     (!bytes.is_empty()).then(|| Path::new(std::ffi::OsStr::from_bytes(bytes)))
 }
 
-/// Whether a file can be written, and made if it is missing. Makes and changes nothing.
+/// Whether a file can be written, or created if it is missing. Creates and changes nothing.
 fn can_append(path: &Path) -> io::Result<()> {
     match named_file::try_append(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_create(path),

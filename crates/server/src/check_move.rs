@@ -1,5 +1,5 @@
-//! The server's part of `--check-move`: the connection to the server that is looked at. What is asked and
-//! judged is the crate `moving`.
+//! The server's part of `--check-move`: the connection to the examined server. The questions and the
+//! judgement are in the crate `moving`.
 
 mod connection;
 
@@ -7,13 +7,14 @@ use connection::MoveConnection;
 use sluice_moving::{MovePlan, Peer};
 use sluice_tls::Context;
 
-/// The exit status where nothing could be judged.
+/// The exit status if nothing could be judged.
 pub const NOT_JUDGED: u8 = 3;
 
-/// Asks and judges: the text for standard output and the exit status. `Err` is why nothing could be judged.
+/// Examines another server. Returns the text for standard output and the exit status; `Err` has the
+/// reason that nothing could be judged.
 ///
 /// # Errors
-/// No connection, no right to ask, or replies that are none.
+/// No connection, no permission, or malformed replies.
 pub fn run(plan: &MovePlan, tls: Option<Context>) -> Result<(String, u8), String> {
     let mut open = |host: &str, port| -> Result<Box<dyn Peer>, String> {
         Ok(Box::new(MoveConnection::open(host, port, plan.timeout(), tls.clone())?))

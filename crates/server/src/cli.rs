@@ -1,27 +1,27 @@
-//! The command line: what is asked of the program.
+//! The command line: the task that the arguments select.
 
 use sluice_moving::CHECK_MOVE;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// What the program is to do.
+/// The task of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Serve, with these arguments of the configuration.
+    /// Serve, with these arguments as configuration.
     Serve(Vec<Vec<u8>>),
-    /// Only check the configuration.
+    /// Check this configuration only.
     Check(Vec<Vec<u8>>),
-    /// Only say what of another server's use is missing here: these are all words.
+    /// Report the features that another server uses and Sluice lacks; holds all words of the command line.
     CheckMove(Vec<Vec<u8>>),
-    /// Say which version this is.
+    /// Print the line of the version.
     Version,
-    /// Say how the program is used.
+    /// Print the help text.
     Help,
     /// Print the example configuration.
     ExampleConf,
 }
 
-/// Reads the arguments behind the program's name.
+/// Finds the task in the arguments after the program's name.
 pub fn task_of(arguments: Vec<OsString>) -> Task {
     let mut words: Vec<Vec<u8>> = arguments.into_iter().map(OsStringExt::into_vec).collect();
     match words.first().map(Vec::as_slice) {
@@ -42,18 +42,18 @@ pub fn task_of(arguments: Vec<OsString>) -> Task {
     }
 }
 
-/// `--version`'s line.
+/// The line that `--version` prints.
 pub fn version() -> String {
     format!("Sluice server v={} compatible=valkey-{} bits={}\n", VERSION, COMPATIBLE, usize::BITS)
 }
 
-/// This server's own version, with the commit where the build knew it: `0.1.0+1a2b3c4d5e6f`.
+/// This server's own version, with the commit if the build knows it: `0.1.0+1a2b3c4d5e6f`.
 pub const VERSION: &str = env!("SLUICE_VERSION");
 
-/// The server whose place this one takes.
+/// The version of Valkey that this server is compatible with.
 pub const COMPATIBLE: &str = "9.1.2";
 
-/// `--help`'s text; the manual page and the completions of shells are made of the same file.
+/// The text of `--help`; the manual page and the shell completions are generated from the same file.
 pub const HELP: &str = include_str!("help.txt");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where every client's socket is, as the main thread knows it.
+//! The owner of every client's socket, as the main thread knows it.
 //!
 //! ```text
 //!            its event loop lets go             the I/O thread is to let go
@@ -6,8 +6,8 @@
 //!    ^ <------- it is in hand -------------------------------------------------- |
 //! ```
 //!
-//! Invariants: (1) a client has exactly one owner of its socket; (2) `InHand` is a state within a function of
-//! the main thread: when an iteration's phase ends, nothing is in hand.
+//! Invariants: (1) a client's socket has exactly one owner; (2) `InHand` is a state within a function of
+//! the main thread: at the end of each phase of an iteration, no connection is in hand.
 
 use crate::connection::Connection;
 use crate::iothreads::IoThreadId;
@@ -16,18 +16,19 @@ use sluice_base::heap;
 
 /// The owner of a client's socket.
 pub enum SocketOwner {
-    /// The main thread.
+    /// The main thread; the connection is in the table.
     Main(Box<Connection>),
-    /// The main thread, in whose hands the connection is.
+    /// The main thread; one of its functions has taken the connection out of the table.
     InHand,
-    /// An I/O thread. Input and output are its affair.
+    /// An I/O thread, which handles input and output.
     IoThread(IoThreadId),
-    /// An I/O thread that is to give the connection back. Output waits until it is here.
+    /// An I/O thread that was asked to give the connection back. Output waits until the
+    /// connection has arrived.
     LeavingIoThread(IoThreadId),
 }
 
 impl SocketOwner {
-    /// The I/O thread that has the connection.
+    /// The I/O thread that has the connection; `None` for the main thread.
     pub fn io_thread(&self) -> Option<IoThreadId> {
         match self {
             SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id) => Some(*id),
@@ -41,11 +42,11 @@ struct Client {
     owner: SocketOwner,
 }
 
-/// All clients, by the slots of their sessions.
+/// All clients, indexed by the slots of their sessions.
 #[derive(Default)]
 pub struct Clients {
     entries: Vec<Option<Client>>,
-    /// How many are [`SocketOwner::LeavingIoThread`].
+    /// How many clients are [`SocketOwner::LeavingIoThread`].
     leaving: usize,
 }
 
@@ -53,7 +54,7 @@ impl Clients {
     /// Adds a client whose connection is in hand.
     ///
     /// # Panics
-    /// When its slot has one.
+    /// When the slot has a client already.
     pub fn add(&mut self, key: SessionKey) {
         let slot = key.slot as usize;
         if self.entries.len() <= slot {
@@ -66,7 +67,7 @@ impl Clients {
         self.entries[slot] = Some(Client { key, owner: SocketOwner::InHand });
     }
 
-    /// Removes a client; the owner of its socket.
+    /// Removes a client; returns the owner of its socket.
     pub fn remove(&mut self, key: SessionKey) -> Option<SocketOwner> {
         let entry = self.entries.get_mut(key.slot as usize)?;
         let owner = entry.take_if(|client| client.key == key)?.owner;
@@ -74,7 +75,7 @@ impl Clients {
         Some(owner)
     }
 
-    /// The owner of a client's socket; `None` when the client is gone.
+    /// The owner of a client's socket; `None` if the client is gone.
     #[inline]
     pub fn owner(&self, key: SessionKey) -> Option<&SocketOwner> {
         let client = self.entries.get(key.slot as usize)?.as_ref()?;
@@ -87,7 +88,8 @@ impl Clients {
         (client.key == key).then_some(&mut client.owner)
     }
 
-    /// Takes a connection of the main thread; `None` when another thread owns it, or the connection is gone.
+    /// Takes a connection out of the table; `None` if an I/O thread owns it, it is in hand, or the
+    /// client is gone.
     #[inline]
     pub fn take(&mut self, key: SessionKey) -> Option<Box<Connection>> {
         let owner = self.owner_mut(key)?;
@@ -101,19 +103,19 @@ impl Clients {
         }
     }
 
-    /// Puts back what was in hand.
+    /// Puts back a connection that was in hand.
     ///
     /// # Panics
-    /// When the client's connection was not in hand: there would be two.
+    /// When the client's connection was not in hand: there would be two connections.
     #[inline]
     pub fn put(&mut self, connection: Box<Connection>) {
         self.leave_hand(connection.key, SocketOwner::Main(connection));
     }
 
-    /// The connection in hand goes to an I/O thread.
+    /// Notes that the connection in hand goes to an I/O thread.
     ///
     /// # Panics
-    /// As [`Clients::put`].
+    /// When the client's connection was not in hand.
     pub fn give(&mut self, key: SessionKey, to: IoThreadId) {
         self.leave_hand(key, SocketOwner::IoThread(to));
     }
@@ -125,7 +127,8 @@ impl Clients {
         let SocketOwner::InHand = before else { panic!("a connection that comes back was in hand") };
     }
 
-    /// The I/O thread is asked to give the connection back; which one, if it was not asked before.
+    /// Notes that an I/O thread is asked to give a connection back; returns the thread, or `None` if no
+    /// I/O thread has the connection or it was asked before.
     pub fn release(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
         let SocketOwner::IoThread(id) = *owner else { return None };
@@ -134,8 +137,8 @@ impl Clients {
         Some(id)
     }
 
-    /// An I/O thread has given the connection back, which is in hand now. The thread, or `None` when the
-    /// client is gone.
+    /// Notes that an I/O thread has given the connection back, which is now in hand. Returns the thread,
+    /// or `None` if the client is gone.
     pub fn returned(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
         let id = owner.io_thread().expect("only an I/O thread gives a connection back");
@@ -144,23 +147,23 @@ impl Clients {
         Some(id)
     }
 
-    /// Connections that I/O threads are to give back and have not yet given.
+    /// Connections that I/O threads were asked to give back and still have.
     pub fn leaving(&self) -> usize {
         self.leaving
     }
 
-    /// Slots there are: the bound of a walk.
+    /// Number of slots, used or free: the bound of a walk.
     pub fn slots(&self) -> usize {
         self.entries.len()
     }
 
-    /// The client in a slot.
+    /// The client in a slot, with the owner of its socket.
     pub fn in_slot(&mut self, slot: usize) -> Option<(SessionKey, &mut SocketOwner)> {
         let client = self.entries.get_mut(slot)?.as_mut()?;
         Some((client.key, &mut client.owner))
     }
 
-    /// Bytes that the allocator has given, for connections of the main thread too. O(slots).
+    /// Bytes that the allocator has given, including the main thread's connections. O(slots).
     pub fn footprint(&self) -> usize {
         let connection = |(_, owner): (SessionKey, &SocketOwner)| match owner {
             SocketOwner::Main(connection) => connection.footprint(),

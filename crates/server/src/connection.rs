@@ -1,12 +1,13 @@
-//! A connection: transport, input, output. One type for all threads: the main thread and the I/O threads run
-//! the functions of this file over the connections that they own, and differ in what [`ConnectionHost`] says.
+//! A client connection: transport, input, output. The main thread and the I/O threads use one
+//! type: they run the functions of this file over the connections that they own, and differ only
+//! in their [`ConnectionHost`].
 //!
-//! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch away, no
-//! buffer with the event loop.
+//! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch at the
+//! main thread, no buffer of a large argument in the event loop.
 //!
-//! Invariants: (1) the thread that has the box owns the socket, and no other thread uses either (C-1); (2)
-//! input is executed in the order in which it came, and output leaves in the order in which it was pushed;
-//! (3) a connection that leaves executes nothing more where it is.
+//! Invariants: (1) the thread that has the box owns the socket, and no other thread uses either (C-1);
+//! (2) input is executed in the order of its arrival, and output is sent in the order in which it was
+//! pushed; (3) a connection that leaves its owner executes nothing more there.
 
 pub mod input;
 pub mod output;
@@ -25,120 +26,120 @@ use sluice_storage::plain_error;
 use spare::SpareBuffers;
 use transport::{CodedSend, Transport};
 
-/// A connection.
+/// A client's connection, owned by the main thread or by an I/O thread.
 pub struct Connection {
-    /// The engine's name for its client.
+    /// The key of the client's session.
     pub key: SessionKey,
-    /// Its socket.
+    /// The socket, with TLS or plain.
     pub transport: Transport,
-    /// What came and is not executed.
+    /// Received bytes that are not executed.
     pub input: Input,
-    /// What waits to be sent.
+    /// Output that waits to be sent.
     pub output: Output,
-    /// Whether the client has authenticated itself, as far as its owner knows: an I/O thread learns of AUTH
-    /// when the batch comes back.
+    /// Whether the client has authenticated, as far as the owner knows: an I/O thread learns of AUTH when
+    /// the batch comes back.
     pub authentication: AuthState,
-    /// Bytes that went over it and that the main thread does not know of.
+    /// Bytes sent and received that the main thread has not counted yet.
     pub unreported: Traffic,
-    /// Seconds for which the client had been silent when its buffers were last looked at.
+    /// Seconds for which the client had been silent at the last `trim`.
     pub idle_s: u32,
-    /// The most bytes of the query buffer that were in use since its room was last looked at.
+    /// The most bytes of the query buffer in use since the last `trim`.
     pub query_buf_peak: u32,
-    /// Whether it stays with its owner.
+    /// Whether the connection stays with its owner, or is leaving.
     pub stay: MoveState,
-    /// It is among those whose traffic is to be reported.
+    /// Whether the owner's list of connections with unreported traffic has this connection.
     pub is_listed: bool,
-    /// A report of its usage waits for room in the ring.
+    /// Whether a report of the query buffer's usage waits for room in the ring to the main thread.
     pub usage_waits: bool,
-    /// The owner has bytes that come before those of the socket: nothing is received meanwhile.
+    /// The owner holds bytes that precede those of the socket: nothing is received meanwhile.
     pub is_receive_paused: bool,
 }
 
-/// What a connection takes at most, whether it is idle or not, beside its session: there are many.
+/// Bound of the memory that each connection takes, even when idle, apart from its session.
 const _: () = assert!(size_of::<Connection>() <= 192);
 
-/// Bytes that went over a connection.
+/// Bytes that were sent and received over a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// That the kernel took.
+    /// Bytes that the kernel took.
     pub sent: usize,
-    /// That came.
+    /// Bytes that the connection received.
     pub received: usize,
 }
 
 /// Whether a connection stays with the thread that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveState {
-    /// It stays.
+    /// The connection stays, and executes requests.
     Yes,
-    /// It leaves as soon as it is at rest. Nothing more is parsed; while output is in flight, bytes are still
-    /// received and kept.
+    /// The connection leaves as soon as it is at rest. Nothing more is parsed; while output is in flight,
+    /// bytes are still received and kept.
     Leaving,
-    /// Its socket is on the way out of the event loop.
+    /// The event loop was asked to release the connection's socket.
     Detached,
 }
 
-/// A thread that owns connections: what it does differently from the other kind.
+/// A thread that owns connections: the operations that differ between the main thread and I/O threads.
 pub trait ConnectionHost {
-    /// Its event loop.
+    /// The owner's event loop.
     fn event_loop(&mut self) -> &mut AnyLoop;
 
-    /// Its empty buffers.
+    /// The owner's empty buffers for connections.
     fn spare(&mut self) -> &mut SpareBuffers;
 
-    /// Takes a connection out of its table; `None` when it has ended.
+    /// Takes a connection out of the owner's table; `None` if it has ended.
     fn take(&mut self, key: SessionKey) -> Option<Box<Connection>>;
 
-    /// Puts it back.
+    /// Puts a connection back into the owner's table.
     fn put(&mut self, connection: Box<Connection>);
 
-    /// Executes the requests that are whole in what is kept and `fresh`, or sends them to be executed, and
-    /// keeps the rest. Called with input that is open, large or deferred.
+    /// Executes the complete requests of the query buffer and `fresh`, or sends them to the main thread,
+    /// and keeps the rest. Called with input that is open, large or deferred.
     fn process(&mut self, connection: &mut Connection, fresh: &[u8]);
 
-    /// Bytes came that are not a whole request yet.
+    /// Notes that received bytes are not a complete request yet.
     fn note_unfinished(&mut self, connection: &Connection);
 
-    /// Counts received bytes.
+    /// Counts bytes that a connection received.
     fn count_received(&mut self, connection: &mut Connection, bytes: usize);
 
     /// Counts bytes of output that the kernel took.
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize);
 
-    /// All output of a connection was sent, after a send that was in flight.
+    /// Notes that all output of a connection was sent, after a send that was in flight.
     fn output_is_idle(&mut self, key: SessionKey);
 
-    /// Takes a buffer back that was sent.
+    /// Takes back a buffer that was sent.
     fn recycle(&mut self, buf: SendBuf);
 
-    /// The usage of the query buffer has changed, or may have.
+    /// Reports the usage of the query buffer if it has changed.
     fn report_usage(&mut self, connection: &mut Connection);
 
     /// Seconds since the last input of the client.
     fn idle_s(&mut self, connection: &Connection) -> i64;
 
-    /// Ends a connection, whose box it gets.
+    /// Ends a connection; `why` is for the log.
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
-    /// The client has ended its side of a connection, and may still read: ends the connection, whose box it
-    /// gets, behind the replies that the client is owed.
+    /// Handles the client's end of its sending side; the client may still read. Ends the connection after
+    /// all pending replies were sent.
     fn input_ended(&mut self, connection: Box<Connection>);
 
-    /// A connection's socket has left the event loop.
+    /// Takes a connection whose socket has left the event loop.
     fn detached(&mut self, connection: Box<Connection>, stream: Stream);
 }
 
-/// Seconds without a byte after which a connection gives its room back.
+/// Seconds of silence after which a connection gives back the room of its query buffer.
 pub const QUERY_BUF_IDLE_S: i64 = 2;
-/// Room beyond this is given back by a connection that has not used half of it lately.
+/// A connection that has lately not used half of its query buffer's room gives back what exceeds this.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
-/// Parts of a large reply that are encoded and sent in one go: a mebibyte, 0.4 ms about.
+/// Parts of a large reply that are encoded and sent in one go: a mebibyte, about 0.4 ms.
 const PARTS_AT_ONCE: u32 = 4;
 
-/// Why a connection ends whose client closed it: for the log.
+/// The reason, for the log, of a connection's end when the client closed it.
 pub const CLIENT_CLOSED: &str = "Client closed connection";
-/// Why a connection ends after the last reply: for the log.
+/// The reason, for the log, of a connection's end after the last reply.
 const CLOSED_AFTER_REPLY: &str = "Closed after its last reply";
 
 impl std::fmt::Debug for Connection {
@@ -149,7 +150,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A new connection.
+    /// A connection without input or output; the client counts as unauthenticated.
     pub fn new(key: SessionKey, transport: Transport) -> Box<Connection> {
         Box::new(Connection {
             key,
@@ -167,7 +168,7 @@ impl Connection {
         })
     }
 
-    /// Bytes that the allocator has given for it; the event loop's own are not among them.
+    /// Bytes that the allocator has given for the connection, without the event loop's own memory.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Connection>()
             + self.input.footprint()
@@ -175,7 +176,7 @@ impl Connection {
             + self.transport.footprint()
     }
 
-    /// Whether it can move to another thread just now.
+    /// Whether the connection can move to another thread now.
     pub fn is_at_rest(&self) -> bool {
         let input = match self.input.state() {
             InputState::Open | InputState::Large | InputState::Deferred => true,
@@ -184,34 +185,34 @@ impl Connection {
         input && self.output.is_idle() && !self.output.closes_when_sent()
     }
 
-    /// Lets the event loop receive, or not, as the state has it.
+    /// Has the event loop receive what the connection's state wants.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
         let wanted = match self.stay {
             _ if self.is_receive_paused || self.output.has_answers() => self.input.receive_nothing(),
             MoveState::Yes if self.transport.is_coded() => self.input.receive_chunks(),
             MoveState::Yes => self.input.receive(),
-            // A client that writes a whole pipeline before it reads takes no output until its bytes are
-            // received.
+            // A client that writes a whole pipeline before it reads takes no output until its
+            // bytes are received.
             MoveState::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
             MoveState::Leaving | MoveState::Detached => self.input.receive_nothing(),
         };
         self.transport.receive(event_loop, wanted);
     }
 
-    /// Leaves its owner as soon as it is at rest.
+    /// Has the connection leave its owner as soon as it is at rest.
     pub fn begin_leaving(&mut self, event_loop: &mut AnyLoop) {
         if self.stay == MoveState::Yes {
             self.stay = MoveState::Leaving;
             if self.input.state() == InputState::Filling {
-                // The buffer follows, with what has come.
+                // The buffer of the large argument is returned by an event, with the bytes received.
                 self.transport.end_filling(event_loop);
             }
             self.receive(event_loop);
         }
     }
 
-    /// If it leaves and is at rest, has the event loop let go of its socket.
+    /// Has the event loop release the socket if the connection leaves and is at rest.
     #[inline]
     pub fn detach_if_at_rest(&mut self, event_loop: &mut AnyLoop) {
         if self.stay == MoveState::Leaving && self.is_at_rest() {
@@ -220,26 +221,27 @@ impl Connection {
         }
     }
 
-    /// Belongs to the owner of this event loop from now on.
+    /// Attaches the connection to the event loop of its new owner.
     ///
     /// # Panics
-    /// When it is not at rest.
+    /// When the connection is not at rest.
     pub fn arrive(&mut self, event_loop: &mut AnyLoop, stream: Stream) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
         self.stay = MoveState::Yes;
-        // On the lists of the owner before, which finds it gone.
+        // The former owner's lists find the connection gone.
         (self.is_listed, self.usage_waits) = (false, false);
         self.transport.move_to(event_loop, stream, self.key);
     }
 
-    /// Shuts its input, and ends it when all output was sent.
+    /// Shuts the connection's input, and ends the connection when all output was sent.
     pub fn close_when_sent(&mut self) {
         self.input.shut();
         self.output.close_when_sent();
     }
 }
 
-/// Handles an event of a connection. No other events come of what a connection asks the event loop for.
+/// Handles an event of a connection. The requests that a connection makes to the event loop cause no
+/// other kinds of events.
 #[inline(always)]
 pub fn handle<O: ConnectionHost>(owner: &mut O, key: SessionKey, event: Event) {
     match event {
@@ -271,7 +273,8 @@ fn receive<O: ConnectionHost>(owner: &mut O, key: SessionKey, received: Received
         owner.event_loop().give_back(chunk);
         return match decoded {
             Ok(PeerSide::Open) => note_received(owner, connection),
-            // A plain connection would not receive meanwhile: it meets the end when the batch has come back.
+            // A plain connection does not receive while a batch is away, and sees the end when the batch
+            // has come back.
             Ok(PeerSide::Ended) => {
                 connection.transport.note_peer_end();
                 match end_is_due(&connection) {
@@ -288,7 +291,7 @@ fn receive<O: ConnectionHost>(owner: &mut O, key: SessionKey, received: Received
     note_received(owner, connection);
 }
 
-/// What was received is processed.
+/// Finishes a receive whose bytes were processed.
 #[inline(always)]
 fn note_received<O: ConnectionHost>(owner: &mut O, connection: Box<Connection>) {
     if !connection.input.query_buf.is_empty() {
@@ -300,7 +303,7 @@ fn note_received<O: ConnectionHost>(owner: &mut O, connection: Box<Connection>) 
 #[cold]
 fn end_input<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
-    // The peer's end by the codec was met before: this is the same one, and output is still owed.
+    // The codec reported this end of the peer before, and output is still pending.
     let is_shut = connection.input.state() == InputState::Shut;
     match connection.transport.peer_has_ended() && (is_shut || !end_is_due(&connection)) {
         true => owner.put(connection),
@@ -315,7 +318,7 @@ fn end<O: ConnectionHost>(owner: &mut O, key: SessionKey, why: &str) {
     }
 }
 
-/// Decodes and processes what has come. Errors: the connection is over, and why.
+/// Decodes and processes received bytes. Errors: the connection is over, with the reason.
 #[inline(never)]
 fn receive_coded<O: ConnectionHost>(
     owner: &mut O,
@@ -324,14 +327,14 @@ fn receive_coded<O: ConnectionHost>(
 ) -> Result<PeerSide, String> {
     let mut buffers = owner.spare().decoded();
     let decoded = connection.transport.decode(chunk, &mut buffers);
-    // Counted as the client has written it, as the reference does.
+    // Counts decoded bytes, as the reference does.
     owner.count_received(connection, buffers.plain.len());
     if decoded.is_err() {
         connection.transport.send_last(owner.event_loop(), &buffers.answer);
     } else if !buffers.answer.is_empty() {
         connection.output.push_answer(std::mem::take(&mut buffers.answer));
     }
-    // What came ahead of bytes that cannot be decoded is executed, as ahead of an end.
+    // Bytes that precede undecodable bytes are executed, as bytes before an end are.
     if !buffers.plain.is_empty() {
         process(owner, connection, &buffers.plain);
     }
@@ -343,20 +346,20 @@ fn receive_coded<O: ConnectionHost>(
     }
 }
 
-/// Executes what has come, as far as the state of the input lets.
+/// Executes received bytes, as far as the state of the input permits.
 #[inline(always)]
 fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
     match connection.input.state() {
         _ if connection.stay != MoveState::Yes => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
-        // Nothing was to be received. What comes late is of a connection that ends.
+        // Nothing was to be received in this state. Late bytes are those of a connection that ends.
         InputState::Executing => connection.input.keep(fresh),
         InputState::Filling | InputState::Shut => {}
     }
 }
 
-/// Receives on or not, reports what is kept, and puts the connection back.
+/// Receives according to the state, reports the usage, and puts the connection back.
 #[inline(always)]
 pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     if !connection.input.is_open() || connection.stay != MoveState::Yes || connection.output.has_answers() {
@@ -366,7 +369,7 @@ pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Con
     owner.put(connection);
 }
 
-/// Whether the peer has told the end by the codec, and was sent all that was owed.
+/// Whether the codec has reported the peer's end, and all pending output was sent.
 #[inline]
 fn end_is_due(connection: &Connection) -> bool {
     connection.transport.peer_has_ended()
@@ -374,8 +377,7 @@ fn end_is_due(connection: &Connection) -> bool {
         && connection.output.is_idle()
 }
 
-/// Executes what is kept, lets the event loop receive whatever the state was before, and puts the connection
-/// back.
+/// Executes the kept bytes, has the event loop receive again, and puts the connection back.
 pub fn resume<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
     if end_is_due(&connection) {
@@ -397,8 +399,8 @@ fn filled<O: ConnectionHost>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended
         owner.note_unfinished(&connection);
     }
     if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.stay == MoveState::Yes {
-        // It was ended early, by `trim`. What still comes goes the usual way, and the next large step makes
-        // room again.
+        // `trim` ended the large receive early. Further bytes are received in chunks, and the next large
+        // step makes room again.
         connection.input.shrink();
         let wanted = connection.input.receive_chunks();
         connection.transport.receive(owner.event_loop(), wanted);
@@ -408,21 +410,21 @@ fn filled<O: ConnectionHost>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended
     resume(owner, connection);
 }
 
-/// Has the packets of a client filled at the price of a delay.
+/// Has a client's packets filled, at the price of a delay.
 pub fn fill_packets<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
     connection.transport.fill_packets(owner.event_loop());
     owner.put(connection);
 }
 
-/// Gives back room for input that a client does not need, which has been silent for so many seconds.
+/// Gives back room for input that a client does not need; the client has been silent for `idle_s` seconds.
 pub fn trim<O: ConnectionHost>(owner: &mut O, key: SessionKey, idle_s: i64) {
     let Some(mut connection) = owner.take(key) else { return };
     connection.idle_s = u32::try_from(idle_s).unwrap_or(0);
     let is_idle = idle_s > QUERY_BUF_IDLE_S;
     let peak = std::mem::take(&mut connection.query_buf_peak) as usize;
     match connection.input.state() {
-        // The event loop has the buffer. It gives it back, and `filled` sees whether anything has come.
+        // The event loop has the buffer and returns it. `filled` then sees whether any bytes arrived.
         InputState::Filling if idle_s > 0 => connection.transport.end_filling(owner.event_loop()),
         InputState::Filling | InputState::Executing => {}
         InputState::Open | InputState::Large | InputState::Deferred | InputState::Shut => {
@@ -439,16 +441,16 @@ pub fn trim<O: ConnectionHost>(owner: &mut O, key: SessionKey, idle_s: i64) {
     owner.put(connection);
 }
 
-/// What became of a connection's output.
+/// The state of a connection after output was sent.
 #[must_use]
 pub enum Flushed {
-    /// It was sent, or is being sent.
+    /// The output was sent, or is being sent.
     Open,
-    /// The connection is over, and why.
+    /// The connection is over; the text is the reason.
     Over(String),
 }
 
-/// Sends output, behind what waits already.
+/// Sends output after any output that waits already.
 #[inline]
 pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbox: Outbox) -> Flushed {
     let piece = OutputPiece::Output(outbox);
@@ -466,7 +468,7 @@ pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbo
     }
 }
 
-/// Sends what waits, until a send is in flight.
+/// Sends the waiting output until a send is in flight.
 #[inline(never)]
 pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> Flushed {
     let mut parts = 0;
@@ -474,8 +476,7 @@ pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> F
         if connection.output.next_is_rest() {
             parts += 1;
             if parts == PARTS_AT_ONCE {
-                // A client that takes a large reply as fast as it is encoded would keep everybody else
-                // waiting.
+                // A client that takes a large reply as fast as it is encoded would block all other clients.
                 connection.output.begin_send();
                 connection.transport.watch_room(owner.event_loop());
                 return Flushed::Open;
@@ -498,7 +499,7 @@ fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, pie
     if let OutputPiece::Output(outbox) = &piece
         && outbox.is_empty()
     {
-        // A batch without replies.
+        // A batch without replies has an empty piece.
         return Flushed::Open;
     }
     let sending = match connection.transport.is_coded() {
@@ -517,8 +518,8 @@ fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, pie
     }
 }
 
-/// Sends a piece through the codec. What is left of a large piece is sent next. Errors: the connection is
-/// over, and why.
+/// Sends a piece through the codec. The rest of a large piece is sent next. Errors: the connection is
+/// over, with the reason.
 #[inline(never)]
 fn send_coded<O: ConnectionHost>(
     owner: &mut O,
@@ -531,7 +532,7 @@ fn send_coded<O: ConnectionHost>(
         connection.output.push_front(rest);
     }
     if let Some(used) = used {
-        // Its memory is that of the next encoded output, in turn with the buffer that is sent.
+        // The next encoded output reuses this memory, in turn with the buffer that is sent.
         let SendBuf { head, shared } = used;
         owner.spare().keep_encoded(head);
         if !shared.is_empty() {
@@ -541,7 +542,7 @@ fn send_coded<O: ConnectionHost>(
     sending
 }
 
-/// The socket takes more of a large reply that is encoded part by part.
+/// Continues a large reply, encoded part by part, once the socket has room.
 #[cold]
 fn has_room<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(mut connection) = owner.take(key) else { return };
@@ -565,7 +566,7 @@ fn flushed_after_send<O: ConnectionHost>(owner: &mut O, mut connection: Box<Conn
     match flushed {
         Flushed::Open => {
             if connection.transport.is_coded() {
-                // Nothing was received while answers waited.
+                // Nothing was received while protocol answers of TLS waited.
                 connection.receive(owner.event_loop());
             }
             if connection.output.is_idle() {

@@ -1,4 +1,4 @@
-//! The process around the engine: clock, log, memory, files. Answers what the engine asks.
+//! The process around the engine: clock, log, memory, files. Carries out the engine's requests.
 
 mod aof;
 mod clock;
@@ -49,45 +49,45 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The process around the engine, in parts that each own what belongs together.
+/// The process around the engine, in parts that each own related state.
 pub struct Host {
-    /// What time it is.
+    /// The clock, with its last reading.
     pub clock: HostClock,
     /// The allocator of the process.
     pub allocator: &'static dyn Allocator,
-    /// The log.
+    /// The log: standard output or a file, and syslog.
     pub log: Log,
-    /// How DEBUG RESTART starts the process again; none once that has begun.
+    /// How DEBUG RESTART starts the process again; `None` once that has begun.
     pub restart: Option<Restart>,
-    /// Files.
+    /// Access to the file system.
     pub storage: Arc<dyn Storage>,
-    /// The data that no other server may write.
+    /// The claims on data files, which no other server may write.
     claims: DataClaims,
-    /// The background thread; none before the server runs.
+    /// The background thread; `None` before the server runs.
     pub bio: Option<Bio>,
-    /// The append-only file: the one that is open, and the one that closes.
+    /// The append-only files: the open one, and the one that is closing.
     pub aof: AofState,
-    /// Ends the main thread's wait; none before the server runs.
+    /// Wakes the main thread from its wait; `None` before the server runs.
     pub waker: Option<Waker>,
-    /// Snapshots and other files that are written in the background.
+    /// Snapshots and other files written in the background.
     pub snapshots: Snapshots,
-    /// Connections that MIGRATE has kept.
+    /// Connections that MIGRATE keeps for reuse.
     pub kept_links: Arc<KeptLinks>,
-    /// Data on their way into the server: a load, a snapshot from the primary.
+    /// Data that arrive: a load, or a snapshot from the primary.
     pub incoming: Incoming,
-    /// What the event loop's iterations did, in numbers.
+    /// Counters of the event loop's iterations.
     pub work: Work,
-    /// What was made of the configuration.
+    /// The state derived from the configuration.
     pub settings: HostSettings,
-    /// What systemd is told of long work.
+    /// The progress of long work as reported to systemd.
     pub status: ServiceStatus,
-    /// What INFO shows and nothing else reads.
+    /// Values that only INFO shows.
     pub shown: Shown,
     memory: Memory,
 }
 
 impl Host {
-    /// A process with its clock running and its log on standard output.
+    /// A host whose clock runs and whose log goes to standard output.
     pub fn new(allocator: &'static dyn Allocator, restart: Restart) -> Host {
         Host {
             allocator,
@@ -110,14 +110,14 @@ impl Host {
         }
     }
 
-    /// Asks for the process to take its own place once it has ended, after that time.
+    /// Requests that the process restarts in place after its end, with that delay.
     pub fn restart_after(&mut self, delay_ms: u64) {
         if let Some(restart) = &mut self.restart {
             restart.after = Some(Duration::from_millis(delay_ms));
         }
     }
 
-    /// Takes the process' own place where that was asked for. Returns where it was not, or cannot be.
+    /// Restarts the process in place if that was requested. Returns if it was not requested, or failed.
     pub fn start_again(&mut self) {
         let Some(restart) = self.restart.take_if(|restart| restart.after.is_some()) else { return };
         self.note(LogLevel::Notice, "The server starts again, in the same process.");
@@ -125,7 +125,7 @@ impl Host {
         self.note(LogLevel::Warning, &format!("The server cannot start again: {}", plain_error(&error)));
     }
 
-    /// Fills in the facts that stay.
+    /// Sets the facts that do not change while the server runs.
     pub fn set_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
@@ -155,7 +155,7 @@ impl Host {
         self.memory.startup = self.allocator.allocated().used();
     }
 
-    /// Logs how the clock is read, when that has changed.
+    /// Logs how the clock is read, if that has changed.
     pub fn report_clock(&mut self) {
         if let Some((level, text)) = self.clock.take_news() {
             self.note(level, &text);
@@ -168,8 +168,8 @@ impl Host {
         self.log.line(now, level, text);
     }
 
-    /// Warns of a `maxmemory` that the control group of the process does not let it have: the kernel would
-    /// end the process first.
+    /// Warns if `maxmemory` exceeds the memory limit of the process's control group, because the kernel
+    /// would kill the process first.
     pub fn warn_of_container(&mut self, config: &Config) {
         let maxmemory = config.uint(param::MAXMEMORY);
         if let Some(limit) = sluice_daemon::usage::memory_limit().filter(|limit| maxmemory > *limit) {
@@ -181,7 +181,7 @@ impl Host {
         }
     }
 
-    /// Keeps the peak of memory and the loop's counters up to date; called by the cron.
+    /// Updates the memory peak and the event loop's counters; called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, engine: &Engine) {
         self.watch_peak(engine.keyspace(), engine.commands_executed());
         self.report_clock();
@@ -189,13 +189,12 @@ impl Host {
         self.shown.learn_loop(metrics, &self.work);
     }
 
-    /// Remembers how large a client's input buffer was.
+    /// Records the size of a client's input buffer.
     pub fn note_input(&mut self, bytes: usize) {
         self.work.input_peaks.note(bytes);
     }
 
-    /// Writes the pid file, when one is wanted: by name, or as a daemon. That it cannot be written ends
-    /// nothing.
+    /// Writes the pid file if `pidfile` names one, or for a daemon. A failure does not end the start.
     pub fn write_pid_file(&mut self, config: &Config) {
         let path = match config.bytes(param::PIDFILE) {
             b"" if config.bool(param::DAEMONIZE) => b"/var/run/valkey.pid",
@@ -211,7 +210,7 @@ impl Host {
         self.settings.pid_file = std::path::absolute(&path).ok();
     }
 
-    /// Removes the pid file and the unix socket, and says so in the log.
+    /// Removes the pid file and the unix socket, and logs that.
     pub fn remove_files(&mut self) {
         if self.settings.pid_file.is_some() {
             self.note(LogLevel::Notice, "Removing the pid file.");
@@ -222,8 +221,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// Removes the files where the last lines of the log say why there are no data: scripts look for them
-    /// there.
+    /// Removes these files without logging: scripts expect the reason for missing data in the last lines
+    /// of the log.
     pub fn remove_files_silently(&mut self) {
         if let Some(path) = self.settings.pid_file.take() {
             named_file::remove_pid(&path);
@@ -232,14 +231,15 @@ impl Host {
         self.claims.release();
     }
 
-    /// Claims the files that a server with this configuration writes. Errors: what another server has.
+    /// Claims the files that a server with this configuration writes. Errors: a file that another
+    /// server has claimed.
     pub fn claim_data(&mut self, config: &Config) -> Result<(), String> {
         let open = self.aof.directory();
         self.claim_with_aof(config, open.as_slice())
     }
 
-    /// Claims the files that a server with this configuration writes, its append-only files in these
-    /// directories. Errors: what another server has.
+    /// Claims the files that a server with this configuration writes, with its append-only files in the
+    /// directories `aof`. Errors: a file that another server has claimed.
     pub fn claim_with_aof(&mut self, config: &Config, aof: &[PathBuf]) -> Result<(), String> {
         let mut claims = std::mem::take(&mut self.claims);
         let storage = self.storage.clone();
@@ -251,7 +251,8 @@ impl Host {
 }
 
 impl Host {
-    /// The facts, with what was read of the allocator and of the process. To be called by the main thread.
+    /// The facts for INFO, with the given numbers of the allocator and of the process. Called by
+    /// the main thread.
     fn facts_of(&self, numbers: Allocated, process: ProcessNumbers) -> Facts {
         let counts = self.counts_now();
         let bio = self.bio.as_ref();
@@ -341,7 +342,7 @@ impl Process for Host {
         self.facts_of(numbers, usage::process_numbers_with(resident))
     }
 
-    // The endpoint's thread reads the numbers of the process (`metrics/facts.rs`).
+    // The endpoint's thread reads the process's numbers (`metrics/facts.rs`).
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.recent_memory(keyspace);
         self.facts_of(numbers, ProcessNumbers::default())
@@ -359,7 +360,7 @@ impl Process for Host {
         }
         let told = self.status.due(works, self.clock.recent().mono_ns);
         if let (Some(path), Some(state)) = (&self.status.socket, told) {
-            // What systemd does not take at once is lost: another note follows.
+            // A notification that systemd does not take at once is lost; another one follows.
             let _ = systemd::notify(path, &state, NoteWait::None);
         }
     }

@@ -1,11 +1,11 @@
-//! The server's main thread: one iteration of the event loop after the other. Wait; execute what came; do
-//! what is due; send; close.
+//! The server's main thread, which runs the iterations of the event loop: wait; execute the requests
+//! received; do what is due; send replies; close sockets.
 //!
-//! Invariants: (1) input is executed as it is received, in the event loop's buffer; what is left of a request
-//! is copied once, into the query buffer of its connection or, of a large argument, into what will be its
-//! value; (2) replies leave in the phase `write`, after everything of the iteration was executed; (3) until
-//! the end of the server, the main thread closes the sockets of clients in the two phases of `Server::close`
-//! and nowhere else; whom one of them closes is sent nothing more.
+//! Invariants: (1) input is executed as it is received, in the event loop's buffer; the incomplete rest
+//! of a request is copied once, into the query buffer of its connection or, for a large argument, into
+//! the future value; (2) replies are sent in the phase `write`, after everything of the iteration was
+//! executed; (3) until the end of the server, the main thread closes the sockets of clients in the two
+//! phases of `Server::close` and nowhere else; a client that is closed there is sent nothing more.
 
 mod agenda;
 mod aof;
@@ -78,67 +78,67 @@ pub struct Server {
     io_threads: Manager,
     batches: Batches,
     slow_reads: SlowReadThreads,
-    /// Keys on their way to other servers.
+    /// Executes MIGRATE: sends keys to other servers.
     migrator: Migrator,
-    /// Connections to targets of moves of slots, while they are made.
+    /// Makes the connections with the targets of slot moves.
     exports: ExportDialler,
     user_loads: UserLoads,
-    /// Connections that are no clients yet.
+    /// Accepted connections that are no clients yet.
     arrivals: Arrivals,
     /// Connections with the other nodes of a cluster.
     bus: Bus,
-    /// Who wants to know numbers over HTTP.
+    /// The HTTP endpoint that serves metrics.
     metrics: MetricsEndpoint,
     timing: Timing,
-    /// What the iteration has to do beside clients' plain commands.
+    /// The iteration's work other than clients' plain commands.
     agenda: Agenda,
-    /// The link to the primary.
+    /// The connections of the link to the primary.
     follower: PrimaryConnections,
-    /// When the save under way is to go on, if it has more to capture and room for it.
+    /// When the save under way continues, if it has more to capture and room for the captured entries.
     save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
     sums_memory: bool,
-    /// What the engine asks for, while it is done.
+    /// The actions that the engine has requested, while they are carried out; empty otherwise.
     actions: Vec<Action>,
-    /// The exit status, once the server is to end.
+    /// The exit status; `Some` once the server is to end.
     ending: Option<i32>,
-    /// Nothing is said or sent to anybody then: there never were data.
+    /// Whether the server ends without the shutdown sequence, because it has never served its data.
     ends_at_once: bool,
-    /// The folder of the append-only file that is opened when the data are loaded.
+    /// The folder of the append-only file that is opened after the load.
     folder_to_open: Option<Folder>,
 }
 
-/// The main thread's event loop and what it knows of sockets.
+/// The main thread's event loop and the sockets' state.
 struct Sockets {
     event_loop: AnyLoop,
     clients: Clients,
     spare: SpareBuffers,
     /// The server's address as the last client sees it.
     laddr: Arc<str>,
-    /// The requests of the receive that is executed.
+    /// The requests of the receive that is being executed.
     requests: Requests,
-    /// Clients that the phase `write` is to send to, if they have output.
+    /// Clients that the phase `write` sends to, if they have output.
     ready: Vec<SessionKey>,
-    /// Bytes that this phase has handed to the kernel.
+    /// Bytes that this phase `write` has handed to the kernel.
     sent_bytes: usize,
-    /// How many of `ready`, its first, have had no turn because the phase had sent as much as it may.
+    /// How many clients at the front of `ready` had no turn because the phase had sent as much as it may.
     kept_back: usize,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
 
-/// Bytes that the phase `write` hands to the kernel, one client's output and short ones more: about a
-/// millisecond of copying. Clients without a turn have it in a later iteration; others' requests are executed
-/// between.
+/// Bytes that the phase `write` hands to the kernel in one iteration; the last client's output and short
+/// outputs may exceed the bound. This is about a millisecond of copying. Clients without a turn have
+/// theirs in a later iteration; requests of other clients are executed in between.
 const SENT_BYTES_MAX: usize = 4 << 20;
-/// Bytes of an output that waits for nobody's turn.
+/// An output of up to so many bytes is sent without waiting for a turn.
 const SHORT_OUTPUT: usize = 16 << 10;
 
-/// How long after the start memory is summed first.
+/// How long after the start the parts of memory are first summed.
 const SUMS_FROM_NS: u64 = 200_000_000;
 
 impl Server {
-    /// Puts the parts together; listeners begin to accept.
+    /// Puts the parts together, and has the listeners begin to accept.
     pub fn new(mut engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
@@ -194,15 +194,15 @@ impl Server {
         server
     }
 
-    /// Sums the parts of memory.
+    /// Sums the parts of memory for INFO's `memory_` lines.
     #[cold]
     fn sum_memory(&mut self) {
-        // Not before all threads run and have the allocator's caches, which are no part.
+        // Not before all threads run: the allocator's caches that they create belong to no part.
         let is_started = self.host.recent().mono_ns > self.host.clock.started_ns() + SUMS_FROM_NS;
-        // What a load has is no part before it is done.
+        // The memory of a running load belongs to no part.
         let is_settled = is_started && self.host.incoming.load.is_none();
         let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_settled) else { return };
-        // First, because the allocator's figures are those of this reading.
+        // Read first, because the allocator's figures are those of this reading.
         let used = self.host.allocated_now(self.engine.keyspace());
         let sockets = &self.sockets;
         let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
@@ -217,7 +217,7 @@ impl Server {
             ("io_threads", io_threads),
             ("stream_buffer", self.stream_buffer_footprint()),
             ("aof_thread", self.host.aof.open.as_ref().map_or(0, |aof| aof.shared().footprint())),
-            // `allocated` counts them as given out; `used_memory` does not.
+            // `allocated` counts the cached memory as given out; `used_memory` does not.
             ("allocator_cache", self.host.allocator.cached()),
         ]);
         self.host.shown.parts.learn(used, parts);
@@ -237,7 +237,7 @@ impl Server {
         now_ns
     }
 
-    /// Takes up the configuration: at the start, and when a directive has changed.
+    /// Applies the configuration: at the start, and after a directive has changed.
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
@@ -295,18 +295,18 @@ impl Server {
         self.host.look_at_certificates(self.engine.config(), waker);
     }
 
-    /// Goes on with the cycle of expiry that is under way. Ahead of the phases that act and write: what a
-    /// slice deletes is propagated in the same iteration.
+    /// Continues the expiry cycle that is under way. Runs before the phases that act and write, so that
+    /// the deletions of a slice are propagated in the same iteration.
     fn expire(&mut self) {
         self.timing.is_busy |= self.engine.expire_slice(&mut self.host);
     }
 
-    /// Goes on with the walk of slots that leave: this iteration's replies have gone.
+    /// Continues the walk over slots that leave. Runs after this iteration's replies were sent.
     fn walk_exports(&mut self) {
         self.timing.is_busy |= self.engine.walk_exports(&mut self.host);
     }
 
-    /// Goes on with the save that is under way, last of all: replies do not wait for it.
+    /// Continues the save that is under way. Runs last, so that replies do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
             if self.save.has_begun() {
@@ -323,7 +323,7 @@ impl Server {
         self.timing.is_busy = true;
     }
 
-    /// Makes a sample for the metrics endpoint, last of all: nobody but the endpoint waits for it.
+    /// Makes a sample for the metrics endpoint. Runs last, because only the endpoint waits for it.
     fn sample(&mut self) {
         if self.metrics.wants_sample() {
             self.make_sample();
@@ -339,11 +339,12 @@ impl Server {
         self.metrics.give(sample, details);
     }
 
-    /// Has the metrics endpoint served as the configuration wants it.
+    /// Applies the configuration of the metrics endpoint.
     #[cold]
     fn configure_metrics(&mut self) {
         let config = self.engine.config();
-        // The event loop is the thread's: what is out of use goes when the thread has let go of it.
+        // Drops the main thread's references to retired listeners; the endpoint's thread, which owns the
+        // event loop, then closes them.
         let _ = self.host.settings.metrics.take_change();
         let listeners = self.host.settings.metrics.active().to_vec();
         let tls = self.host.settings.tls.context().cloned().filter(|_| config.bool(param::METRICS_TLS));
@@ -418,7 +419,7 @@ impl Server {
         }
     }
 
-    /// Takes up what a load has for the main thread.
+    /// Processes the main thread's share of a load that is under way, and its end.
     fn advance_load(&mut self) {
         if self.host.incoming.load.is_none() {
             return;
@@ -450,19 +451,19 @@ impl Server {
         }
     }
 
-    /// Goes on with a unit that stands open.
+    /// Continues an open execution unit.
     fn advance_unit(&mut self) {
         self.engine.advance_unit(&mut self.host);
     }
 
-    /// Takes up what the threads of slow reads have.
+    /// Takes the results of the slow-read threads.
     fn take_slow_reads(&mut self) {
         if !self.slow_reads.is_idle() {
             self.slow_reads.advance(&mut self.engine, &mut self.host);
         }
     }
 
-    /// Ends a server that cannot have its data, or not keep them.
+    /// Ends a server that cannot load its data, or cannot write its append-only file.
     fn end_without_data(&mut self) {
         self.host.remove_files_silently();
         if let Some(file) = &mut self.bus.file {
@@ -472,14 +473,14 @@ impl Server {
         self.ending = Some(1);
     }
 
-    /// Takes up a file of users that was judged.
+    /// Takes over a users file that a thread has read and validated.
     fn end_user_loads(&mut self) {
         if let Some(judged) = self.user_loads.ended() {
             self.engine.end_user_load(judged, &mut self.host);
         }
     }
 
-    /// Takes up what came of migrations.
+    /// Takes the results of migrations and of connections for slot moves.
     fn end_migrations(&mut self) {
         self.hear_exports();
         while let Some((id, outcome)) = self.migrator.ended() {
@@ -488,7 +489,7 @@ impl Server {
         self.migrator.tick(self.host.recent().mono_ns / 1_000_000_000);
     }
 
-    /// Has something freed by the background thread.
+    /// Frees a large value on the background thread, or here if there is no such thread.
     fn free(&mut self, garbage: Garbage) {
         match &self.host.bio {
             Some(bio) => bio.free(garbage),
@@ -496,7 +497,7 @@ impl Server {
         }
     }
 
-    /// The request that a client waited with is done: what came behind it is executed.
+    /// The request that blocked a client has ended: the requests after it are executed.
     fn resume(&mut self, key: SessionKey) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id)) => {
@@ -504,7 +505,7 @@ impl Server {
             }
             Some(SocketOwner::Main(_)) => {
                 if let Some(mut connection) = self.take(key) {
-                    // The request that waited may have been AUTH.
+                    // The blocking request may have been AUTH.
                     connection.authentication = self.engine.authentication(key);
                     match connection.input.resume() {
                         true => connection::resume(self, connection),
@@ -516,11 +517,11 @@ impl Server {
         }
     }
 
-    /// Gives back room for input that a client does not need.
+    /// Frees room of a client's query buffer that the client does not need.
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id)) => {
-                // It has the input, and reports the usage afterwards.
+                // The I/O thread has the input, and reports its usage afterwards.
                 let idle_s = u32::try_from(idle_s).unwrap_or(0);
                 self.io_threads.pool.send(*id, ToIoThread::Trim(key, idle_s));
             }
@@ -535,7 +536,7 @@ impl Server {
                 self.io_threads.pool.send(*id, ToIoThread::FillPackets(key));
             }
             Some(SocketOwner::Main(_)) => connection::fill_packets(self, key),
-            // The option only saves packets.
+            // Skipped, because the option only saves packets.
             Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
         }
     }
@@ -546,15 +547,15 @@ impl Server {
             self.feed_aof();
         }
         self.send_multicasts();
-        // What a replica is queued while it is sent to is for the next iteration, which does not wait: others
-        // have their turn first.
+        // Output for a replica that is queued during a send is for the next iteration, which does not
+        // wait: other clients have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);
         self.sockets.sent_bytes = 0;
         let kept_back = self.sockets.kept_back;
         turns::send_in_turns(self, &mut ready, kept_back);
-        // Who is kept back, and what was put there meanwhile, is for the next iteration.
+        // Clients that are kept back, and those added meanwhile, are for the next iteration.
         self.sockets.kept_back = ready.len();
         ready.append(&mut self.sockets.ready);
         self.sockets.ready = ready;
@@ -591,7 +592,7 @@ impl Server {
             self.note_link_closed(key);
             self.batches.forget(key);
         }
-        // What was put there meanwhile is for the next iteration.
+        // Clients added meanwhile are for the next iteration.
         to_close.append(&mut self.sockets.to_close);
         self.sockets.to_close = to_close;
     }
@@ -625,7 +626,7 @@ impl Server {
         }
     }
 
-    /// Ends the server as the configuration wants it for that signal.
+    /// Ends the server as the shutdown flags of that signal in the configuration say.
     fn end_by(&mut self, signal: signals::EndSignal) {
         let order = EndOrder::of_flags(self.engine.config().flags(signal.shutdown_flags()));
         match self.engine.begin_end(&order, &mut self.host) {
@@ -636,8 +637,8 @@ impl Server {
     }
 }
 
-/// Takes an event that is no client's. Apart from the loop over events, which would compute addresses for it
-/// ahead, once an iteration.
+/// Takes an event that belongs to no client. Not inlined into the loop over events: the compiler would
+/// compute addresses for it ahead of the loop, in every iteration.
 #[inline(never)]
 fn take_other_event(server: &mut Server, endpoint: Endpoint, event: Event) {
     server.agenda.note_news();
@@ -664,7 +665,7 @@ fn end_badly(how: Crash) {
     match how {
         Crash::Panic => panic!("called by DEBUG PANIC"),
         Crash::Assert => panic!("=== ASSERTION FAILED === called by DEBUG ASSERT"),
-        // What cannot take its own place ends.
+        // A process that cannot restart in place exits.
         Crash::Exit | Crash::Recover(_) => std::process::exit(1),
         Crash::Segfault => sluice_daemon::signals::raise_segfault(),
     }

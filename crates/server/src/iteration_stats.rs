@@ -1,30 +1,29 @@
-//! The longest iteration of the event loop, by the wall clock, and the processor time of the main thread in
-//! it.
+//! The longest iteration of the event loop by the wall clock, with the main thread's processor time in it.
 //!
-//! An iteration may be long because it did much, or because the thread did not run: another thread had the
-//! processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but reading
-//! it is a system call, which an ordinary iteration must not cost. So it is read when an iteration is the
-//! longest so far, and else once in [`MARK_NS`] of iterations. The wall time of earlier iterations since the
-//! last reading is subtracted. So the figure is exact to [`MARK_NS`]: too low by the waits within those
-//! earlier iterations, too high by the waits between them.
+//! An iteration may be long because it did much, or because the thread did not run: another thread had
+//! the processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but
+//! reading it is a system call, which an ordinary iteration must not cost. So it is read when an
+//! iteration is the longest so far, and otherwise once in [`MARK_NS`] of iterations. The wall time of
+//! earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]: too
+//! low by the waits within those earlier iterations, too high by the waits between them.
 
-/// Time in iterations after which the thread's clock is read again: a reading of some 200 ns in a millisecond
-/// of work.
+/// Time in iterations after which the thread's clock is read again: some 200 ns for a reading in a
+/// millisecond of work.
 const MARK_NS: u64 = 1_000_000;
 
-/// See the module. Times are nanoseconds.
+/// The longest iteration so far. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LongestIteration {
     wall_ns: u64,
     cpu_ns: u64,
-    /// The thread's clock when it was last read.
+    /// The thread's clock at its last reading.
     mark_ns: u64,
-    /// Wall time in iterations since then.
+    /// Wall time of iterations since that reading.
     since_mark_ns: u64,
 }
 
 impl LongestIteration {
-    /// Notes an iteration of so much wall time. `thread_ns` reads the thread's clock.
+    /// Records an iteration of so much wall time. `thread_ns` reads the thread's clock.
     #[inline]
     pub fn note(&mut self, wall_ns: u64, thread_ns: impl FnOnce() -> u64) {
         if wall_ns <= self.wall_ns && self.since_mark_ns + wall_ns < MARK_NS {
@@ -34,7 +33,8 @@ impl LongestIteration {
         self.read(wall_ns, thread_ns());
     }
 
-    /// The next iteration is the longest so far. The readings of the thread's clock go on.
+    /// Forgets the longest iteration: the next one is the longest so far. Readings of the
+    /// thread's clock continue.
     pub fn forget(&mut self) {
         (self.wall_ns, self.cpu_ns) = (0, 0);
     }
@@ -48,18 +48,18 @@ impl LongestIteration {
         (self.mark_ns, self.since_mark_ns) = (thread_ns, 0);
     }
 
-    /// Microseconds by the wall clock.
+    /// Wall time of the longest iteration, in microseconds.
     pub fn wall_us(&self) -> u64 {
         self.wall_ns / 1000
     }
 
-    /// Microseconds of the main thread's own time in that iteration.
+    /// The main thread's processor time in that iteration, in microseconds.
     pub fn cpu_us(&self) -> u64 {
         self.cpu_ns / 1000
     }
 }
 
-/// The processor time that the thread which calls this has used so far, nanoseconds. Cost: a system call.
+/// The processor time that the calling thread has used so far, ns. Cost: a system call.
 pub fn thread_ns() -> u64 {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
     time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
@@ -69,14 +69,14 @@ pub fn thread_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// A thread's clock that counts how often it was read.
+    /// A fake clock of a thread, with a count of its readings.
     #[derive(Default)]
     struct Thread {
         ns: u64,
         reads: u64,
     }
 
-    /// Notes an iteration of `wall_us`, of which the thread worked `cpu_us`.
+    /// Records an iteration of `wall_us`, in which the thread used `cpu_us` of processor time.
     fn iterate(longest: &mut LongestIteration, thread: &mut Thread, wall_us: u64, cpu_us: u64) {
         thread.ns += cpu_us * 1000;
         longest.note(wall_us * 1000, || {
@@ -91,16 +91,16 @@ mod tests {
         longest.note(0, || 0);
         iterate(&mut longest, &mut thread, 200, 200);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (200, 200));
-        // It was not let run for most of this one.
+        // The thread did not run for most of this iteration.
         iterate(&mut longest, &mut thread, 20_000, 300);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (20_000, 300));
-        // Short ones before a long one are not counted to it.
+        // Short iterations before a long one are not attributed to the long one.
         for _ in 0..15 {
             iterate(&mut longest, &mut thread, 50, 50);
         }
         iterate(&mut longest, &mut thread, 30_000, 29_000);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
-        // Nor is what they waited, beyond a millisecond.
+        // Waits of short iterations are not attributed to a long one either, beyond a millisecond.
         for _ in 0..10_000 {
             iterate(&mut longest, &mut thread, 90, 10);
         }

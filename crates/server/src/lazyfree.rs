@@ -1,4 +1,4 @@
-//! The background thread: frees what is too large to be freed between two commands.
+//! The background thread: frees values that are too large to be freed between two commands.
 
 use crate::replica::main_channel::StreamBuffer;
 use crate::threads::Thread;
@@ -12,25 +12,25 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// Something to free.
+/// An object to be freed on the background thread.
 pub enum Garbage {
-    /// A value.
+    /// A large value that was deleted or replaced.
     Value(Value),
-    /// A database.
+    /// A flushed database with all its entries.
     Db(Box<Db>),
-    /// What a snapshot has captured.
+    /// Entries captured for a snapshot.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// What scripts have left.
+    /// Flushed scripts and functions, with their interpreter.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
-    /// Users that others have taken the place of.
+    /// Users that were replaced by others.
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
-    /// What a reply shared with the keyspace.
+    /// Pages that a reply shared with the keyspace.
     Reply(#[expect(dead_code, reason = "only to be dropped")] Vec<Shared>),
-    /// What a primary has sent behind a snapshot that is not used.
+    /// The buffered replication stream of a full sync that was given up.
     Stream(StreamBuffer),
 }
 
-/// The thread and the way to it.
+/// The background thread, with its queue.
 #[derive(Debug)]
 pub struct Bio {
     sender: Option<Sender<Garbage>>,
@@ -40,13 +40,13 @@ pub struct Bio {
 
 #[derive(Debug, Default)]
 struct FreeCounts {
-    /// Objects handed over. Written by the main thread.
+    /// Objects handed to the thread. Written by the main thread.
     queued: AtomicU64,
-    /// Objects freed. Written by the background thread; relaxed, since it only informs.
+    /// Objects freed. Written by the background thread; relaxed, because the count orders nothing.
     freed: AtomicU64,
-    /// Bytes handed over that nobody else holds. Written by the main thread.
+    /// Bytes handed to the thread that have no other owner. Written by the main thread.
     queued_bytes: AtomicUsize,
-    /// Bytes that were handed over and freed. Written by the background thread (relaxed).
+    /// Bytes handed to the thread and freed. Written by the background thread (relaxed).
     freed_bytes: AtomicUsize,
 }
 
@@ -67,12 +67,12 @@ impl Bio {
         Ok(Bio { sender: Some(sender), thread: Some(thread), counts })
     }
 
-    /// Hands something over.
+    /// Hands an object to the thread to be freed.
     pub fn free(&self, garbage: Garbage) {
         self.counts.queued.fetch_add(objects_of(&garbage), Relaxed);
         self.counts.queued_bytes.fetch_add(bytes_of(&garbage), Relaxed);
         if let Some(sender) = &self.sender {
-            // The thread ends only with us; were it gone, the value is freed here.
+            // The thread ends only with this sender; if it were gone, the object would be freed here.
             let _ = sender.send(garbage);
         }
     }
@@ -82,9 +82,9 @@ impl Bio {
         self.counts.queued.load(Relaxed).saturating_sub(self.counts.freed.load(Relaxed))
     }
 
-    /// Bytes that wait to be freed.
+    /// Bytes that wait to be freed, as far as they are counted.
     pub fn pending_bytes(&self) -> usize {
-        // What is freed was counted as queued before.
+        // Every freed byte was counted as queued before.
         let freed = self.counts.freed_bytes.load(Relaxed);
         self.counts.queued_bytes.load(Relaxed).saturating_sub(freed)
     }
@@ -104,12 +104,12 @@ impl Drop for Bio {
     }
 }
 
-/// What is freed with it, as far as that is known at once.
+/// Bytes that are freed with the object, as far as they can be determined quickly.
 fn bytes_of(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Value(value) => value.heap_bytes(),
         Garbage::Db(db) => db.allocated_bytes(),
-        // What only a snapshot held did not count, and what a reply held is counted as its output.
+        // Values owned only by a snapshot did not count as used, and those of a reply count as output.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
         Garbage::Stream(buffer) => buffer.footprint(),
     }
@@ -120,7 +120,7 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
         Garbage::Stream(buffer) => buffer.blocks() as u64,
-        // Otherwise only what keys held is counted.
+        // In other garbage, only objects owned by keys would be counted.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
     }
 }

@@ -1,5 +1,5 @@
-//! The process of `sluice-server`: threads, sockets, files, signals. The program itself, with the allocator,
-//! is the crate `sluice`, so that the allocator's build in C holds nothing of this up.
+//! The process of `sluice-server`: threads, sockets, files, signals. The program itself, with the
+//! allocator, is the crate `sluice`, so the allocator's C build does not delay the build of this crate.
 #![forbid(unsafe_code)]
 
 mod allocator;
@@ -39,10 +39,11 @@ pub use cli::VERSION;
 pub use sluice_daemon::crash::ReportMemory;
 pub use start::Failure;
 
-/// Does what the arguments of `sluice-server` ask, `arguments` without the program's name; the exit status.
+/// Does what the command-line arguments of `sluice-server` ask for; `arguments` excludes the program's
+/// name. Returns the exit status.
 ///
 /// # Errors
-/// Why the server did not start, as text for standard error.
+/// The reason that the server did not start, as text for standard error.
 pub fn run(arguments: Vec<std::ffi::OsString>, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
     start::run(arguments, allocator)
 }

@@ -1,4 +1,4 @@
-//! Listening sockets, and what is set on accepted ones.
+//! Listening sockets, and the options of accepted connections.
 
 pub mod listeners;
 
@@ -19,44 +19,45 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A listening socket, shared between the event loop and [`Listening`].
+/// A listening socket, shared by the event loop and [`Listening`].
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// The socket: nonblocking, listening.
     pub socket: Arc<OwnedFd>,
-    /// What it listens on.
+    /// The address of the socket.
     pub kind: ListenerKind,
 }
 
-/// What a listener listens on.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
     /// An address and port.
     Tcp {
-        /// The word in the configuration.
+        /// The address as written in the configuration.
         word: String,
-        /// The port.
+        /// The TCP port that the socket listens on.
         port: u16,
-        /// What is spoken there.
+        /// The protocol on the connections.
         speech: Speech,
     },
-    /// A path, as the configuration writes it.
+    /// The path, as written in the configuration.
     Unix(String),
 }
 
-/// What is spoken on the connections of a listener.
+/// The protocol on the connections of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
-    /// What clients speak, in plain text; also HTTP of the metrics endpoint.
+    /// The clients' protocol without TLS; also HTTP of the metrics endpoint.
     Plain,
-    /// What clients speak, by TLS.
+    /// The clients' protocol over TLS.
     Tls,
-    /// The messages of a cluster's nodes, by TLS or not as `tls-cluster` says when a connection comes.
+    /// The messages of cluster nodes; whether over TLS is decided by `tls-cluster` when a
+    /// connection is accepted.
     Bus,
 }
 
 impl Speech {
-    /// The name in errors.
+    /// The protocol's name in error texts.
     fn name(self) -> &'static str {
         match self {
             Speech::Plain => "tcp",
@@ -70,12 +71,12 @@ impl Speech {
 #[derive(Debug, PartialEq, Eq)]
 pub struct ListenError {
     text: String,
-    /// The port and what is spoken there, for a socket of TCP.
+    /// The port and protocol of a TCP socket; empty for a unix socket.
     port: String,
 }
 
 impl ListenError {
-    /// The port, and in parentheses what is spoken there: `6379 (tcp)`.
+    /// The port, with the protocol in parentheses: `6379 (tcp)`.
     pub fn port(&self) -> &str {
         &self.port
     }
@@ -88,25 +89,25 @@ impl std::fmt::Display for ListenError {
 }
 
 /// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings
-/// name, so that no connection attempt is lost on them, and leaves everything as it was when it fails.
+/// name, so that no connection attempt on them is lost. A failed change leaves everything as it was.
 #[derive(Debug)]
 pub struct Listening {
-    /// Where the configuration wants sockets of TCP.
+    /// The TCP sockets that a configuration asks for.
     wanted: fn(&Config) -> Vec<TcpBind>,
     active: Vec<Listener>,
-    /// Out of use, but the event loop may hold them still; a rollback takes them back.
+    /// Sockets out of use, which the event loop may still hold; a rollback uses them again.
     retired: Vec<Listener>,
     changed: bool,
-    /// The unix socket's file, absolute: the working directory may change before it is to be removed.
+    /// Absolute path of the unix socket's file: the working directory may change before the file is removed.
     unix_file: Option<PathBuf>,
-    /// Device and number of that file: whoever takes its place is left alone.
+    /// Device and inode of that file: another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
     /// How often a port that is in use is tried again.
     attempts: u32,
 }
 
-/// How long a start waits for a port, in attempts, and the time between two of them. After a crash io_uring
-/// keeps a socket until the kernel has taken the ring apart, 5 to 13 ms behind the end of the process.
+/// How often a start tries a port that is in use, and the time between two attempts. After a crash io_uring
+/// keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the process.
 const ATTEMPTS_AT_START: u32 = 40;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
@@ -125,18 +126,18 @@ impl Default for Listening {
 }
 
 impl Listening {
-    /// The sockets of the metrics endpoint: none yet.
+    /// The listening sockets of the metrics endpoint, none open.
     pub fn of_metrics() -> Listening {
         Listening { wanted: wanted_metrics, ..Listening::default() }
     }
 
-    /// The sockets of the cluster's bus: none yet.
+    /// The listening sockets of the cluster bus, none open.
     pub fn of_bus() -> Listening {
         Listening { wanted: wanted_bus, ..Listening::default() }
     }
 
-    /// [`Listening::listen_tcp`] at the start, where a server that has crashed may hold its ports for some
-    /// milliseconds.
+    /// [`Listening::listen_tcp`] at the start, when a crashed server may hold its ports
+    /// for some milliseconds.
     pub fn listen_tcp_at_start(
         &mut self,
         config: &Config,
@@ -154,16 +155,15 @@ impl Listening {
         &self.active
     }
 
-    /// The sockets in use if they changed since the last call: the event loop must close what is not among
-    /// them.
+    /// The sockets in use, if they have changed since the last call: the event loop must close all others.
     pub fn take_change(&mut self) -> Option<Vec<Listener>> {
         self.retired.clear();
         std::mem::take(&mut self.changed).then(|| self.active.clone())
     }
 
-    /// Opens the TCP listeners of `bind`, `port` and `tls-port` that are not open yet and retires the others;
-    /// none for a port that is 0. An address with `-` before it may be unavailable, any other may not. `warn`
-    /// is called for each that is not opened.
+    /// Opens the TCP listeners of `bind`, `port` and `tls-port` that are not open yet, and retires those
+    /// no longer wanted; a port of 0 has no listeners. An address with the prefix `-` may be unavailable,
+    /// any other may not. `warn` is called for each listener that cannot be opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let backlog = config.int(param::TCP_BACKLOG) as i32;
         let wanted = (self.wanted)(config);
@@ -182,7 +182,7 @@ impl Listening {
                 None => open_tcp(bind, config),
             };
             let mut opened = open().or_else(|error| {
-                // Our own sockets may be in the way: `*` and an address exclude each other.
+                // This process's own sockets may be in the way: `*` and an address exclude each other.
                 let ours: Vec<_> = held.iter().filter(in_the_way).collect();
                 if !is_in_use(&error) || ours.is_empty() {
                     return Err(error);
@@ -225,7 +225,8 @@ impl Listening {
         self.changed = true;
     }
 
-    /// Opens the unix socket of `unixsocket`, if one is configured. A file left by an earlier run is removed.
+    /// Opens the unix socket of `unixsocket`, if one is configured. The socket file of an earlier
+    /// run is removed.
     pub fn listen_unix(&mut self, config: &Config) -> Result<(), ListenError> {
         let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(()) };
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -245,7 +246,7 @@ impl Listening {
         }
     }
 
-    /// Removes the file of the unix socket, where it still is this server's.
+    /// Removes the file of the unix socket, unless another server has replaced it.
     pub fn remove_unix_file(&mut self) {
         let Some(path) = self.unix_file.take() else { return };
         if self.unix_number.is_some() && number_of(&path) == self.unix_number {
@@ -253,12 +254,12 @@ impl Listening {
         }
     }
 
-    /// The file to remove at the end.
+    /// The unix socket's file, to be removed at the end.
     pub fn unix_file(&self) -> Option<&Path> {
         self.unix_file.as_deref()
     }
 
-    /// INFO's `listenerN:` values, each with its N.
+    /// INFO's `listenerN:` values, each with its number N.
     pub fn info_lines(&self) -> Vec<(usize, String)> {
         let tcp = |wanted: Speech| {
             let mut binds = String::new();
@@ -279,17 +280,17 @@ impl Listening {
     }
 }
 
-/// An address and port to listen on.
+/// A TCP address and port to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TcpBind {
     word: String,
     port: u16,
     speech: Speech,
-    /// The directive of the port.
+    /// The directive that asks for the port.
     asked_by: ParamId,
 }
 
-/// What `bind`, `port` and `tls-port` ask for.
+/// The sockets that `bind`, `port` and `tls-port` ask for.
 fn wanted_tcp(config: &Config) -> Vec<TcpBind> {
     let mut binds = Vec::new();
     for (id, speech) in [(param::PORT, Speech::Plain), (param::TLS_PORT, Speech::Tls)] {
@@ -303,7 +304,7 @@ fn wanted_tcp(config: &Config) -> Vec<TcpBind> {
     binds
 }
 
-/// What `metrics-bind` and `metrics-port` ask for.
+/// The sockets that `metrics-bind` and `metrics-port` ask for.
 fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     let port = config.int(param::METRICS_PORT) as u16;
     let words = config.list(param::METRICS_BIND).iter().filter(|_| port != 0);
@@ -317,8 +318,8 @@ fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     words.map(|word| bind(word)).collect()
 }
 
-/// What a node of a cluster listens on for the others: its bus port at every address of `bind`. None where
-/// clients have no port that the bus port could be made of.
+/// The sockets of a cluster node's bus: the bus port at every address of `bind`. None if the clients'
+/// port gives no valid bus port.
 fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     let Some(port) = bus_port(config).filter(|_| config.bool(param::CLUSTER_ENABLED)) else {
         return Vec::new();
@@ -328,13 +329,13 @@ fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     words.map(|word| TcpBind { word, port, speech: Speech::Bus, asked_by }).collect()
 }
 
-/// The port of the bus, where there can be one.
+/// The port of the bus; `None` if the clients' port gives no valid one.
 pub fn bus_port(config: &Config) -> Option<u16> {
     u16::try_from(sluice_control::cluster::settings::bus_port(config)).ok().filter(|port| *port != 0)
 }
 
-/// Whether a word of `metrics-bind` means an address that only this machine reaches. A name that has no
-/// address cannot be listened on.
+/// Whether a word of `metrics-bind` names a loopback address. False for a name without an address, which
+/// cannot be listened on.
 pub fn is_loopback(word: &[u8]) -> bool {
     address(&String::from_utf8_lossy(word)).is_ok_and(|address| address.to_canonical().is_loopback())
 }
@@ -350,17 +351,17 @@ impl Listener {
             if *port == wanted.port && *speech == wanted.speech && plain(word) == plain(&wanted.word))
     }
 
-    /// Whether clients speak TLS there.
+    /// Whether clients use TLS on this listener.
     pub fn is_tls(&self) -> bool {
         matches!(self.kind, ListenerKind::Tcp { speech: Speech::Tls, .. })
     }
 
-    /// Whether the nodes of a cluster connect there.
+    /// Whether cluster nodes connect to this listener.
     pub fn is_of_bus(&self) -> bool {
         matches!(self.kind, ListenerKind::Tcp { speech: Speech::Bus, .. })
     }
 
-    /// The address as the configuration writes it.
+    /// The address as written in the configuration; `None` for a unix socket.
     pub fn word(&self) -> Option<&str> {
         match &self.kind {
             ListenerKind::Tcp { word, .. } => Some(word),
@@ -368,7 +369,7 @@ impl Listener {
         }
     }
 
-    /// The path of a unix socket.
+    /// The path of a unix socket; `None` for a TCP socket.
     pub fn path(&self) -> Option<&str> {
         match &self.kind {
             ListenerKind::Tcp { .. } => None,
@@ -377,12 +378,12 @@ impl Listener {
     }
 }
 
-/// Lets go of the port but not of the socket, so that it can listen again.
+/// Releases the port but keeps the socket, which can listen again.
 fn unlisten(listener: &Listener) {
     let _ = SockRef::from(&*listener.socket).shutdown(std::net::Shutdown::Both);
 }
 
-/// Listens again on a socket that may have let go of its port.
+/// Listens again on a socket that may have released its port.
 fn relisten(listener: &Listener, backlog: i32) -> std::io::Result<()> {
     let socket = SockRef::from(&*listener.socket);
     if socket.is_listener()? { Ok(()) } else { socket.listen(backlog) }
@@ -392,8 +393,8 @@ fn is_in_use(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EADDRINUSE as i32)
 }
 
-/// Whether the server may start without this address: the machine has no such family, or the word says that
-/// it may.
+/// Whether the server may start without this address: the machine does not support the address family, or
+/// the prefix `-` permits it.
 fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     let unsupported = [
         Errno::EAFNOSUPPORT,
@@ -409,13 +410,13 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
 fn open_tcp(bind: &TcpBind, config: &Config) -> std::io::Result<Listener> {
     let TcpBind { word, port, speech, .. } = bind.clone();
     let socket = bind_tcp(address(&word)?, port, config)?;
-    // Before it listens: the first connection may come at once.
+    // Set before the socket listens, because the first connection may arrive at once.
     options::tune_listener(&socket, keepalive_s(speech, config));
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, speech } })
 }
 
-/// The address that a word of `bind` means.
+/// The address that a word of `bind` names.
 fn address(word: &str) -> std::io::Result<IpAddr> {
     match word.trim_start_matches('-') {
         "*" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
@@ -424,7 +425,7 @@ fn address(word: &str) -> std::io::Result<IpAddr> {
     }
 }
 
-/// A socket with this address and port; it does not listen.
+/// A socket bound to this address and port; it does not listen.
 fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Socket> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
@@ -439,33 +440,33 @@ fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Sock
     Ok(socket)
 }
 
-/// What a start would find at an address of `bind`.
+/// A problem that a start would have with an address of `bind`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindProblem {
-    /// The start goes on, but this is worth knowing: a server has the port now, or the machine has no such
-    /// address and the word allows that.
+    /// A start would succeed with a warning: a server has the port now, or the machine has no such
+    /// address and the prefix `-` permits that.
     Tolerable(String),
-    /// The start ends.
+    /// A start would fail; the text is the reason.
     Fatal(String),
 }
 
-/// Tries each address of `bind` without listening, so that no client notices. What is found is text that
+/// Tries each address of `bind` without listening, so that no client notices. Each problem is a text that
 /// names the address, with the directive of the port.
 pub fn try_tcp(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
 }
 
-/// [`try_tcp`] for the addresses of `metrics-bind`, which must not be those of clients.
+/// [`try_tcp`] for the addresses of `metrics-bind`, which must differ from those of clients.
 pub fn try_metrics(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
 }
 
-/// [`try_tcp`] for the addresses of a node's bus, which must not be those of clients.
+/// [`try_tcp`] for the addresses of a node's bus, which must differ from those of clients.
 pub fn try_bus(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config), wanted_bus(config)]).pop().unwrap_or_default()
 }
 
-/// What is found at each list of addresses, of which none may have one of another's.
+/// The problems with each list of addresses; no two lists may share an address.
 fn try_lists(config: &Config, lists: &[Vec<TcpBind>]) -> Vec<Vec<(ParamId, BindProblem)>> {
     let mut taken: Vec<(IpAddr, u16, String)> = Vec::new();
     lists.iter().map(|binds| try_list(config, binds, &mut taken)).collect()
@@ -502,13 +503,14 @@ fn try_list(
     found
 }
 
-/// Whether a socket cannot listen on one address while another listens on the other.
+/// Whether a socket cannot listen on one address while another socket listens on the other.
 fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
 }
 
-/// Tries the path of `unixsocket` without opening the socket, if one is configured. Errors: what ends the
-/// start. A socket that answers already is no error: a start takes its place, and the text says so.
+/// Tries the path of `unixsocket`, if one is configured, without opening the socket. Errors: the reason
+/// that a start would fail. A socket that another server answers on is no error, because a start replaces
+/// it; the returned text warns of that.
 pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -523,7 +525,7 @@ pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     Ok(socket.connect(&address).is_ok().then(|| format!("{}: a server listens there now", path.display())))
 }
 
-/// Tries `unixsocketgroup`. Errors: what ends the start.
+/// Tries `unixsocketgroup`. Errors: the reason that a start would fail.
 pub fn try_unix_group(config: &Config) -> Result<(), String> {
     let group = config.text(param::UNIXSOCKETGROUP).filter(|group| !group.is_empty());
     let (Some(group), Some(_)) = (group, config.text(param::UNIXSOCKET)) else { return Ok(()) };
@@ -540,13 +542,13 @@ fn resolve(name: &str) -> std::io::Result<IpAddr> {
     found.next().map(|a| a.ip()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Device and number of what has a name.
+/// Device and inode of the file at a path.
 fn number_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|there| (there.dev(), there.ino())).ok()
 }
 
-/// Removes what an earlier server has left where a socket shall be. Errors: a file or a folder is there,
-/// which stays.
+/// Removes a socket file that an earlier server has left. Errors: a regular file or a folder is
+/// there, and stays.
 fn free_unix(path: &Path) -> std::io::Result<()> {
     match std::fs::symlink_metadata(path).map(|there| there.file_type()) {
         Ok(there) if there.is_socket() || there.is_symlink() => std::fs::remove_file(path),
@@ -560,8 +562,8 @@ fn open_unix(path: &Path, config: &Config) -> std::io::Result<Socket> {
     free_unix(path)?;
     let mode = config.int(param::UNIXSOCKETPERM) as u32;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-    // The file is born with its permissions: after the bind, others may have put a link there. Nobody
-    // connects before the socket listens.
+    // The file is created with its permissions, because between the bind and a chmod another user may put
+    // a link there. No client can connect before the socket listens.
     let old = umask(Mode::empty());
     umask(if mode == 0 { old } else { Mode::from_bits_truncate(0o777 & !mode) });
     let bound = SockAddr::unix(path).and_then(|address| socket.bind(&address));
@@ -582,13 +584,13 @@ fn group_id(name: &str) -> std::io::Result<u32> {
     group.map(|group| group.gid.as_raw()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-/// An accepted connection: its addresses as the reference shows them.
+/// An accepted connection, with its addresses as the reference shows them.
 pub struct Accepted {
-    /// The client's address.
+    /// The client's address and port.
     pub addr: String,
-    /// The server's address.
+    /// The server's own address and port.
     pub laddr: String,
-    /// It comes from this machine.
+    /// Whether the connection comes from this machine.
     pub local: bool,
     /// Whether the connection comes from one of `priority-subnets`.
     pub has_priority: bool,
@@ -607,15 +609,15 @@ pub fn inspect(stream: &Stream, kind: &ListenerKind, priority_subnets: &Subnets)
     Accepted { addr, laddr, local, has_priority }
 }
 
-/// Sets on a TCP listener what its connections shall have; see [`options::tune_listener`].
+/// Sets the options of a TCP listener that its connections shall have; see [`options::tune_listener`].
 pub fn tune(listener: &Listener, config: &Config) {
     if let ListenerKind::Tcp { speech, .. } = listener.kind {
         options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s(speech, config));
     }
 }
 
-/// Seconds of silence until the other end of a connection is probed. A node is probed within twice the time
-/// after which others suspect it.
+/// Seconds of silence before the peer of a connection is probed. A node is probed within twice the time
+/// after which other nodes suspect it.
 fn keepalive_s(speech: Speech, config: &Config) -> i64 {
     match speech {
         Speech::Plain | Speech::Tls => config.int(param::TCP_KEEPALIVE),
@@ -623,25 +625,25 @@ fn keepalive_s(speech: Speech, config: &Config) -> i64 {
     }
 }
 
-/// Seconds that the kernel takes.
+/// The largest number of seconds that the kernel takes.
 const KEEPALIVE_MAX_S: i64 = 32_766;
 
-/// Connections that count against `maxclients`.
+/// Connections that count for `maxclients`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TakenConnections {
-    /// Clients, and connections that are to be some.
+    /// Clients, and connections that are to become clients.
     pub clients: usize,
-    /// Clients and connections of `priority-subnets` alone.
+    /// Clients and connections from `priority-subnets`.
     pub with_priority: usize,
-    /// Connections of the bus that this node is to have: whoever fills the table with clients must not keep
-    /// a node from the others.
+    /// Bus connections that this node needs: clients that fill the table must not cut the node off
+    /// from the others.
     pub of_bus: usize,
-    /// Clients of `maxclients` that are kept for connections with priority.
+    /// How many of `maxclients` are reserved for connections with priority.
     pub reserved: usize,
 }
 
 impl TakenConnections {
-    /// Whether there is no room for one more of that kind.
+    /// Whether there is no room for this connection.
     pub fn leave_no_room_for(self, newcomer: &Accepted, config: &Config) -> bool {
         let limit = config.uint(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as u64) as usize;
         let all = self.clients.saturating_add(self.of_bus);
@@ -651,7 +653,7 @@ impl TakenConnections {
         all >= limit || is_kept_free
     }
 
-    /// As what a connection counts that is refused.
+    /// The counter that a refused connection belongs to.
     pub fn rejected(self, newcomer: &Accepted, config: &Config) -> RejectedConnection {
         match newcomer.has_priority && self.leave_no_room_for(newcomer, config) {
             true => RejectedConnection::Priority,
@@ -660,17 +662,16 @@ impl TakenConnections {
     }
 }
 
-/// Why a connection is refused.
+/// The refusal of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionRefusal {
-    /// The error that it receives.
+    /// The error reply that the client receives.
     pub text: &'static [u8],
-    /// As what it counts.
+    /// The counter of refused connections to increase.
     pub rejected: RejectedConnection,
 }
 
-/// Why a connection is refused; `None` for one that is accepted. `unguarded`: the default user has no
-/// password.
+/// The refusal of a connection; `None` if it is accepted. `unguarded`: the default user has no password.
 pub fn refusal(
     accepted: &Accepted,
     connections: TakenConnections,
@@ -689,8 +690,8 @@ pub fn refusal(
     (!open).then_some(ConnectionRefusal { text: PROTECTED_TEXT, rejected })
 }
 
-/// Raises the limit of descriptors to serve as many clients as `maxclients` says beside as many threads as
-/// `io-threads` says; returns how many clients it allows. `warn` is called when these are fewer.
+/// Raises the limit of descriptors for `maxclients` clients beside `io-threads` threads; returns how many
+/// clients the limit allows. `warn` is called if these are fewer.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
@@ -722,14 +723,13 @@ pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) ->
 
 /// Descriptors kept for listeners, files and links.
 const RESERVED_DESCRIPTORS: u64 = 32;
-/// Descriptors of an I/O thread: what its event loop waits on and what wakes it, and one more while io_uring
-/// is tried.
+/// Descriptors of an I/O thread: its event loop's and its waker's, and one more while io_uring is tried.
 const IO_THREAD_DESCRIPTORS: u64 = 3;
 
-/// Descriptors of the metrics endpoint: connections, and what its event loop waits on and what wakes it.
+/// Descriptors of the metrics endpoint: its connections, and its event loop's and its waker's.
 const METRICS_DESCRIPTORS: u64 = CONNECTIONS_MAX as u64 + 4;
 
-/// The error for clients of other machines while protected mode is on.
+/// The error reply for clients of other machines while protected mode is on.
 const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The thread of a load: it fills a keyspace and ends.
+//! The thread of a load: it fills a keyspace and then ends.
 
 use crate::threads::{Refused, Thread};
 use sluice_base::Now;
@@ -8,11 +8,11 @@ use sluice_evloop::Waker;
 use sluice_snapshot::LoadThread;
 use std::time::Duration;
 
-/// The last line of the log when the data cannot be loaded. Those before are about the file: scripts look for
-/// them there.
+/// The last log line when the data cannot be loaded. The lines before it are about the file, because
+/// scripts search for them there.
 pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
-/// The thread's way to the main thread, and its clock.
+/// The load's connection to the main thread, and its clock.
 struct LoadLink {
     main: Waker,
     clock: Clock,
@@ -38,8 +38,8 @@ impl LoadThread for LoadLink {
     }
 }
 
-/// Runs a load on a thread of its own. `bio`: the directive `bio-cpulist`. Errors: there is no thread to be
-/// had, and the load was run here.
+/// Runs a load on a separate thread. `bio`: the directive `bio-cpulist`. Errors: no thread could be
+/// started, and the load was run on the calling thread.
 pub fn start(job: LoadJob, main: Waker, bio: &str) -> std::io::Result<()> {
     let waker = main.clone();
     let started = Thread::Load { bio }.start_with(job, move |job| job.run(&mut LoadLink::new(waker)));

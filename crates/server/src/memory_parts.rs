@@ -1,12 +1,13 @@
-//! Whether the parts of memory add up to what the allocator says: for tests, in builds with debug assertions.
+//! Checks that the parts of memory add up to the allocator's number: for tests, in builds
+//! with debug assertions.
 //!
-//! The parts are summed at the end of an iteration, when nothing is under way. Whatever is there at the first
-//! sum is no part: later sums are held against how much was added since. Free blocks that threads keep for
-//! themselves are a part, because the allocator counts them as given out.
+//! The parts are summed at the end of an iteration, when no operation is under way. Memory that exists at
+//! the first sum belongs to no part: later sums are compared by their growth since then. Free blocks in
+//! the threads' caches are a part, because the allocator counts them as given out.
 
 use sluice_engine::MemoryPart;
 
-/// The last sum, and the first.
+/// The first and the last sum, and the parts of the last.
 #[derive(Debug, Default)]
 pub struct Parts {
     first: Option<MemorySum>,
@@ -14,7 +15,7 @@ pub struct Parts {
     parts: Vec<MemoryPart>,
 }
 
-/// What the allocator and the entries take, and the parts that are known, bytes.
+/// The bytes used according to the allocator and the entries, and the sum of the known parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct MemorySum {
     used: usize,
@@ -22,14 +23,14 @@ struct MemorySum {
 }
 
 impl Parts {
-    /// Learns the parts while so many bytes are used.
+    /// Takes the parts, at a time when so many bytes are used.
     pub fn learn(&mut self, used: usize, parts: Vec<MemoryPart>) {
         self.last = MemorySum { used, parts: parts.iter().map(|(_, bytes)| bytes).sum() };
         self.parts = parts;
         self.first.get_or_insert(self.last);
     }
 
-    /// Lines for INFO, by what stands behind `memory_` in their names: none before the first sum.
+    /// Lines for INFO, as the part of the name after `memory_`, and the value; empty before the first sum.
     pub fn lines(&self) -> Vec<(String, i64)> {
         let Some(first) = self.first else { return Vec::new() };
         let known = (first.used + self.last.parts).wrapping_sub(first.parts);

@@ -1,5 +1,5 @@
-//! The metrics endpoint: HTTP for Prometheus and its like, and for people with a browser, on a thread and a
-//! port of its own.
+//! The metrics endpoint: HTTP for Prometheus and similar collectors, and for people with a browser, on a
+//! thread and a port of its own.
 //!
 //! ```text
 //!  main thread                                the thread (metrics/thread.rs)
@@ -10,11 +10,11 @@
 //!   ──────────────────── Settings ───────────► listeners, token, TLS: at a start and by CONFIG SET
 //! ```
 //!
-//! Invariants: (1) the main thread makes a sample when the thread wants one, once a second at most for those
-//! who ask and once in five seconds for the history, and formats nothing; (2) the main thread waits for
-//! nothing of the thread, which answers with the last sample where the main thread does not; (3) while
-//! `metrics-port` is 0 there is no thread, no socket and no sample; (4) another address than loopback is
-//! listened on only where a token is asked for, or a client's certificate.
+//! Invariants: (1) the main thread makes a sample when the thread requests one, at most once a second for
+//! requests and once in five seconds for the history, and formats nothing; (2) the main thread never waits
+//! for the thread, and if the main thread does not make a sample in time, the thread answers with the last
+//! one; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4) the endpoint listens
+//! on an address other than loopback only if it requires a token or a client's certificate.
 
 mod facts;
 pub mod http;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
-/// The endpoint as the main thread sees it.
+/// The main thread's side of the endpoint.
 #[derive(Default)]
 pub struct MetricsEndpoint {
     link: Option<EndpointLink>,
@@ -43,22 +43,21 @@ pub struct MetricsEndpoint {
 
 struct EndpointLink {
     sender: Sender<ToEndpoint>,
-    /// The thread wants a sample. Set there, ahead of the wake-up, and taken by the main thread.
+    /// Whether the thread wants a sample. Set by the thread before it wakes the main thread, which clears it.
     wanted: Arc<AtomicBool>,
-    /// What somebody who looks at the page wants with the sample: sent ahead of `wanted`.
+    /// The page's needs for the next sample, sent before `wanted` is set.
     asks: Receiver<PageAsk>,
 }
 
 impl MetricsEndpoint {
-    /// Serves as the settings say: starts the thread where there is none, ends it where nothing is listened
-    /// on.
+    /// Applies the settings: starts the thread if there is none, and ends it if there are no listeners.
     ///
     /// # Errors
-    /// The system has no thread or no event loop for it: a line for the log.
+    /// A line for the log: the system has no thread or no event loop for the endpoint.
     pub fn apply(&mut self, settings: MetricsSettings, main: Waker) -> Result<(), String> {
         if settings.listeners.is_empty() {
             if let Some(link) = self.link.take() {
-                // It closes what it has.
+                // The thread closes the endpoint's sockets.
                 let _ = link.sender.send(ToEndpoint::End);
             }
             return Ok(());
@@ -73,31 +72,32 @@ impl MetricsEndpoint {
                 self.link.insert(EndpointLink { sender, wanted, asks })
             }
         };
-        // Whether the kernel had to be asked to wake the thread is of no interest.
+        // The result, whether the kernel had to be asked to wake the thread, is not needed.
         let _ = link.sender.send(ToEndpoint::Settings(Box::new(settings)));
         Ok(())
     }
 
-    /// Whether there is an endpoint.
+    /// Whether the endpoint's thread runs.
     pub fn is_on(&self) -> bool {
         self.link.is_some()
     }
 
-    /// Whether the thread wants a sample; it is told once. Cost: a read while it does not, and a comparison
-    /// while there is no endpoint.
+    /// Whether the thread wants a sample; true once for each sample that it asks for. Cost: a read while
+    /// it wants none, and a comparison while there is no endpoint.
     #[inline]
     pub fn wants_sample(&self) -> bool {
         let Some(link) = &self.link else { return false };
-        // The thread sets it, and wakes the main thread behind that: an iteration later it is seen.
+        // The thread wakes the main thread after setting the flag, so an iteration that reads too early
+        // is followed by another.
         link.wanted.load(Ordering::Relaxed) && link.wanted.swap(false, Ordering::Acquire)
     }
 
-    /// What is wanted for the page with the sample that [`MetricsEndpoint::wants_sample`] told of.
+    /// The page's needs for the sample that [`MetricsEndpoint::wants_sample`] announced.
     pub fn take_ask(&self) -> Option<PageAsk> {
         self.link.as_ref().and_then(|link| link.asks.try_iter().last())
     }
 
-    /// Hands a sample over.
+    /// Gives the thread a sample.
     pub fn give(&self, sample: MetricsSample, details: Option<PageDetails>) {
         if let Some(link) = &self.link {
             let _ = link.sender.send(ToEndpoint::Sample(Box::new(sample), details.map(Box::new)));
@@ -105,7 +105,7 @@ impl MetricsEndpoint {
     }
 }
 
-/// Why the endpoint is not served as the configuration wants it.
+/// The error of a configuration whose endpoint would be reachable without a token or certificate.
 pub fn refusal(config: &Config) -> Option<String> {
     if config.int(param::METRICS_PORT) == 0 || is_guarded(config) {
         return None;
@@ -117,7 +117,7 @@ pub fn refusal(config: &Config) -> Option<String> {
     ))
 }
 
-/// Whether nobody is answered who has neither the token nor a certificate.
+/// Whether the endpoint requires a token or a client's certificate.
 pub fn is_guarded(config: &Config) -> bool {
     let asks_for_certificate = config.bool(param::METRICS_TLS)
         && config.choice::<TlsAuthClients>(param::TLS_AUTH_CLIENTS) == TlsAuthClients::Yes;

@@ -1,12 +1,12 @@
-//! MIGRATE's way to the other server: a thread for each migration under way, and the threads and connections
-//! that are kept for the next one.
+//! MIGRATE's connections to other servers: a thread for each migration under way, and idle threads and
+//! connections that are kept for later migrations.
 //!
-//! Invariants: (1) the main thread waits for none of these threads, but inside a transaction, where it does
-//! the work itself; (2) a connection has one user: it is taken out of the cache and comes back behind a reply
-//! to each of its requests; (3) the cache keeps at most [`KEPT_MAX`] connections, each for ten seconds after
-//! its last use; (4) what is not sent or answered within the timeout of the client ends the connection; (5) a
-//! thread has one migration at a time, and ends ten seconds after its last one: to start a thread takes as
-//! long as to move ten small keys, and tools move ten at a time.
+//! Invariants: (1) the main thread never waits for these threads; inside a transaction it does the
+//! migration itself; (2) a connection has one user: it is taken out of the cache, and comes back after
+//! all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`] connections, each for ten
+//! seconds after its last use; (4) a send or reply that exceeds the client's timeout ends the connection;
+//! (5) a thread does one migration at a time, and ends ten seconds after its last one: starting a thread
+//! takes as long as moving ten small keys, and tools move ten at a time.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
@@ -19,73 +19,73 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The threads under way, and the connections that are kept.
+/// The threads of migrations, and the kept connections.
 pub struct Migrator {
     kept: Arc<KeptLinks>,
     sender: Sender<(u64, MigrationOutcome)>,
     receiver: Receiver<(u64, MigrationOutcome)>,
-    /// The migrations that have not ended, each with its thread; none where the system had none.
+    /// The migrations that have not ended, each with its thread; `None` if the system had no thread.
     running: HashMap<u64, Option<Sender<MigrationJob>>>,
-    /// Threads without a migration; the one that was used last comes last.
+    /// Threads without a migration; the last used one is at the end.
     idle: Vec<IdleThread>,
     waker: Waker,
-    /// When the connections were looked at last, seconds of the monotonic clock.
+    /// When kept connections were last checked, seconds of the monotonic clock.
     looked_s: u64,
 }
 
-/// What a thread is to do.
+/// A migration for a thread to do.
 struct MigrationJob {
     migration: Migration,
     source: MigrationSource,
 }
 
-/// A thread that waits for its next migration, and ends when nobody has a sender to it any more.
+/// A thread that waits for its next migration; it ends when all senders to it are dropped.
 struct IdleThread {
     jobs: Sender<MigrationJob>,
-    /// Seconds since its last migration, as the main thread has counted them.
+    /// Seconds since its last migration, as counted by `tick`.
     age_s: u64,
 }
 
-/// Connections that no migration uses.
+/// Kept connections that no migration uses, by host and port.
 #[derive(Default)]
 pub struct KeptLinks(Mutex<HashMap<(String, u16), KeptLink>>);
 
 struct KeptLink {
     link: TargetLink,
-    /// Seconds since its last use, as the main thread has counted them.
+    /// Seconds since its last use, as counted by `tick`.
     age_s: u64,
 }
 
 /// How connections to other servers are made.
 #[derive(Clone)]
 pub struct MigrationSource {
-    /// The address that they are made from; empty: any.
+    /// The address that connections are made from; empty: any.
     pub address: String,
-    /// By what TLS is spoken; none: they are plain.
+    /// The TLS context; `None` for plain connections.
     pub tls: Option<Context>,
 }
 
 /// A connection to another server.
 struct TargetLink {
     stream: BlockingStream,
-    /// The database that is selected there, if that is known.
+    /// The database selected on the target; `None` if not known.
     db: Option<i64>,
-    /// What came behind the last line.
+    /// Received bytes after the last line.
     input: Vec<u8>,
 }
 
 impl KeptLinks {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, u16), KeptLink>> {
-        // No code of others runs under the lock.
+        // No foreign code runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are.
+    /// Number of kept connections.
     pub fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Closes all of them: how connections are made has changed.
+    /// Closes all kept connections, because the way connections are made has changed.
     pub fn forget(&self) {
         self.lock().clear();
     }
@@ -120,7 +120,7 @@ impl Migrator {
         Migrator { kept, sender, receiver, running, idle, waker, looked_s: 0 }
     }
 
-    /// Begins a migration, on a thread that waits for one or on a new one.
+    /// Begins a migration, on an idle thread or a new one.
     pub fn begin(&mut self, migration: Migration, source: MigrationSource) {
         let id = migration.id;
         let job = MigrationJob { migration, source };
@@ -131,21 +131,21 @@ impl Migrator {
         // A thread receives for as long as there is a sender.
         let is_begun = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if !is_begun {
-            // It is taken up as if the target could not be reached.
+            // The client gets the error for an unreachable target.
             let error = Some(MigrationStep::Connecting.text());
             let _ = self.sender.send((id, MigrationOutcome { taken: Vec::new(), error }));
         }
         self.running.insert(id, jobs);
     }
 
-    /// A new thread; none where the system has none.
+    /// Starts a thread; `None` if the system has none.
     fn start_thread(&self) -> Option<Sender<MigrationJob>> {
         let (jobs, next) = channel::<MigrationJob>();
         let (kept, sender, waker) = (self.kept.clone(), self.sender.clone(), self.waker.clone());
         let started = Thread::Migrate.start(move || {
             for MigrationJob { migration, source } in next {
                 let (id, outcome) = (migration.id, run(&migration, &source, &kept));
-                // Large values are freed here, and not where clients wait.
+                // Frees large values on this thread, so that the main thread need not.
                 drop(migration);
                 if sender.send((id, outcome)).is_ok() {
                     waker.wake();
@@ -155,12 +155,12 @@ impl Migrator {
         started.is_ok().then_some(jobs)
     }
 
-    /// Whether none is under way.
+    /// Whether no migration is under way.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// The next migration that has ended, with what came of it.
+    /// The next finished migration, with its outcome.
     pub fn ended(&mut self) -> Option<(u64, MigrationOutcome)> {
         if self.running.is_empty() {
             return None;
@@ -171,8 +171,8 @@ impl Migrator {
         Some((id, outcome))
     }
 
-    /// Closes connections, and ends threads, that have not been used for long. `now_s`: seconds of the
-    /// monotonic clock.
+    /// Closes connections and ends threads that were unused for long. `now_s`: seconds of
+    /// the monotonic clock.
     pub fn tick(&mut self, now_s: u64) {
         if now_s > self.looked_s {
             let seconds = now_s - self.looked_s;
@@ -184,7 +184,7 @@ impl Migrator {
     }
 }
 
-/// Where a migration failed, as the client is told.
+/// The step at which a migration failed, for the client's error text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MigrationStep {
     Connecting,
@@ -202,7 +202,7 @@ impl MigrationStep {
     }
 }
 
-/// A failure of the connection.
+/// A failure of the connection to the target.
 struct Broken {
     step: MigrationStep,
     is_timeout: bool,
@@ -217,14 +217,14 @@ impl Broken {
     }
 }
 
-/// Does a migration. It may take its timeout for each key.
+/// Does a migration on the calling thread. May take the migration's timeout for each send and each reply.
 pub fn run(migration: &Migration, source: &MigrationSource, kept: &KeptLinks) -> MigrationOutcome {
     let mut outcome = MigrationOutcome::default();
     for is_last in [false, true] {
         let Err(Broken { step, is_timeout }) = attempt(migration, source, kept, &mut outcome) else {
             return outcome;
         };
-        // A connection that was kept may have ended long ago.
+        // A kept connection may have ended long ago, so another attempt is made.
         if is_last
             || is_timeout
             || step == MigrationStep::Connecting
@@ -289,7 +289,7 @@ fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> R
     let MigrationSource { address, tls } = source.clone();
     let plan = ConnectPlan { host, port, source: address, timeout, tls };
     let stream = Stream::connect(&plan).map_err(|error| Broken {
-        // A host that refuses is met by the reference when it writes.
+        // The reference notices a refused connection only when it writes.
         step: if error.kind() == ErrorKind::ConnectionRefused {
             MigrationStep::Writing
         } else {
@@ -298,12 +298,12 @@ fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> R
         is_timeout: false,
     })?;
     let stream = stream.block().map_err(Broken::at(MigrationStep::Connecting))?;
-    // Port -1 does not exist, but database -1 is what the reference takes for selected at first.
+    // The reference takes database -1 as selected at first.
     Ok(TargetLink { stream, db: Some(-1), input: Vec::new() })
 }
 
 impl TargetLink {
-    /// The next line of what the target answers, without its end.
+    /// The next line of the target's reply, without its line end.
     fn line(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
@@ -323,11 +323,11 @@ impl TargetLink {
     }
 }
 
-/// Connections that are kept.
+/// Kept connections, at most.
 const KEPT_MAX: usize = 64;
-/// Seconds for which a connection or a thread is kept.
+/// Seconds for which an unused connection or thread is kept.
 const KEPT_S: u64 = 10;
-/// Bytes of requests that are collected before they are sent.
+/// Bytes of requests that are gathered for one send.
 const SENT_AT_ONCE_BYTES: usize = 64 * 1024;
-/// The longest line of an answer.
+/// Length of a reply line, at most.
 const LINE_BYTES_MAX: usize = 64 * 1024;

@@ -1,6 +1,6 @@
-//! Connections below the protocol: what an event of the event loop is about ([`Endpoint`]), a connected
-//! socket on its way between holders ([`Stream`]), and the options of sockets. Listening sockets are
-//! `listen.rs`; what a client's connection does with its bytes is `connection.rs`.
+//! Connections below the protocol: the subject of an event of the event loop ([`Endpoint`]), a connected
+//! socket between two holders ([`Stream`]), and the options of sockets. Listening sockets are in
+//! `listen.rs`; `connection.rs` handles the bytes of a client's connection.
 
 mod codec;
 mod endpoint;

@@ -1,19 +1,20 @@
-//! How many requests come together: the mean over the last receives.
+//! How many requests arrive together: the mean over the last receives.
 
-/// See the module. In sixteenths, so that a mean between one and two is distinguished from one.
+/// The mean number of requests in a receive, in sixteenths, so that a mean between one and two is
+/// distinguished from one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth {
     mean: u64,
 }
 
-/// What the mean is counted in.
+/// The unit of the mean: parts of a request.
 const UNIT: u64 = 16;
-/// Requests that a receive counts as at most: later sums do not overflow.
+/// Requests that a receive counts as, at most, so that sums do not overflow.
 const EACH_MAX: u64 = 1 << 16;
 
 impl Depth {
-    /// Learns that `receives` brought so many requests; the mean so far weighs `weight` times as much.
-    /// Nothing is learned of no receive.
+    /// Records that `receives` receives brought so many requests; the old mean has `weight` times the
+    /// weight of the new value. Without a receive the mean stays.
     #[inline]
     pub fn learn(&mut self, requests: u64, receives: u64, weight: u64) {
         if let Some(each) = (requests.min(u64::MAX / UNIT) * UNIT).checked_div(receives) {

@@ -1,5 +1,5 @@
-//! The link to the primary as the process has it: threads that connect and receive, and who has the
-//! connection meanwhile. What is done when is decided by [`sluice_engine::LinkDriver`];
+//! The process's side of the link to the primary: the threads that connect and receive, and the
+//! connection's present holder. [`sluice_engine::LinkDriver`] decides on each step;
 //! `iteration/replica.rs` is its transport.
 //!
 //! ```text
@@ -8,9 +8,9 @@
 //!                              └───────────────── +CONTINUE ────────────────────────────────────────────►┘
 //! ```
 //!
-//! Invariants: (1) one holder has the connection, by value (D-1); (2) what works for an attempt that was
-//! given up finds a socket that is shut, and nobody waits for it; (3) what such a thread still reports
-//! carries the number of its attempt.
+//! Invariants: (1) the connection has one holder, by value (D-1); (2) a thread that works for an attempt
+//! that was given up finds its socket shut down, and the main thread does not wait for it; (3) its later
+//! reports carry the number of its attempt.
 
 pub mod connect;
 pub mod download;
@@ -25,44 +25,44 @@ use download::Download;
 use main_channel::{MainLink, StreamBuffer};
 use memory::MemorySync;
 
-/// Who has the connection to the primary.
+/// The holder of the connection to the primary.
 pub enum LinkConnection {
-    /// There is none.
+    /// There is no connection.
     Nobody,
-    /// A thread that makes it.
+    /// A thread that makes the connection.
     Connecting(Connecting),
-    /// The event loop, for the handshake.
+    /// The main thread's event loop, for the handshake.
     Attached(Transport),
-    /// The event loop lets go of it; these bytes of the snapshot have come.
+    /// The event loop, which was asked to release the connection; these bytes of the snapshot have arrived.
     Leaving(Transport, Vec<u8>),
-    /// The main thread, until something receives the snapshot; these bytes of it have come.
+    /// The main thread, until a thread receives the snapshot; these bytes of it have arrived.
     Left(Stream, Vec<u8>),
-    /// A thread that receives the snapshot.
+    /// A thread that receives the snapshot into a file.
     Receiving(Download),
-    /// The thread of a load that reads the snapshot from it.
+    /// The thread of a load, which reads the snapshot from the connection.
     Loading(MemorySync),
-    /// The main thread, until the snapshot is loaded; these bytes have come behind it.
+    /// The main thread, until the snapshot is loaded; these bytes arrived after it.
     Received(Stream, Vec<u8>),
-    /// The event loop, as that of a client.
+    /// The event loop, as the connection of a client.
     Session(sluice_base::SessionKey),
 }
 
-/// The link and what it stands on.
+/// The connections of the link to the primary.
 pub struct PrimaryConnections {
     pub holder: LinkConnection,
-    /// The attempt of the link that the connections are of.
+    /// Number of the link's attempt that the connections belong to.
     pub attempt: u64,
-    /// The connection of the handshake, while the snapshot has another: then `holder` is about that.
+    /// The connection of the handshake, if the snapshot has a separate one, which `holder` then describes.
     pub main: Option<MainLink>,
-    /// What the main channel has brought and the link's session has not executed.
+    /// The stream from the main channel that the link's session has not executed yet.
     pub replay: Option<StreamBuffer>,
-    /// What had been heard of a primary that others listen to, of a snapshot or of a session, when something
-    /// was heard last (`Incoming::heard_ns`).
+    /// Numbers that change with each receive on a connection that the link does not read itself: received
+    /// bytes, seconds, waiting bytes. As of the last activity (`Incoming::heard_ns`).
     pub last_activity: (u64, i64, usize),
 }
 
 impl PrimaryConnections {
-    /// Without connections.
+    /// No connection, and no attempt made.
     pub fn new() -> PrimaryConnections {
         PrimaryConnections {
             attempt: 0,
@@ -73,7 +73,7 @@ impl PrimaryConnections {
         }
     }
 
-    /// The session of the link, while commands are received.
+    /// The session of the link, once it receives commands.
     pub fn session(&self) -> Option<sluice_base::SessionKey> {
         match self.holder {
             LinkConnection::Session(key) => Some(key),
@@ -81,20 +81,20 @@ impl PrimaryConnections {
         }
     }
 
-    /// What the connection is to the event loop that the holder has, or is to have.
+    /// The endpoint of the holder's connection in the event loop.
     pub fn endpoint(&self) -> Endpoint {
         let channel = if self.main.is_some() { LinkChannel::Snapshot } else { LinkChannel::Main };
         Endpoint::PrimaryLink { channel, attempt: self.attempt as u32 }
     }
 
-    /// Whether the event loop has the holder's connection, as this one of the link's.
+    /// Whether the event loop has the holder's connection, and it is this connection of the link.
     pub fn is_in_event_loop(&self, channel: LinkChannel, attempt: u32) -> bool {
         self.endpoint() == Endpoint::PrimaryLink { channel, attempt }
             && matches!(self.holder, LinkConnection::Attached(_) | LinkConnection::Leaving(..))
     }
 
-    /// Whether this one of the link's connections is the main channel of a synchronisation over two: until
-    /// the last byte is executed that came beside the snapshot.
+    /// Whether this connection of the link is the main channel of a dual-channel sync: until the last
+    /// buffered byte is executed.
     pub fn is_main_channel(&self, channel: LinkChannel, attempt: u32) -> bool {
         let is_beside = self.main.is_some() || self.replay.is_some();
         is_beside && channel == LinkChannel::Main && attempt == self.attempt as u32

@@ -1,4 +1,4 @@
-//! Saving on threads: snapshots and bases of the append-only file, and what waits in a spool for replicas.
+//! Saving on threads: snapshots, bases of the append-only file, and spools for replicas.
 
 pub mod background;
 pub mod snapshot;

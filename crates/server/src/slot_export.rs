@@ -1,8 +1,8 @@
-//! Connections of moves of slots from this node to their targets: a thread makes each, says who this node is
-//! and asks the target to agree. Then the connection is a client's, on the main thread.
+//! Connections of slot moves from this node to their targets: a thread makes each connection, authenticates,
+//! and asks the target to agree. Then the connection becomes a client's, on the main thread.
 //!
-//! Invariant: the main thread waits for none of these threads; what comes of a move that has ended meanwhile
-//! is dropped, and its connection with it.
+//! Invariant: the main thread never waits for these threads; the report of a move that has ended
+//! meanwhile is dropped with its connection.
 
 use crate::host::Host;
 use crate::net::{BlockingStream, ConnectPlan, Stream};
@@ -19,7 +19,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// The threads that connect.
+/// The threads that connect to targets.
 pub struct ExportDialler {
     sender: Sender<ExportReport>,
     receiver: Receiver<ExportReport>,
@@ -28,28 +28,28 @@ pub struct ExportDialler {
     waker: Waker,
 }
 
-/// What a thread has come to.
+/// A report of a connecting thread.
 pub enum ExportReport {
-    /// So far.
+    /// The handshake has reached this step.
     Step(JobName, ExportHandshake),
-    /// There is no connection: why, as operators are shown it.
+    /// There is no connection; the text is the reason for operators.
     Refused(JobName, String),
-    /// The target has agreed; bytes that came after its answer.
+    /// The target has agreed; holds the connection, and the bytes received after the target's reply.
     Agreed(JobName, Stream, Vec<u8>),
 }
 
-/// How a connection is made.
+/// How a connection to a target is made.
 pub struct ExportSource {
-    /// The address that it is made from; empty: any.
+    /// The address that the connection is made from; empty: any.
     pub address: String,
-    /// By what TLS is spoken; none: it is plain.
+    /// The TLS context; `None` for a plain connection.
     pub tls: Option<Context>,
     /// How long each step may take.
     pub timeout: Duration,
 }
 
 impl ExportSource {
-    /// As the directives say: as connections to a primary are made.
+    /// The settings of connections to a primary, from the directives.
     pub fn of(engine: &Engine, host: &Host) -> ExportSource {
         let config = engine.config();
         ExportSource {
@@ -66,7 +66,7 @@ impl ExportDialler {
         ExportDialler { sender, receiver, running: 0, waiting: VecDeque::new(), waker }
     }
 
-    /// Begins to connect, when fewer than [`THREADS_MAX`] others do.
+    /// Begins to connect once fewer than [`THREADS_MAX`] threads do.
     pub fn begin(&mut self, target: ExportTarget, source: ExportSource) {
         self.waiting.push_back((target, source));
         self.start_next();
@@ -85,7 +85,7 @@ impl ExportDialler {
         let (sender, waker, job) = (self.sender.clone(), self.waker.clone(), target.job);
         let started = Thread::ExportConnect.start(move || {
             let tell = |report| {
-                // Nobody may be left who wants it.
+                // The receiver is gone when the server ends.
                 if sender.send(report).is_ok() {
                     waker.wake();
                 }
@@ -102,12 +102,12 @@ impl ExportDialler {
         }
     }
 
-    /// Whether nobody connects.
+    /// Whether no thread is connecting.
     pub fn is_idle(&self) -> bool {
         self.running == 0
     }
 
-    /// What a thread has come to, in the order in which threads did.
+    /// The next report, in the order in which the threads sent them.
     pub fn next(&mut self) -> Option<ExportReport> {
         if self.running == 0 {
             return None;
@@ -121,7 +121,7 @@ impl ExportDialler {
     }
 }
 
-/// Connects, authenticates and has the target agree.
+/// Connects, authenticates, and asks the target to agree.
 fn connect(
     target: &ExportTarget,
     source: ExportSource,
@@ -162,8 +162,8 @@ fn connect(
     Ok((stream, input))
 }
 
-/// The text that operators are shown of an error. A target that stays silent has the text of the node's
-/// machine, which times the move as well: either of the two may be first.
+/// The error text for operators. A timeout has the text of the node's own state machine, which also times
+/// the move: either may notice first.
 fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => MOVE_TIMED_OUT.to_owned(),
@@ -171,7 +171,7 @@ fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> Strin
     }
 }
 
-/// The next line of what the target answers, without its end; `input` has what came after.
+/// The next line of the target's reply, without its line end; `input` keeps the bytes after it.
 fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     for _ in 0..READS_MAX {
         if let Some(end) = input.windows(2).position(|two| two == b"\r\n") {
@@ -192,13 +192,14 @@ fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>>
     Err(ErrorKind::InvalidData.into())
 }
 
-/// Threads that connect at once; further moves wait for one of them.
+/// Threads that connect at once, at most; further moves wait.
 const THREADS_MAX: usize = 16;
-/// Reads in which an answer has to come: a target that dribbles does not keep its thread.
+/// Reads in which a reply must arrive, so that a target that sends it in tiny pieces does not
+/// hold the thread.
 const READS_MAX: usize = 64;
-/// The longest answer of a target.
+/// Length of a target's reply, at most.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
-/// What operators are shown of a connection that ends ahead of the target's answer.
+/// The error text for a connection that ends before the target's reply.
 const LOST: &str =
     "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.";
 
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// The kernel accepts for a process that is stopped, or the target never answers AUTH.
+    /// The kernel accepts connections for a stopped process, or the target never answers AUTH.
     #[test]
     fn cb_a40_a_silent_target_is_told_of_in_the_words_of_the_moves_own_clock() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();

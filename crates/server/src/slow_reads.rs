@@ -1,4 +1,5 @@
-//! Slow reads: the threads that produce replies from shared roots, and what they have for the main thread.
+//! Slow reads: the threads that produce replies from shared roots, and the pieces that they hand to
+//! the main thread.
 //!
 //! ```text
 //!  main thread ──SlowRead──► pool ──► thread: piece ──► hand-over of one piece ──► main thread ──► session ──► socket's owner
@@ -6,10 +7,10 @@
 //!       └───────────── woken ────────────┴── waits for room ─────┘
 //! ```
 //!
-//! Invariants: (1) a thread is at most two pieces ahead of the main thread: one handed over, one in its hand;
-//! (2) the roots are dropped on the thread that had them, before the main thread learns that it is free; (3)
-//! a read whose client is gone, and each at the end of the server, is told so and ends behind the piece in
-//! hand; (4) the main thread waits for no thread but at the end of the server.
+//! Invariants: (1) a thread is at most two pieces ahead of the main thread: one handed over, one finished;
+//! (2) the roots are dropped on the thread that had them, before the main thread learns that the thread is
+//! free; (3) a read is cancelled if its client is gone, and at the end of the server; it ends after its
+//! present piece; (4) the main thread waits for these threads only at the end of the server.
 
 use crate::iteration_stats::thread_ns;
 use crate::threads::Thread;
@@ -26,10 +27,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The threads, and what they produce.
+/// The slow-read threads, and the reads under way.
 pub struct SlowReadThreads {
     threads: usize,
-    /// Started with the server, as its other threads are; again by a slow read where that failed.
+    /// Started with the server; a slow read tries again if that failed.
     pool: Option<WorkerPool>,
     waker: Waker,
     sender: Sender<Finished<u64>>,
@@ -38,23 +39,23 @@ pub struct SlowReadThreads {
     next_token: u64,
 }
 
-/// A read that is produced, or of which the client has not been given all.
+/// A read whose reply is being produced, or was not handed to the client completely.
 struct SlowReadUnderWay {
     key: SessionKey,
     token: Token,
     hand_over: Arc<HandOver>,
-    /// Processor time of the thread, once that has ended.
+    /// Processor time of the thread; `None` until the thread has finished.
     produced_ns: Option<u64>,
     is_over: bool,
 }
 
-/// What a thread has for the main thread.
+/// The hand-over of pieces from a thread to the main thread.
 #[derive(Default)]
 struct HandOver {
     state: Mutex<Handed>,
-    /// Signalled when there is room for a piece, or when nothing more is wanted.
+    /// Signals that there is room for a piece, or that the read was cancelled.
     changed: Condvar,
-    /// Bytes that the read alone holds. It informs (relaxed).
+    /// Bytes that only this read keeps alive. Orders nothing (relaxed).
     retained: AtomicUsize,
 }
 
@@ -66,12 +67,12 @@ struct Handed {
 
 impl HandOver {
     fn lock(&self) -> MutexGuard<'_, Handed> {
-        // No code of others runs under the lock.
+        // No foreign code runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a piece over, once there is room; `false` when nothing more is wanted. `waits` is called again
-    /// and again meanwhile.
+    /// Hands a piece over once there is room; returns `false` if the read was cancelled. Calls `waits`
+    /// repeatedly while it waits.
     fn put(&self, piece: Outbox, waker: &Waker, mut waits: impl FnMut()) -> bool {
         let mut state = self.lock();
         while state.pieces.len() >= HANDED_OVER_MAX && !state.is_cancelled {
@@ -116,7 +117,7 @@ impl HandOver {
         self.changed.notify_one();
     }
 
-    /// A thread's work: the processor time that it took, nanoseconds.
+    /// Produces a reply on a thread; returns the processor time used, ns.
     fn produce(&self, mut read: Box<SlowRead>, waker: &Waker) -> u64 {
         let began_ns = thread_ns();
         for number in 1_u64.. {
@@ -129,7 +130,7 @@ impl HandOver {
                 break;
             }
         }
-        // Large values are freed here, and not where clients wait.
+        // Frees large values on this thread, so that the main thread need not.
         drop(read);
         self.retained.store(0, Relaxed);
         thread_ns().saturating_sub(began_ns)
@@ -137,14 +138,14 @@ impl HandOver {
 }
 
 impl SlowReadThreads {
-    /// None so far. `threads` as the directive `slow-read-threads` has it.
+    /// Starts the threads; `threads` is the value of the directive `slow-read-threads`.
     pub fn new(threads: usize, waker: Waker) -> SlowReadThreads {
         let (sender, mailbox) = Mailbox::new(waker.clone());
         let half = || std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).max(1));
         let threads = if threads == 0 { half() } else { threads };
         SlowReadThreads {
             threads,
-            // A slow read that finds none tries again, and reports the error.
+            // If that fails, the first slow read tries again, and reports the error.
             pool: open_pool(threads).ok(),
             waker,
             sender,
@@ -154,18 +155,19 @@ impl SlowReadThreads {
         }
     }
 
-    /// How many there can be at a time.
+    /// Number of slow reads that can run at a time.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Whether nothing is produced.
+    /// Whether no read is under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Has a client's reply produced. Errors: there are no threads to be had, and it was produced here.
+    /// Begins to produce a client's reply. Errors: no threads could be started, and the reply was
+    /// produced on the calling thread.
     pub fn begin(&mut self, key: SessionKey, mut read: Box<SlowRead>) -> std::io::Result<()> {
         let hand_over = Arc::new(HandOver::default());
         self.next_token += 1;
@@ -183,7 +185,7 @@ impl SlowReadThreads {
         let produced_ns = match &self.pool {
             Some(pool) => {
                 let (own, waker) = (hand_over.clone(), self.waker.clone());
-                // No more are begun than there are threads, so the queue has room.
+                // The engine begins no more reads than there are threads, so the queue has room.
                 let _ = pool.submit(&self.sender, token, move |_| own.produce(read, &waker));
                 None
             }
@@ -193,12 +195,12 @@ impl SlowReadThreads {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Takes up what the threads have for clients that have room for it.
+    /// Hands pieces from the threads to clients that have room for them, and ends finished reads.
     pub fn advance(&mut self, engine: &mut Engine, process: &mut dyn Process) {
         for Finished { token, outcome } in self.mailbox.drain() {
             let produced_ns = match outcome {
                 JobOutcome::Done(ns) => ns,
-                // None is cancelled, and a panic ends the process.
+                // Jobs are never cancelled, and a panic ends the process.
                 JobOutcome::Cancelled | JobOutcome::Panicked(_) => 0,
             };
             if let Some(read) = self.under_way.iter_mut().find(|read| read.token == token) {
@@ -218,14 +220,14 @@ impl SlowReadThreads {
         engine.set_slow_reads_held(held);
     }
 
-    /// Ends all reads: nobody is sent anything more.
+    /// Cancels all reads, because clients are sent nothing more.
     pub fn cancel_all(&self) {
         self.under_way.iter().for_each(|read| read.hand_over.cancel());
     }
 }
 
 impl Drop for SlowReadThreads {
-    /// The pool waits for its threads, which must not wait for clients.
+    /// Cancels all reads: the pool waits for its threads, which must not wait for clients.
     fn drop(&mut self) {
         self.cancel_all();
     }
@@ -247,7 +249,7 @@ impl SlowReadUnderWay {
                 },
             }
         }
-        // The thread's end came behind its last piece.
+        // The thread has finished, and its last piece was taken.
         if let Some(produced_ns) = self.produced_ns
             && self.hand_over.is_empty()
         {
@@ -257,14 +259,14 @@ impl SlowReadUnderWay {
     }
 }
 
-/// Starts the threads.
+/// Starts `threads` slow-read threads.
 fn open_pool(threads: usize) -> std::io::Result<WorkerPool> {
     WorkerPool::open_on(threads, threads, |number, worker| {
         Thread::SlowRead(number + 1).start(move || worker.run())
     })
 }
 
-/// Produces a whole reply on the thread that calls.
+/// Produces a whole reply on the calling thread.
 fn produce_all(hand_over: &HandOver, read: &mut SlowRead) -> u64 {
     let began_ns = thread_ns();
     loop {
@@ -278,9 +280,9 @@ fn produce_all(hand_over: &HandOver, read: &mut SlowRead) -> u64 {
     }
 }
 
-/// Pieces that wait for the main thread.
+/// Pieces of a read that wait for the main thread, at most.
 const HANDED_OVER_MAX: usize = 1;
-/// How often a thread that waits looks what its read holds.
+/// Time between two updates of `retained` by a waiting thread.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Pieces between two such looks of a thread that does not wait.
+/// Pieces between two updates of `retained` by a thread that does not wait.
 const LOOK_EVERY_PIECES: u64 = 16;

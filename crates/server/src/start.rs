@@ -1,5 +1,5 @@
-//! From arguments to a running server, with a log line for each thing an operator asks: where the
-//! configuration came from, what is listening, which event loop and why.
+//! From arguments to a running server, with a log line for each thing that an operator asks: where the
+//! configuration came from, which sockets listen, which event loop runs and why.
 
 use crate::allocator::Allocator;
 use crate::aof;
@@ -34,10 +34,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Why the server did not start: the text for standard error.
+/// The error of a server that did not start.
 #[derive(Debug)]
 pub struct Failure {
-    /// The text, with its line ends.
+    /// The text for standard error, with its line ends.
     pub text: String,
 }
 
@@ -47,7 +47,7 @@ impl Failure {
     }
 }
 
-/// Does what the arguments ask; the exit status.
+/// Does what the arguments ask for; returns the exit status.
 pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
     let restart = Restart::of_process(arguments.clone());
     match cli::task_of(arguments) {
@@ -61,7 +61,8 @@ pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Resul
     Ok(0)
 }
 
-/// Says what is wrong with a configuration. Errors: it would not start a server.
+/// Checks a configuration, and prints warnings on standard output. Errors: the faults with which a server
+/// would not start.
 fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     let texts = read(words)?;
     let from_file = texts.file.as_ref().map_or_else(String::new, |path| path.display().to_string());
@@ -84,7 +85,7 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     Err(Failure::new(format!("{lines}configuration has {count} error{many}: {}\n", texts.source())))
 }
 
-/// Asks another server what of its use is missing here; the exit status.
+/// Reports what a server that shall move here uses and Sluice lacks; returns the exit status.
 fn check_move(words: Vec<Vec<u8>>) -> u8 {
     let environment = |name: &str| std::env::var_os(name).map(OsStringExt::into_vec);
     let judged = MovePlan::read(words, &environment).and_then(|plan| {
@@ -103,7 +104,7 @@ fn check_move(words: Vec<Vec<u8>>) -> u8 {
     }
 }
 
-/// By what TLS the other server is asked: that of links to a primary.
+/// The TLS context for the connection with the other server: the one of links to a primary.
 fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
     let mut config = load(&plan.words).map_err(|failure| failure.text)?.config;
     config.assign(param::TLS_REPLICATION, &[b"yes"])?;
@@ -112,19 +113,19 @@ fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
     state.context_of_links().ok_or_else(|| "TLS is not configured".to_owned())
 }
 
-/// What the arguments lead to, unparsed.
+/// The texts of the configuration that the arguments name, unparsed.
 struct ConfigTexts {
     file: Option<PathBuf>,
     of_file: Vec<u8>,
-    /// Whether standard input was asked for.
+    /// Whether the arguments ask for standard input.
     stdin: bool,
     of_stdin: Vec<u8>,
-    /// The lines that the arguments mean.
+    /// The configuration lines that the command-line options mean.
     options: Vec<u8>,
 }
 
 impl ConfigTexts {
-    /// Where the configuration comes from.
+    /// The sources of the configuration, for the log.
     fn source(&self) -> String {
         let options = if self.options.is_empty() { "" } else { " and command-line options" };
         format!("{}{options}", self.origin())
@@ -139,7 +140,7 @@ impl ConfigTexts {
     }
 }
 
-/// Reads what the arguments name.
+/// Reads the configuration texts that the arguments name.
 fn read(words: &[Vec<u8>]) -> Result<ConfigTexts, Failure> {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let line = sluice_config::command_line(&words);
@@ -165,10 +166,10 @@ fn read(words: &[Vec<u8>]) -> Result<ConfigTexts, Failure> {
     Ok(ConfigTexts { file, of_file, stdin: line.stdin, of_stdin, options: line.options })
 }
 
-/// A configuration and where it came from.
+/// A configuration and its source.
 struct LoadedConfig {
     config: Config,
-    /// `user` lines, which are not in the configuration any more.
+    /// The `user` lines, which were taken out of the configuration.
     user_lines: JudgedLines,
     file: Option<PathBuf>,
     source: String,
@@ -176,7 +177,7 @@ struct LoadedConfig {
 
 fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     let texts = read(words)?;
-    // Ahead of the lines: a `dir` changes what a relative path means.
+    // Resolved before the lines are applied, because a `dir` changes what a relative path means.
     let file = texts.file.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
     let text = match texts.stdin {
         true => [&texts.of_file, b"\n".as_slice(), &texts.of_stdin].concat(),
@@ -192,7 +193,7 @@ fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     Ok(LoadedConfig { config, user_lines, file, source })
 }
 
-/// The folders and files of the machine, as lines of a configuration use them.
+/// The machine's folders and files, for `include` lines.
 struct ConfigSurroundings;
 
 impl Loader for ConfigSurroundings {
@@ -206,7 +207,7 @@ impl Loader for ConfigSurroundings {
     }
 }
 
-/// Reads the files that an `include` names; a pattern may name none.
+/// Reads the files that an `include` names; a pattern may match no file.
 fn include(pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
     let text = String::from_utf8_lossy(pattern).into_owned();
     let is_pattern = text.contains(['*', '?', '[']);
@@ -220,7 +221,7 @@ fn include(pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
         .collect()
 }
 
-/// Files whose last component matches; only that component may be a pattern.
+/// The files whose last path component matches; only that component may be a pattern.
 fn matching(pattern: &str) -> Vec<PathBuf> {
     let path = Path::new(pattern);
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -235,7 +236,8 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// `host` makes the host of the process that serves, after the fork of `daemonize`: the log has its id.
+/// Serves until the server ends; returns the exit status. `host` makes the host after the fork of
+/// `daemonize`, because the log shows the id of the process that serves.
 fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failure> {
     let LoadedConfig { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
@@ -269,7 +271,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
     let opened = open_event_loop(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     host.status.socket = sluice_daemon::systemd::wanted(&config);
     host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
-    // What cannot be had of these is in the log, and no reason not to serve.
+    // A failure of these two is in the log, and no reason not to serve.
     let _ = host.apply_oom_score(&config);
     let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
@@ -289,7 +291,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
         return Ok(1);
     };
     let waits = engine.node().is_some_and(Cluster::is_primary) && matches!(begun, Begun::UnderWay(_));
-    // Never dropped: the kernel frees the data faster than we could, one value after the other.
+    // Never dropped: at exit the kernel frees the memory faster than dropping each value would.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     if let Some(file) = node {
         server.join_cluster(file, waits);
@@ -306,7 +308,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
     Ok(server.run() as u8)
 }
 
-/// Opens the main thread's event loop, and starts the thread that frees what is large.
+/// Opens the main thread's event loop, and starts the background thread that frees large values.
 fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
     let backend = iteration::backend_of(config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -318,16 +320,16 @@ fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
     Ok(opened)
 }
 
-/// How far loading is before the server runs.
+/// How far the loading of the data is before the server runs.
 enum Begun {
-    /// A thread loads; the folder of the append-only file that shall be opened then.
+    /// A thread loads the data. Holds the folder of the append-only file to open after the load.
     UnderWay(Option<sluice_storage::aof::Folder>),
-    /// Everything is loaded; the folder of the append-only file that shall be opened.
+    /// All data are loaded. Holds the folder of the append-only file to open.
     Done(Option<sluice_storage::aof::Folder>),
 }
 
-/// Removes what a save has left that was cut short, and begins to load the append-only file or, where there
-/// shall be none, the snapshot file.
+/// Removes the temporary files of saves that were cut short, and begins to load the append-only file or,
+/// if the configuration wants none, the snapshot file.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     temporary::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
@@ -370,8 +372,7 @@ fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> 
 }
 
 /// An append-only file that begins beside an RDB file begins without data, as in Valkey. The RDB file gets a
-/// second name, so that its data outlive the next save; where it cannot have one, nothing is saved in its
-/// place.
+/// second name, so that its data outlive the next save; if it cannot get one, saves do not replace it.
 fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     let name = std::ffi::OsStr::from_bytes(engine.config().bytes(param::DBFILENAME)).to_owned();
     let storage = host.storage.clone();
@@ -398,7 +399,7 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     host.note(LogLevel::Warning, &line);
 }
 
-/// From now on `dir` is shown as the kernel names it: its lines were followed where they stand.
+/// Sets `dir` to the path that the kernel reports: the `dir` lines have been applied already, in order.
 fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
@@ -407,7 +408,8 @@ fn show_directory(config: &mut Config) -> Result<(), Failure> {
     config.assign(param::DIR, &[path.as_os_str().as_bytes()]).map_err(|reason| fail(config, &reason))
 }
 
-/// What the process is to the kernel and to `ps`. Nothing of it is worth not serving.
+/// Sets the process title, huge pages and the processors of the main thread. A failure does not
+/// prevent the start.
 fn shape_process(host: &mut Host, config: &Config) {
     if config.bool(param::SET_PROC_TITLE) {
         let file =
@@ -418,7 +420,7 @@ fn shape_process(host: &mut Host, config: &Config) {
     let huge_pages =
         std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     if config.bool(param::DISABLE_THP) && huge_pages.contains("[always]") {
-        // Unasked for, they make a byte that is written cost two megabytes.
+        // Transparent huge pages make the first write of one byte cost two megabytes.
         let _ = nix::sys::prctl::set_thp_disable(true);
     }
     if let Err(reason) = threads::bind_main_thread(&config.str(param::SERVER_CPULIST)) {
@@ -452,7 +454,7 @@ fn limit_clients(host: &mut Host, config: &mut Config) {
     }
 }
 
-/// The users of the configuration, or of their file. A fault ends the start.
+/// The users of the configuration, or of the file that `aclfile` names. A fault in them ends the start.
 fn users_of(host: &mut Host, config: &mut Config, lines: JudgedLines) -> Result<Users, Failure> {
     let storage = host.storage.clone();
     let started = users::at_start(config, &lines, storage.as_ref()).map_err(|lines| {
@@ -514,7 +516,8 @@ fn log_start(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Nobody shall learn from a restart what was not kept.
+/// Logs which data a crash loses where the append-only file is off, so that no operator learns it
+/// from a restart.
 fn log_persistence(host: &mut Host, config: &Config) {
     if config.bool(param::APPENDONLY) {
         return;
@@ -548,7 +551,7 @@ fn log_mode(host: &mut Host, config: &Config) {
     }
 }
 
-/// Says that clients are served: where they connect, and to the supervisor.
+/// Announces that clients are served: logs the addresses, and notifies the supervisor.
 pub fn announce(host: &mut Host, config: &Config) {
     let listeners = host.settings.listening.active().to_vec();
     for listener in &listeners {
@@ -581,7 +584,7 @@ pub fn announce(host: &mut Host, config: &Config) {
     host.status.note_ready();
 }
 
-/// Where the metrics endpoint is, as a browser wants it.
+/// Logs the URLs of the metrics endpoint, as a browser wants them.
 fn note_metrics(host: &mut Host, config: &Config) {
     let scheme = if config.bool(param::METRICS_TLS) { "https" } else { "http" };
     let urls: Vec<String> = host
@@ -604,7 +607,7 @@ fn note_metrics(host: &mut Host, config: &Config) {
     }
 }
 
-/// Random seeds; but a configuration with `hash-seed` gives the same order of keys from every run and server.
+/// Random seeds. With `hash-seed` the order of keys is the same in every run and on every server.
 fn seeds(config: &Config) -> Result<Seeds, String> {
     let mut bytes = [0u8; 24];
     getrandom::fill(&mut bytes).map_err(|error| format!("no randomness from the system: {error}"))?;

@@ -1,9 +1,9 @@
-//! Which files a process works with.
+//! The file system that a process uses.
 
 use sluice_storage::{Real, Storage};
 use std::sync::Arc;
 
-/// The files of the machine; in a build with debug assertions with the fault that the environment asks for.
+/// The machine's file system; in a build with debug assertions, with the fault that the environment requests.
 pub fn of_process() -> Arc<dyn Storage> {
     let real = Arc::new(Real);
     #[cfg(debug_assertions)]

@@ -7,8 +7,8 @@ use sluice_config::{Config, param};
 use sluice_daemon::systemd::{self, NoteWait};
 use sluice_storage::plain_error;
 
-/// Tells systemd about a state (lines of `NAME=value`), where `supervised` says so. Waits for a second at
-/// most.
+/// Notifies systemd of a state (lines of `NAME=value`) if `supervised` asks for it. Waits for a
+/// second at most.
 pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     let told = match (config.choice::<Supervisor>(param::SUPERVISED), systemd::path()) {
         (Supervisor::Systemd | Supervisor::Auto, Some(path)) => {
@@ -19,7 +19,7 @@ pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     };
     if let Err(error) = told {
         let reason = plain_error(&error);
-        // The same reason at the end of the process is nothing new.
+        // A repeated reason is not logged again.
         if host.settings.supervisor_deaf.as_ref() != Some(&reason) {
             host.note(LogLevel::Warning, &format!("systemd supervision error: {reason}"));
             host.settings.supervisor_deaf = Some(reason);
@@ -27,8 +27,8 @@ pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     }
 }
 
-/// The supervisor of the process, for which the process must stay in the foreground; `None` without a
-/// supervisor, or when the configuration asks for none.
+/// The supervisor of the process, which must then stay in the foreground; `None` without a supervisor, or
+/// if the configuration asks for none.
 pub fn of(config: &Config) -> Option<&'static str> {
     let (upstart, systemd) = match config.choice::<Supervisor>(param::SUPERVISED) {
         Supervisor::No => (false, false),
@@ -43,7 +43,8 @@ pub fn of(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// Stops until upstart lets go on, where `supervised` says so; upstart takes the stop as "ready".
+/// Stops the process until upstart continues it, if `supervised` asks for it; upstart takes the
+/// stop for "ready".
 pub fn stop_for_upstart(config: &Config, host: &mut Host) {
     let wanted = match config.choice::<Supervisor>(param::SUPERVISED) {
         Supervisor::Upstart => true,

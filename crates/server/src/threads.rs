@@ -1,20 +1,20 @@
-//! The threads of the server: every one is a row of [`Thread`], and is started here and nowhere else
-//! (`cargo xtask tidy`).
+//! The threads of the server: every thread is a variant of [`Thread`], and is started here and nowhere
+//! else (`cargo xtask tidy`).
 //!
 //! Every thread has, from its first instruction to its last:
 //! 1. a name of at most 15 bytes, which `ps -L`, crash reports and panics show;
 //! 2. a signal stack, on which a crash report can be made when the thread's own stack has overflowed;
-//! 3. processors: those of `bio-cpulist` where [`Thread::processors`] says so, else those of the thread that
-//!    starts it, which are those of `server-cpulist`. Processors are a preference: where the system refuses
-//!    them, the thread works on others too;
+//! 3. processors: those of `bio-cpulist` if [`Thread::processors`] names it, else those of the starting
+//!    thread, which are those of `server-cpulist`. Processors are a preference: if the system refuses them,
+//!    the thread also works on others;
 //! 4. a share of the processors: [`Thread::yields`].
 //!
 //! A panic on any thread makes a crash report and ends the process (`daemon/crash.rs`): the hook aborts
-//! before anything is unwound, so nobody takes care of a thread that has panicked, and a join does not fail.
-//! The threads that `evloop`'s pool asks for are started here as well.
+//! before anything is unwound, so no other thread needs to handle a panic, and a join does not fail. The
+//! threads that `evloop`'s pool asks for are started here as well.
 //!
-//! When the system refuses a thread, the caller gets the error, and the job back where another thread can do
-//! it ([`Thread::start_with`]). What becomes of the job is said at each row.
+//! If the system refuses a thread, the caller gets the error, and the job back if another thread can do
+//! it ([`Thread::start_with`]). Each variant says what then happens to the job.
 
 mod affinity;
 
@@ -27,70 +27,72 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
-/// What a thread is for.
+/// The purpose of a thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Thread<'a> {
-    /// Writes the append-only file. Refused: there is no append-only file; a start ends, CONFIG SET fails.
+    /// Writes the append-only file. If refused, there is no append-only file: a start ends, CONFIG SET fails.
     Aof,
-    /// Syncs the append-only file. Refused: as [`Thread::Aof`].
+    /// Syncs the append-only file. If refused: as [`Thread::Aof`].
     AofSync,
-    /// Puts the base that a rewrite has made in force. Refused: the thread of the file does it.
+    /// Puts the base of a rewrite in force. If refused, the thread of the file does that.
     AofBase,
-    /// Does the handshakes of connections of the cluster's bus. Refused: the connection is closed, and the
+    /// Does the TLS handshakes of cluster bus connections. If refused, the connection is closed, and the
     /// log says so.
     BusHandshake,
-    /// Writes `nodes.conf`. Refused: the server does not start.
+    /// Writes `nodes.conf`. If refused, the server does not start.
     ClusterFile,
-    /// Makes a connection to a primary. Refused: the attempt of the link fails.
+    /// Makes a connection to a primary. If refused, the link's attempt fails.
     Connect,
-    /// Makes a connection to the target of a move of slots. Refused: the move fails.
+    /// Makes a connection to the target of a slot move. If refused, the move fails.
     ExportConnect,
-    /// Receives a snapshot of the primary into a file. Refused: the synchronisation fails.
+    /// Receives a primary's snapshot into a file. If refused, the full sync fails.
     Download {
-        /// `bio-cpulist`.
+        /// The processors, as `bio-cpulist` lists them.
         bio: &'a str,
     },
-    /// An I/O thread, by its number from 1. Refused: there are fewer of them, and the log says so.
+    /// An I/O thread, by its number from 1. If refused, fewer of them run, and the log says so.
     Io(usize),
-    /// Frees large values. Refused: the server does not start.
+    /// Frees large values. If refused, the server does not start.
     LazyFree {
-        /// `bio-cpulist`.
+        /// The processors, as `bio-cpulist` lists them.
         bio: &'a str,
     },
-    /// Loads data into a keyspace. Refused: the main thread loads, everybody waits, and the log says so.
-    Load {
-        /// `bio-cpulist`.
-        bio: &'a str,
-    },
-    /// Serves the metrics endpoint. Refused: nobody answers there, and the log says so.
-    Metrics,
-    /// Does a MIGRATE. Refused: the client is told that the target cannot be reached.
-    Migrate,
-    /// Looks names of nodes up. Refused: the name has no address.
-    Resolve,
-    /// Produces replies of slow reads, by its number from 1. Refused: the main thread produces them, and the
+    /// Loads data into a keyspace. If refused, the main thread loads while all clients wait, and the
     /// log says so.
+    Load {
+        /// The processors, as `bio-cpulist` lists them.
+        bio: &'a str,
+    },
+    /// Serves the metrics endpoint. If refused, the endpoint does not answer, and the log says so.
+    Metrics,
+    /// Does a MIGRATE. If refused, the client gets the error for an unreachable target.
+    Migrate,
+    /// Looks up the names of nodes. If refused, the name has no address.
+    Resolve,
+    /// Produces replies of slow reads, by its number from 1. If refused, the main thread produces them,
+    /// and the log says so.
     SlowRead(usize),
-    /// Formats a snapshot. Refused: the save fails, or a replica's synchronisation does.
+    /// Formats a snapshot. If refused, the save or the replica's full sync fails.
     Snapshot,
-    /// Reads a snapshot's pieces back from a scratch file. Refused: there is no scratch file, and the pieces
-    /// wait in memory.
+    /// Reads a snapshot's pieces back from a scratch file. If refused, there is no scratch file, and the
+    /// pieces wait in memory.
     SnapshotLoad,
-    /// Writes a snapshot file. Refused: the save fails.
+    /// Writes a snapshot file. If refused, the save fails.
     SnapshotWrite,
-    /// Puts the replication stream behind a snapshot into a spool. Refused: the replica's synchronisation
-    /// fails.
+    /// Puts the replication stream that follows a snapshot into a spool. If refused, the replica's
+    /// full sync fails.
     StreamSpool,
-    /// Does the handshakes of clients that speak TLS. Refused: the connection is closed, and the log says so.
+    /// Does the TLS handshakes of clients. If refused, the connection is closed, and the log says so.
     TlsHandshake,
-    /// Looks whether certificates have changed. Refused: those in use stay, and the log says so.
+    /// Checks whether certificate files have changed. If refused, the certificates in use stay, and the
+    /// log says so.
     TlsReload,
-    /// Reads and judges a file of users. Refused: ACL LOAD fails.
+    /// Reads and validates a file of users. If refused, ACL LOAD fails.
     Users,
 }
 
 impl Thread<'_> {
-    /// The name that the system shows, at most 15 bytes of it.
+    /// The thread's name as the system shows it, at most 15 bytes.
     pub fn name(self) -> Cow<'static, str> {
         match self {
             Thread::Aof => "aof".into(),
@@ -118,8 +120,8 @@ impl Thread<'_> {
         }
     }
 
-    /// The processors that the thread keeps to, a list such as `0,2,4-9:2`; empty: those of the thread that
-    /// starts it.
+    /// The processors that the thread prefers, a list such as `0,2,4-9:2`; empty: those of
+    /// the starting thread.
     fn processors(&self) -> &str {
         match self {
             Thread::Download { bio } | Thread::LazyFree { bio } | Thread::Load { bio } => bio,
@@ -145,8 +147,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Whether the thread has a third of what others get where processors are short. On an idle processor it
-    /// loses nothing.
+    /// Whether the thread gets only a third of other threads' time where processors are short. On an idle
+    /// processor it loses nothing.
     fn yields(self) -> bool {
         matches!(
             self,
@@ -158,10 +160,10 @@ impl Thread<'_> {
         )
     }
 
-    /// Starts the thread. Cost: some system calls, 50 microseconds about.
+    /// Starts the thread. Cost: some system calls, about 50 microseconds.
     ///
     /// # Errors
-    /// The system's: it has no further thread, or no memory for a stack. `run` is dropped then.
+    /// An error of the system: there is no further thread, or no memory for a stack. `run` is dropped then.
     pub fn start<T: Send + 'static>(
         self,
         run: impl FnOnce() -> T + Send + 'static,
@@ -180,13 +182,13 @@ impl Thread<'_> {
     /// Starts the thread for a job that another thread can do as well.
     ///
     /// # Errors
-    /// As [`Thread::start`], with the job.
+    /// As for [`Thread::start`]; the error contains the job.
     pub fn start_with<J: Send + 'static, T: Send + 'static>(
         self,
         job: J,
         run: impl FnOnce(J) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, Refused<J>> {
-        // Where no thread starts, what was moved into its closure is gone.
+        // If the thread does not start, everything moved into its closure is dropped, so the job is shared.
         let job = Arc::new(Mutex::new(Some(job)));
         let own = job.clone();
         let taken = |job: &Mutex<Option<J>>| {
@@ -198,8 +200,9 @@ impl Thread<'_> {
     }
 }
 
-/// Starts a thread that waits in an event loop of its own, with an inbox that wakes the loop; what is sent to
-/// the inbox. Nobody joins the thread: `run` ends it, or the process does. Waits for the thread's start.
+/// Starts a thread that waits in an event loop of its own. Returns the sending end of the thread's inbox,
+/// which wakes the loop. The thread is not joined: it ends when `run` returns, or with the process. Waits
+/// for the thread's start.
 ///
 /// # Errors
 /// The system has no thread or no event loop for it.
@@ -209,7 +212,7 @@ pub fn start_with_loop<M: Send + 'static>(
 ) -> io::Result<Sender<M>> {
     let (ready, opened) = mpsc::channel();
     thread.start(move || {
-        // The loop is opened by the thread that uses it.
+        // The thread opens its own event loop.
         let backends = [Backend::Epoll, Backend::Poll];
         let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
             Ok(opened) => opened.event_loop,
@@ -222,28 +225,28 @@ pub fn start_with_loop<M: Send + 'static>(
     opened.recv().map_err(|_| io::ErrorKind::BrokenPipe)?
 }
 
-/// A job for which there is no thread.
+/// A job for which no thread could be started.
 #[derive(Debug)]
 pub struct Refused<J> {
-    /// The job.
+    /// The job, for the caller to do elsewhere.
     pub job: J,
-    /// Why.
+    /// The system's reason for the refusal.
     pub error: io::Error,
 }
 
-/// Lets this thread have a third of what others get where processors are short.
+/// Gives this thread a third of other threads' time where processors are short.
 fn yield_to_others() {
     use rustix::process::{getpid, getpriority_process, setpriority_process};
-    // The main thread's: that of the thread which starts this one may be a yielding one's.
+    // The main thread's niceness, because the starting thread's may already be raised.
     let main = getpriority_process(Some(getpid())).unwrap_or(0);
-    // Only a matter of who waits: where it is not allowed, nothing is wrong.
+    // Only the priority is affected: if the system does not allow the change, nothing is wrong.
     let _ = setpriority_process(Some(rustix::thread::gettid()), (main + YIELDED).min(NICENESS_MAX));
 }
 
-/// Niceness that a thread which yields has beyond the main thread's: each step divides the weight by 1.25, so
-/// that five leave a third.
+/// A yielding thread's niceness beyond the main thread's: each step divides the weight by 1.25, so five
+/// steps leave a third.
 const YIELDED: i32 = 5;
-/// The largest niceness.
+/// The largest niceness that Linux has.
 const NICENESS_MAX: i32 = 19;
 
 #[cfg(test)]
@@ -304,7 +307,7 @@ mod tests {
             told.send(sum).unwrap();
         });
         let sender = sender.unwrap();
-        // Whether the kernel had to be asked to wake the thread is of no interest.
+        // The result, whether the kernel had to be asked to wake the thread, is not needed.
         for _ in 0..3 {
             let _ = sender.send(1);
         }

@@ -1,7 +1,7 @@
 //! The users with which the server starts: `user` and `role` lines or a file of users, and `requirepass`.
 //!
-//! Invariants: (1) a fault ends the start: no server begins with other users than those that were configured;
-//! (2) no line of the log holds a password.
+//! Invariants: (1) a fault ends the start: no server begins with users other than the configured ones;
+//! (2) no log line contains a password.
 
 pub mod loads;
 
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// `user` and `role` lines that were judged, as far as a line can be judged alone.
+/// `user` and `role` lines that were each validated, as far as that is possible without the others.
 #[derive(Debug, Default)]
 pub struct JudgedLines {
     users: ConfigUsers,
@@ -25,15 +25,16 @@ pub struct JudgedLines {
 /// The users of a start.
 #[derive(Debug)]
 pub struct StartUsers {
-    /// All of them.
+    /// All users and roles of the server.
     pub users: Users,
-    /// Those that CONFIG REWRITE leaves where they stand.
+    /// Users and roles from included files and the command line, which CONFIG REWRITE leaves there.
     pub outside: Vec<OutsideUser>,
-    /// Lines for the log: what the operator may not have meant.
+    /// Log lines about settings that the operator may not have meant.
     pub notes: Vec<(LogLevel, String)>,
 }
 
-/// Takes the `user` and `role` lines out of a configuration and judges them. Errors: the first faulty line.
+/// Takes the `user` and `role` lines out of a configuration and validates them. Errors: the
+/// first faulty line.
 pub fn take_lines(config: &mut Config) -> Result<JudgedLines, LoadError> {
     let mut judged = JudgedLines { users: ConfigUsers::default(), lines: config.take_user_lines() };
     for line in &judged.lines {
@@ -47,8 +48,8 @@ fn add(users: &mut ConfigUsers, line: &UserLine) -> Result<(), LoadError> {
     added.map_err(|fault| line.error(fault.shown, fault.error.text()))
 }
 
-/// The users with which a server begins. Errors: lines for the log, with which the start ends. Cost: the
-/// rules; a file of users is read.
+/// The users with which a server begins. Errors: log lines; the start ends. Cost: parsing the rules, and
+/// reading the file of users, if any.
 pub fn at_start(
     config: &Config,
     judged: &JudgedLines,
@@ -93,7 +94,7 @@ pub fn at_start(
     Ok(StartUsers { users, outside, notes })
 }
 
-/// The users of the file that `aclfile` names. Errors: what is wrong, as ACL LOAD says it.
+/// Reads the users of the file that `aclfile` names. Errors: the faults, in the words of ACL LOAD.
 fn read_file(config: &Config, storage: &dyn Storage) -> Result<Users, String> {
     let name = config.bytes(param::ACLFILE);
     let text = read_whole(storage, Path::new(OsStr::from_bytes(name))).map_err(|error| {
@@ -104,7 +105,7 @@ fn read_file(config: &Config, storage: &dyn Storage) -> Result<Users, String> {
     parsed.map_err(|faults| String::from_utf8_lossy(&faults).into_owned())
 }
 
-/// That `requirepass` is not the default user's password, because the file of users says otherwise.
+/// A warning if `requirepass` is not the default user's password, because the file of users sets another.
 fn useless_password(config: &Config, users: &Users) -> Option<String> {
     let password = config.bytes(param::REQUIREPASS);
     let default = users.default_user();
@@ -128,20 +129,20 @@ const LINES_BESIDE_FILE: &str = "Configuring Valkey with users defined in valkey
      invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file or \
      declare users directly in your valkey.conf, but not both.";
 
-/// What `--check-config` says of users.
+/// The findings of `--check-config` about users.
 #[derive(Debug, Default)]
 pub struct UserFindings {
-    /// What would end a start: about a line.
+    /// Faults of a line that would end a start.
     pub errors: Vec<LoadError>,
-    /// What would end a start: about `aclfile`.
+    /// Faults of `aclfile`, or of its use, that would end a start.
     pub file_errors: Vec<String>,
-    /// What a start would note about a line.
+    /// Notes about a line that a start would log.
     pub notes: Vec<LoadError>,
-    /// What a start would note about `aclfile`.
+    /// Notes about `aclfile` that a start would log.
     pub file_notes: Vec<String>,
 }
 
-/// Judges all users of a configuration, each line by itself.
+/// Validates all users of a configuration, each line on its own.
 pub fn check(config: &Config, storage: &dyn Storage) -> UserFindings {
     let mut findings = UserFindings::default();
     let all_channels = config.all_channels_by_default();
@@ -175,14 +176,13 @@ pub fn check(config: &Config, storage: &dyn Storage) -> UserFindings {
     findings
 }
 
-/// The text of a file of users. Errors: the system's reason.
+/// Reads the text of a file of users. Errors: the system's reason.
 pub fn read_user_file(storage: &dyn Storage, path: &[u8]) -> Result<Vec<u8>, String> {
     read_whole(storage, Path::new(OsStr::from_bytes(path))).map_err(|error| plain_error(&error))
 }
 
-/// Puts a text in the place of a file of users, so that a crash leaves the one or the other, with the
-/// permissions of the old one; a new file is for nobody else. Errors: the system's reason; there is the one
-/// or the other.
+/// Replaces the text of a file of users atomically: after a crash or an error the file has either the old or
+/// the new text. The permissions stay; only the owner can access a new file. Errors: the system's reason.
 pub fn replace_user_file(storage: &Arc<dyn Storage>, path: &[u8], text: &[u8]) -> Result<(), String> {
     let path = Path::new(OsStr::from_bytes(path));
     sluice_storage::replace_file(storage, path, text).map_err(|error| plain_error(&error))

@@ -1,10 +1,10 @@
-//! The end of a rewrite on a thread of its own: the base is put in force and what it replaces is removed,
-//! while the thread of the file goes on to write and to sync. What is written survives the process, however
-//! long the disk takes for the folder.
+//! The end of a rewrite, on a separate thread: the base is put in force and the files that it replaces
+//! are removed, while the file's thread goes on writing and syncing. Written bytes survive the process,
+//! however long the disk takes for the folder.
 //!
-//! Invariants: (1) the thread owns the folder as long as it lives: nobody else changes a file meanwhile, but
-//! for appending to the present increment; (2) it ends with its work, and its owner takes the folder back
-//! before anything else is done to it.
+//! Invariants: (1) the thread owns the folder as long as it lives: meanwhile the files only change by
+//! appending to the present increment; (2) the thread ends with its work, and its owner takes the folder
+//! back before doing anything else to it.
 
 use super::clock::clock;
 use super::shared::{AofItem, AofShared, RewriteNumber};
@@ -14,38 +14,38 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// A base that is to be put in force.
+/// A base to be put in force, with the folder.
 pub struct BaseJob {
     pub folder: Folder,
     pub number: RewriteNumber,
     pub base: NewBase,
-    /// How the increment behind it is named.
+    /// When the increment after the base gets its name in the manifest.
     pub named: Named,
     pub history: History,
 }
 
-/// What has become of a [`BaseJob`].
+/// The result of a [`BaseJob`].
 pub struct BaseOutcome {
     pub folder: Folder,
     pub number: RewriteNumber,
-    /// Lines for the log.
+    /// Lines for the log: progress on success, reasons on failure.
     pub finished: Result<Vec<String>, Vec<String>>,
-    /// Files that were moved aside, or could not be taken off the manifest: lines for the log.
+    /// Lines for the log on files that were moved aside, or could not be taken off the manifest.
     pub warnings: Vec<String>,
-    /// Files of no use that were removed: lines for the log.
+    /// Lines for the log on removed files.
     pub removed: Vec<String>,
     /// Bytes of the files before the present increment.
     pub other_bytes: u64,
-    /// How long the renames and the manifest took, and the sizes.
+    /// Nanoseconds that the renames and the manifest took, and that reading the sizes took.
     pub rename_ns: u64,
     pub measure_ns: u64,
 }
 
 impl BaseJob {
-    /// Does it, on whichever thread. `clock`: monotonic nanoseconds.
+    /// Does the job on the calling thread. `clock`: monotonic nanoseconds.
     pub fn run(self, clock: &mut dyn FnMut() -> u64) -> BaseOutcome {
         let BaseJob { mut folder, number, base, named, history } = self;
-        // What the base replaces goes: what is behind the base must be on disk as far as it was said to be.
+        // Replaced files are removed, so the increment after the base must be on disk as far as was promised.
         let kept = usize::from(named == Named::Now);
         let began_ns = clock();
         let finished = folder.finish_base(base, kept, named);
@@ -62,31 +62,31 @@ impl BaseJob {
     }
 }
 
-/// The thread of one [`BaseJob`].
+/// The thread of one [`BaseJob`], as its owner has it.
 pub struct BaseThread(Receiver<BaseOutcome>);
 
 impl BaseThread {
-    /// Starts the thread, which wakes the thread of the file when it ends; `slow`: it takes so much longer.
-    /// Errors: the job.
+    /// Starts the thread, which wakes the file's thread when it ends. `slow`: how much longer the job
+    /// takes, for tests. Errors: the job, because there is no thread.
     pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
         let (ended, outcome) = channel();
         let started = Thread::AofBase.start_with(Box::new(job), move |job: Box<BaseJob>| {
             if !slow.is_zero() {
                 std::thread::sleep(slow);
             }
-            // Whoever has given the job waits for its end.
+            // The owner waits for the outcome.
             let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
         });
         started.map(|_| BaseThread(outcome)).map_err(|refused| refused.job)
     }
 
-    /// What has become of the job, if it has ended.
+    /// The outcome of the job, if it has ended.
     pub fn outcome(&self) -> Option<BaseOutcome> {
         self.0.try_recv().ok()
     }
 
-    /// Waits for the end of the job.
+    /// Waits for the outcome of the job.
     pub fn wait(self) -> BaseOutcome {
         self.0.recv().expect("a panic of the thread ends the process")
     }

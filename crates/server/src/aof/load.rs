@@ -1,7 +1,7 @@
 //! The files of the append-only file, for the thread that loads them.
 //!
-//! Invariants: (1) all files are there and open before the first is read: a file that a rewrite removes
-//! meanwhile can still be read; (2) a file that is appended to is not cut off.
+//! Invariants: (1) all files are opened before the first is read: a file that a rewrite removes meanwhile
+//! can still be read; (2) a file that is being appended to is not cut off.
 
 use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// What [`AofFiles::list`] answers.
+/// The result of [`AofFiles::list`]: the open files, or lines for the log.
 pub type Listed = Result<Vec<AofPart>, Vec<String>>;
 
 /// The files that a manifest names.
@@ -31,17 +31,17 @@ struct NamedFile {
     is_old_style: bool,
 }
 
-/// Whether the last file may be cut off.
+/// Whether a load may cut off an incomplete end of the last file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileEnding {
-    /// Nobody has the file open.
+    /// May be cut off, because no thread has the file open.
     CutOff,
-    /// The thread of the file appends to it.
+    /// Must be left as it is, because a thread may append to the file.
     Left,
 }
 
 impl NamedFiles {
-    /// Those that a load reads.
+    /// The files that a load reads.
     pub fn of(folder: &Folder, ending: FileEnding) -> NamedFiles {
         let files = folder.manifest().loaded().map(|(file, kind)| NamedFile {
             path: folder.path_of(&file.name),
@@ -52,7 +52,7 @@ impl NamedFiles {
         NamedFiles { storage: folder.storage().clone(), files: files.collect(), ending }
     }
 
-    /// Whether there are none.
+    /// Whether the manifest names no files to load.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -74,12 +74,12 @@ impl AofFiles for NamedFiles {
     }
 }
 
-/// A file that is read.
+/// A file of the append-only file, opened for reading.
 struct ReadLogFile {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     file: Box<dyn StorageFile>,
-    /// Bytes when it was opened.
+    /// Size in bytes when the file was opened.
     size: u64,
     ending: FileEnding,
 }
@@ -112,7 +112,7 @@ impl AofSource for ReadLogFile {
     }
 }
 
-/// The files of the thread that appends, once it has written what it was given before.
+/// The files of the appending thread, listed after it has written everything given before.
 pub struct AppendedFiles(pub Receiver<Listed>);
 
 impl AofFiles for AppendedFiles {
@@ -122,7 +122,7 @@ impl AofFiles for AppendedFiles {
     }
 }
 
-/// A folder that cannot be read: lines for the log.
+/// The error lines for a folder that cannot be read.
 pub struct NoFiles(pub Vec<String>);
 
 impl AofFiles for NoFiles {

@@ -1,4 +1,4 @@
-//! Opening the append-only file: at the start of the server, and where a rewrite turns it on.
+//! Opens the append-only file: at the start of the server, and when a rewrite turns it on.
 
 use super::{
     Aof, AofCommand, AofEnding, AofItem, AofNews, AofShared, AofWorker, AppendedFiles, BaseSink, FileEnding,
@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 impl Host {
-    /// Opens the append-only file behind the data that were loaded. Errors: a line for the log.
+    /// Opens the append-only file after the data were loaded. Errors: a line for the log.
     pub fn open_aof_at_start(&mut self, engine: &mut Engine, mut folder: Folder) -> Result<(), String> {
         folder.create()?;
         let is_new = folder.manifest().base().is_none() && folder.manifest().incr().is_empty();
         let base = if is_new { self.write_first_base(engine, &mut folder) } else { Ok(()) };
         let opened = base.and_then(|()| folder.open_to_append());
-        // What was moved aside is said in any case.
+        // The files that were moved aside are logged even if opening fails.
         folder.take_warnings().iter().for_each(|line| self.note(LogLevel::Warning, line));
         let (file, line) = opened?;
         self.note(LogLevel::Notice, &line);
@@ -33,11 +33,11 @@ impl Host {
         self.start_aof(engine.config(), folder, appender, (Named::Now, None))
     }
 
-    /// Writes the base of an append-only file that begins with what was loaded.
+    /// Writes the base of a new append-only file from the loaded data.
     fn write_first_base(&mut self, engine: &mut Engine, folder: &mut Folder) -> Result<(), String> {
         let (early, format) = base_of(engine.config());
         let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early, 0)?;
-        // Nothing was loaded: as commands, it is an empty file.
+        // No data were loaded, so a base of commands is an empty file.
         if format == BaseFormat::Rdb {
             engine.write_aof_base(&mut |piece| base.write(piece), self)?;
         }
@@ -50,7 +50,7 @@ impl Host {
         Ok(())
     }
 
-    /// Starts the thread of the file.
+    /// Starts the file's thread.
     fn start_aof(
         &mut self,
         config: &Config,
@@ -61,7 +61,7 @@ impl Host {
         let waker = self.waker.clone().ok_or("The append-only file is opened once the server runs")?;
         let shared = Arc::new(AofShared::default());
         let policy = config.choice::<AppendFsync>(param::APPENDFSYNC);
-        // First of all, what an earlier server has made superfluous is removed.
+        // The first command removes files that earlier rewrites have replaced.
         shared.give(AofItem::Command(AofCommand::History(History::of(config))));
         shared.give(AofItem::Command(AofCommand::Delay(self.aof.delay)));
         let worker = AofWorker::new(shared.clone(), waker, folder, appender, policy, (named, cut), clock());
@@ -72,17 +72,18 @@ impl Host {
         Ok(())
     }
 
-    /// Looks whether an append-only file can be turned on, where one shall be. Errors: text for the client.
+    /// Checks whether the append-only file can be turned on, if the configuration wants one. Errors: text
+    /// for the client.
     pub fn prepare_aof(&mut self, config: &Config) -> Result<(), String> {
         if !config.bool(param::APPENDONLY) || self.aof.open.is_some() {
             return Ok(());
         }
-        // One thread at a time has the folder.
+        // Only one thread at a time may use the folder.
         self.await_closing_aof();
         let folder = Folder::read(self.storage.clone(), config);
         let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|mut folder| {
             folder.create()?;
-            // The increment behind the cut, to see whether it can be made; the cut makes it anew.
+            // Creates the increment only to see whether it can be made; the cut makes it anew.
             let made = folder.create_incr(Named::WithBase);
             folder.remove_temporary_incr();
             made.map(drop)
@@ -93,7 +94,7 @@ impl Host {
         })
     }
 
-    /// See [`sluice_control::process::AppendOnlyFile::switch_increment`]. Errors: a line for the log.
+    /// Implements [`sluice_control::process::AppendOnlyFile::switch_increment`]. Errors: a line for the log.
     pub fn switch_increment_file(
         &mut self,
         increment: AofIncrement,
@@ -111,26 +112,26 @@ impl Host {
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
-        // The file may be off, or open in another directory: until the thread of before has ended, both are
-        // claimed.
+        // The file may be off, or open in another directory: until the former thread has ended, both
+        // directories are claimed.
         let mut directories = vec![std::env::current_dir().unwrap_or_default()];
         directories.extend(self.aof.directory().filter(|open| *open != directories[0]));
         self.claim_with_aof(config, &directories)?;
-        // One thread at a time has the folder.
+        // Only one thread at a time may use the folder.
         self.end_aof(Vec::new(), position);
         let opened = self.open_behind_cut(named, config, position);
         self.apply_claims(config);
         opened.map(|()| AofBacklog::Fine)
     }
 
-    /// Claims what is written from now on: an append-only file was opened or closed.
+    /// Claims the files that are written from now on, after an append-only file was opened or closed.
     pub fn apply_claims(&mut self, config: &Config) {
         if let Err(line) = self.claim_data(config) {
             self.note(LogLevel::Warning, &line);
         }
     }
 
-    /// Opens what is behind the cut in a folder that nobody has.
+    /// Opens the increment that begins at the cut, in a folder that no thread uses.
     fn open_behind_cut(&mut self, named: Named, config: &Config, position: u64) -> Result<(), String> {
         let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
         let mut folder = folder?;
@@ -143,15 +144,15 @@ impl Host {
         self.start_aof(config, folder, appender, (named, Some(self.aof.rewrite)))
     }
 
-    /// Ends the thread of the file behind `pending`, which ends at `position`: how it has ended; `None` where
-    /// there was none.
+    /// Ends the file's thread after it has written `pending`, which ends at `position`. Returns how the
+    /// thread has ended; `None` if there was none.
     pub fn end_aof(&mut self, pending: Vec<u8>, position: u64) -> Option<AofEnding> {
         self.begin_end_of_aof(pending, position);
         self.await_closing_aof()
     }
 
-    /// Has the thread of the file end behind `pending`, which ends at `position`. One that ends already is
-    /// waited for.
+    /// Has the file's thread end after it has written `pending`, which ends at `position`. Waits for a
+    /// former thread that is still ending.
     pub fn begin_end_of_aof(&mut self, pending: Vec<u8>, position: u64) {
         let Some(aof) = self.aof.open.take() else { return };
         self.await_closing_aof();
@@ -160,7 +161,7 @@ impl Host {
         self.aof.closing = Some(aof);
     }
 
-    /// Waits for a thread that ends: how it has ended; `None` where there is none.
+    /// Waits for the ending thread. Returns how it has ended; `None` if no thread is ending.
     pub fn await_closing_aof(&mut self) -> Option<AofEnding> {
         let aof = self.aof.closing.take()?;
         let shared = aof.shared().clone();
@@ -168,7 +169,7 @@ impl Host {
         for news in shared.take_news() {
             match news {
                 AofNews::Log(level, line) => self.note(level, &line),
-                // No reply that is not durable was sent, and none is.
+                // No reply was sent whose effects are not durable, and no such reply is sent now.
                 AofNews::Fatal => std::process::exit(1),
                 AofNews::Fault(_)
                 | AofNews::Latency(..)
@@ -179,7 +180,8 @@ impl Host {
         Some(ending)
     }
 
-    /// Ends a rewrite with the server: its thread would have no time to remove its file.
+    /// Breaks off a rewrite at the end of the server, because its thread would have no time to
+    /// remove its file.
     pub fn break_off_rewrite(&mut self) {
         if self.snapshots.break_off_rewrite() {
             let line = "Background AOF rewrite was broken off: the server ends. The files before stay";
@@ -187,7 +189,7 @@ impl Host {
         }
     }
 
-    /// See [`sluice_control::process::AppendOnlyFile::aof_files`].
+    /// Implements [`sluice_control::process::AppendOnlyFile::aof_files`].
     pub fn list_aof_files(&mut self, config: &Config, pending: Vec<u8>, position: u64) -> Box<dyn AofFiles> {
         if let Some(aof) = &self.aof.open {
             let (asker, answer) = sync_channel(1);
@@ -202,7 +204,7 @@ impl Host {
         }
     }
 
-    /// Begins the base that a rewrite writes.
+    /// Begins the base file of a rewrite.
     pub fn create_aof_base(&mut self, as_commands: bool, sync_early: bool) -> Result<BaseSink, SaveError> {
         let Some(aof) = &self.aof.open else {
             return Err(SaveError("There is no append-only file".to_owned()));
@@ -216,7 +218,7 @@ impl Host {
     }
 }
 
-/// How a base is written: what is forced to disk early, and how.
+/// How a base is written: whether it is synced early, and its format.
 fn base_of(config: &Config) -> (bool, BaseFormat) {
     let format = match config.bool(param::AOF_USE_RDB_PREAMBLE) {
         true => BaseFormat::Rdb,

@@ -1,5 +1,5 @@
-//! The base that a rewrite writes in the background: a file beside the others until the thread of the file
-//! puts it in force.
+//! The base that a rewrite writes in the background: a temporary file until the thread of the append-only
+//! file puts it in force.
 
 use super::shared::RewriteNumber;
 use crate::saving::background::{BackgroundSink, Pass};
@@ -8,13 +8,13 @@ use sluice_storage::aof::NewBase;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a base waits that is written, synced and not yet in force. One of an earlier rewrite never takes the
-/// place of a later one, whenever its thread gets that far.
+/// Holds a base that is written and synced, but not yet in force. The base of an earlier rewrite never
+/// replaces a later one's, however late its thread finishes.
 #[derive(Clone, Default)]
 pub struct WrittenBase(Arc<Mutex<Option<(RewriteNumber, NewBase)>>>);
 
 impl WrittenBase {
-    /// Takes the base of this rewrite; `None` where it is not there. One of an earlier rewrite is removed.
+    /// Takes the base of this rewrite; `None` if it is missing. The base of an earlier rewrite is removed.
     pub fn take(&self, wanted: RewriteNumber) -> Option<NewBase> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, base) =
@@ -22,7 +22,8 @@ impl WrittenBase {
         Some(base)
     }
 
-    /// Puts the base of a rewrite there, unless a later one has come before it: then its file is removed.
+    /// Stores the base of a rewrite, unless a later one's is stored already: then the file of this
+    /// base is removed.
     fn put(&self, number: RewriteNumber, base: NewBase) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|(there, _)| *there < number) {
@@ -31,7 +32,7 @@ impl WrittenBase {
     }
 }
 
-/// A base that is written.
+/// The sink for a base under way.
 pub struct BaseSink {
     number: RewriteNumber,
     base: NewBase,
@@ -39,7 +40,7 @@ pub struct BaseSink {
 }
 
 impl BaseSink {
-    /// What is written into `base`; `written` gets it when it is whole.
+    /// Writes into `base`, and stores the finished base in `written`.
     pub fn new(number: RewriteNumber, base: NewBase, written: WrittenBase) -> BaseSink {
         BaseSink { number, base, written }
     }

@@ -1,9 +1,9 @@
-//! What the main thread and the thread of the append-only file share: blocks and orders in one direction,
+//! The state that the main thread and the file's thread share: blocks and commands in one direction,
 //! positions and news in the other.
 //!
-//! Invariants: (1) blocks and orders are taken in the order in which they were given; (2) a position is
-//! published after what it says is true (release), and read before anything follows from it (acquire); (3)
-//! the other numbers only inform (relaxed).
+//! Invariants: (1) blocks and commands are taken in the order in which they were given; (2) a position is
+//! published after its bytes are durable (release), and read before anything is done because of it
+//! (acquire); (3) all other numbers order nothing (relaxed).
 
 use super::load::Listed;
 use crate::test_switches;
@@ -23,42 +23,42 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// See the module.
+/// The state shared by the main thread and the file's thread.
 #[derive(Default)]
 pub struct AofShared {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
-    /// Position up to which everything is on disk.
+    /// Position up to which all bytes are on disk.
     durable: AtomicU64,
-    /// Bytes of blocks that were given and are not written yet.
+    /// Bytes of blocks that were given but not written yet.
     waiting_bytes: AtomicU64,
     /// Bytes from which on the backlog is full.
     backlog_max: BacklogMax,
-    /// Whether there is news.
+    /// Whether `news` has entries for the main thread.
     has_news: AtomicBool,
     news: Mutex<Vec<AofNews>>,
-    /// Numbers for INFO.
+    /// The file's numbers for INFO and the main thread.
     pub numbers: AofNumbers,
 }
 
-/// Numbers for INFO.
+/// The file's numbers for INFO and the main thread.
 #[derive(Debug)]
 pub struct AofNumbers {
     /// Bytes of all files with data.
     pub current_bytes: AtomicU64,
-    /// Bytes of all files with data after the last rewrite; since a start without one, those of the base.
+    /// Bytes of all files with data after the last rewrite; without one since the start, those of the base.
     pub base_bytes: AtomicU64,
-    /// A sync is under way.
+    /// Whether a sync is under way.
     pub is_syncing: AtomicBool,
     /// Syncs that took longer than a second, under `everysec`.
     pub delayed_syncs: AtomicU64,
-    /// Bytes that may still be written to the disk; [`u64::MAX`] where that is not known.
+    /// Bytes free on the disk; [`u64::MAX`] if not known.
     pub free_bytes: AtomicU64,
-    /// Something else is written in the background. Written by the main thread.
+    /// Whether another file is written in the background. Set by the main thread.
     pub has_job: AtomicBool,
-    /// Memory of the thread of the file.
+    /// Bytes of memory that the file's thread has.
     pub memory_bytes: AtomicU64,
-    /// Another increment begins, and commands that write are held back until it is there.
+    /// Whether another increment is being begun, which holds back writing commands.
     pub is_changing: AtomicBool,
 }
 
@@ -90,58 +90,58 @@ impl AofNumbers {
     }
 }
 
-/// What the thread of the file is given.
+/// An item for the file's thread.
 pub enum AofItem {
     Block(Block),
     Command(AofCommand),
-    /// The sync that was under way on another thread has ended.
+    /// A wake-up, because another thread's sync or base has ended.
     SyncEnded,
 }
 
-/// What the thread of the file is to do, behind the blocks before.
+/// A command for the file's thread, carried out after the blocks given before.
 pub enum AofCommand {
-    /// From now on sync so.
+    /// Sets when the file is synced: `appendfsync`.
     Policy(AppendFsync),
-    /// From now on remove files of no use, or do not.
+    /// Sets whether files that a rewrite has replaced are removed.
     History(History),
-    /// From now on wait so long before each write: for DEBUG.
+    /// Sets the delay before each write, for DEBUG.
     Delay(Duration),
-    /// Begin another increment: what follows is behind the cut of this rewrite.
+    /// Begins another increment: later blocks come after the cut of this rewrite.
     BeginIncr(RewriteNumber),
-    /// The base of this rewrite is whole.
+    /// Puts the complete base of this rewrite in force.
     FinishBase(RewriteNumber, Box<NewBase>),
-    /// The base of this rewrite is this RDB file; the number is that of its temporary name.
+    /// Puts this RDB file in force as the base of this rewrite; the number is that of its temporary name.
     UseSnapshot(RewriteNumber, PathBuf, u64),
-    /// Write everything, and say which files there are.
+    /// Writes everything, and answers with the open files.
     ListFiles(SyncSender<Listed>),
-    /// Write and sync everything, then end.
+    /// Writes and syncs everything, then ends the thread.
     End,
 }
 
-/// What the main thread is to know.
+/// A report to the main thread.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AofNews {
     /// A line for the log.
     Log(LogLevel, String),
-    /// Why nothing can be written; none: it can be again.
+    /// The reason that nothing can be written; `None`: writing works again.
     Fault(Option<String>),
-    /// What is promised cannot be kept: the process ends.
+    /// A promise cannot be kept: the process must end.
     Fatal,
-    /// Something took so many nanoseconds, for the latency monitor.
+    /// An event of the latency monitor took so many nanoseconds.
     Latency(&'static str, u64),
-    /// The increment behind the cut is there, or is not.
+    /// The increment at the cut was begun (`true`), or could not be made.
     IncrBegun(RewriteNumber, bool),
-    /// The rewrite is in force, or has failed.
+    /// The rewrite is in force (`true`), or has failed.
     BaseFinished(RewriteNumber, bool),
 }
 
-/// Which rewrite of this process it is: a base belongs to the increment that begins at the same cut, and to
-/// no other.
+/// The number of a rewrite in this process: a base belongs to the increment that begins at the same cut,
+/// and to no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RewriteNumber(u64);
 
 impl RewriteNumber {
-    /// That of the rewrite behind this one.
+    /// The number of the following rewrite.
     pub fn next(self) -> RewriteNumber {
         RewriteNumber(self.0 + 1)
     }
@@ -150,20 +150,20 @@ impl RewriteNumber {
 #[derive(Default)]
 struct Inbox {
     items: VecDeque<AofItem>,
-    /// Buffers that were written, for the next blocks.
+    /// Written buffers, for the next blocks.
     spent: Vec<Vec<u8>>,
-    /// The thread waits to be woken.
+    /// Whether the thread waits to be woken.
     waits: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic ends the process.
+    // A panic ends the process, so the lock is never poisoned.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 impl AofShared {
-    /// With a backlog that is full at so many bytes.
+    /// A shared state whose backlog is full at so many bytes.
     pub fn with_backlog(bytes_max: u64) -> AofShared {
         AofShared { backlog_max: BacklogMax(bytes_max), ..AofShared::default() }
     }
@@ -171,7 +171,7 @@ impl AofShared {
 
 /// The main thread's side.
 impl AofShared {
-    /// Gives something to the thread. Costs a system call only where the thread waits.
+    /// Gives the thread an item. Costs a system call only if the thread waits.
     pub fn give(&self, item: AofItem) {
         if let AofItem::Block(block) = &item {
             // Ordered by the inbox's lock: a block is counted before it can be written.
@@ -185,23 +185,23 @@ impl AofShared {
         }
     }
 
-    /// A buffer for the next block: one that was used before, if there is one.
+    /// A buffer for the next block: a written one if there is one.
     pub fn buffer(&self) -> Vec<u8> {
         let mut buffer = lock(&self.inbox).spent.pop().unwrap_or_default();
         buffer.clear();
         buffer
     }
 
-    /// Position up to which everything is on disk.
+    /// Position up to which all bytes are on disk.
     pub fn durable(&self) -> u64 {
-        // Follows `set_durable`: the replies that report a write are sent after its bytes are on disk.
+        // Pairs with `set_durable`: the replies that report a write are sent after its bytes are on disk.
         self.durable.load(Acquire)
     }
 
-    /// Whether more is to be given while so much waits: commands that write are held back from where the
-    /// backlog is full until half of it is written, and while another increment begins.
+    /// The backlog's next state: writing commands are held back from when the backlog is full until half
+    /// of it is written, and while another increment is being begun.
     pub fn backlog(&self, present: AofBacklog) -> AofBacklog {
-        // What follows from it is a matter of time alone: relaxed, as INFO's numbers.
+        // Only the time of holding back depends on this number, so it is read relaxed, like INFO's numbers.
         let waiting = self.waiting_bytes.load(Relaxed);
         let max = self.backlog_max.0;
         match present {
@@ -216,8 +216,7 @@ impl AofShared {
         }
     }
 
-    /// Bytes that the allocator has given for the file. What passes from one thread to the other may be
-    /// missed.
+    /// Bytes that the allocator has given for the file. Items on their way between the threads may be missed.
     pub fn footprint(&self) -> usize {
         let block = |item: &AofItem| match item {
             AofItem::Block(block) => heap::vec(&block.bytes),
@@ -229,14 +228,14 @@ impl AofShared {
         items + spent + self.numbers.memory_bytes.load(Relaxed) as usize
     }
 
-    /// Numbers for INFO.
+    /// The file's numbers for INFO.
     pub fn facts(&self) -> AofFacts {
         self.numbers.facts(self.waiting_bytes.load(Relaxed))
     }
 
-    /// What has happened since the last call.
+    /// The news since the last call.
     pub fn take_news(&self) -> Vec<AofNews> {
-        // Follows `tell`; news that comes behind it wakes the loop once more.
+        // Pairs with `report`; news that is added later wakes the loop once more.
         match self.has_news.swap(false, Acquire) {
             true => std::mem::take(&mut *lock(&self.news)),
             false => Vec::new(),
@@ -246,8 +245,8 @@ impl AofShared {
 
 /// The side of the thread of the file.
 impl AofShared {
-    /// Takes everything that was given. Where there is nothing: waits to be woken, up to `timeout` if there
-    /// is one.
+    /// Takes all items that were given. If there are none, waits to be woken, up to `timeout` if
+    /// there is one.
     pub fn take_or_wait(&self, into: &mut VecDeque<AofItem>, timeout: Option<Duration>) {
         let mut inbox = lock(&self.inbox);
         if inbox.items.is_empty() {
@@ -264,12 +263,12 @@ impl AofShared {
         into.append(&mut inbox.items);
     }
 
-    /// Takes everything that was given.
+    /// Takes all items that were given.
     pub fn take(&self, into: &mut VecDeque<AofItem>) {
         into.append(&mut lock(&self.inbox).items);
     }
 
-    /// Gives buffers back.
+    /// Keeps written buffers for the next blocks.
     pub fn give_back(&self, mut spent: Vec<Vec<u8>>) {
         if !spent.is_empty() {
             let mut inbox = lock(&self.inbox);
@@ -279,24 +278,25 @@ impl AofShared {
         }
     }
 
-    /// So many bytes were written. Whether the main thread, if it holds commands back, is to be woken.
+    /// Subtracts written bytes from the backlog. Returns whether the main thread must be woken in case it
+    /// holds commands back.
     pub fn note_written(&self, bytes: u64) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Relaxed);
         let half = self.backlog_max.0 / 2;
-        // It begins to hold back above half: every time is followed by one passage below.
+        // Holding back begins above half, so the backlog passes below half once after each beginning.
         before >= half && before - bytes < half
     }
 
-    /// Everything up to here is on disk.
+    /// Publishes a position up to which all bytes are on disk.
     pub fn set_durable(&self, position: u64) {
-        // Precedes `durable`.
+        // Pairs with `durable`.
         self.durable.fetch_max(position, Release);
     }
 
-    /// Tells the main thread, which has to be woken.
+    /// Adds news for the main thread; the caller wakes it.
     pub fn report(&self, news: AofNews) {
         lock(&self.news).push(news);
-        // Precedes `take_news`.
+        // Pairs with `take_news`.
         self.has_news.store(true, Release);
     }
 }
@@ -310,9 +310,9 @@ impl Default for BacklogMax {
     }
 }
 
-/// Bytes that wait to be written before commands that write are held back: what the main thread appends in
-/// two seconds at 128 MiB a second. The reference writes on for two seconds while the disk does not answer,
-/// and then waits for it.
+/// Bytes that wait to be written before writing commands are held back: what the main thread appends in
+/// two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk does not
+/// respond, and then waits for it.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
-/// Buffers that are kept for the next blocks.
+/// Buffers kept for the next blocks, at most.
 const BUFFERS_MAX: usize = 64;

@@ -1,8 +1,8 @@
-//! Syncs of the append-only file on a thread of their own, so that blocks are written while the disk takes
-//! its time: what is written survives the process, whatever ends it.
+//! Syncs the append-only file on a separate thread, so that blocks are written while the disk syncs:
+//! written bytes survive the process, however it ends.
 //!
-//! Invariants: (1) one sync at a time; (2) a sync makes durable what was written before it began, and nothing
-//! else is claimed; (3) the thread ends with its owner, behind the sync that is under way.
+//! Invariants: (1) one sync at a time; (2) a sync makes durable the bytes written before it began, and
+//! nothing more is claimed; (3) the thread ends with its owner, after the sync under way.
 
 use super::shared::{AofItem, AofShared};
 use crate::threads::Thread;
@@ -12,24 +12,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// The owner's end of the thread.
+/// The owner's side of the thread.
 pub struct SyncThread {
     orders: Sender<PendingSync>,
     outcomes: Receiver<SyncOutcome>,
     is_under_way: bool,
 }
 
-/// What a sync has come to.
+/// The result of a sync.
 #[derive(Debug)]
 pub struct SyncOutcome {
-    /// What was written before it began ends here.
+    /// The end of the bytes that were written before the sync began.
     pub position: u64,
     pub result: io::Result<()>,
 }
 
 impl SyncThread {
-    /// Starts the thread, which wakes the thread of the file when it has synced; `slow`: a sync takes so much
-    /// longer.
+    /// Starts the thread, which wakes the file's thread after each sync. `slow`: how much longer a sync
+    /// takes, for tests.
     pub fn start(shared: Arc<AofShared>, slow: Duration) -> io::Result<SyncThread> {
         let (orders, received) = channel::<PendingSync>();
         let (ended, outcomes) = channel();
@@ -39,7 +39,7 @@ impl SyncThread {
                 if !slow.is_zero() {
                     std::thread::sleep(slow);
                 }
-                // Whoever has given the order may have ended meanwhile.
+                // The owner may have ended meanwhile.
                 let _ = ended.send(SyncOutcome { position: pending.position, result });
                 shared.give(AofItem::SyncEnded);
             }
@@ -52,20 +52,20 @@ impl SyncThread {
         self.is_under_way
     }
 
-    /// Begins a sync, while none is under way.
+    /// Begins a sync on the thread; none may be under way.
     pub fn begin(&mut self, pending: PendingSync) {
         assert!(!self.is_under_way, "one sync at a time (1)");
         self.is_under_way = self.orders.send(pending).is_ok();
     }
 
-    /// What the sync that was under way has come to, if it has ended.
+    /// The result of the sync under way, if it has ended.
     pub fn outcome(&mut self) -> Option<SyncOutcome> {
         let outcome = self.outcomes.try_recv().ok()?;
         self.is_under_way = false;
         Some(outcome)
     }
 
-    /// Waits for the sync that is under way, if one is.
+    /// Waits for the sync under way; `None` if there is none.
     pub fn wait(&mut self) -> Option<SyncOutcome> {
         if !std::mem::take(&mut self.is_under_way) {
             return None;

@@ -1,18 +1,20 @@
-//! The thread of the append-only file: writes, syncs, changes files. The only one that touches the folder
-//! while the server runs.
+//! The thread of the append-only file: writes, syncs, changes files. While the server runs, only this
+//! thread and the threads that it orders touch the folder.
 //!
-//! Under `always` it waits for blocks, and whatever has come meanwhile is made durable by one sync (group
-//! commit). Under `everysec` another thread syncs, so that a slow disk keeps nothing in the memory of the
-//! process (`sync_thread.rs`), and one more puts a rewrite in force (`base_thread.rs`). While a rewrite
-//! begins, nothing can be written: what comes is behind the cut, and the file for it has no name that a start
-//! would find before the disk has what is before the cut. Commands that write wait for that. Under `everysec`
-//! and `no` nobody waits for a block: after one it looks for more every millisecond for a while before it
+//! Under `always` the thread waits for blocks, and makes all blocks that have arrived meanwhile durable
+//! with one sync (group commit). Under `everysec` a second thread syncs, so that a slow disk keeps no
+//! written bytes in the memory of the process (`sync_thread.rs`), and a third puts the base of a rewrite
+//! in force (`base_thread.rs`). While a rewrite begins, nothing can be written: later blocks belong after
+//! the cut, and the increment for them gets a name that a start would find only when everything before
+//! the cut is on disk. Writing commands wait for that. Under `everysec` and `no`, commands do not wait
+//! for their blocks: after a block the thread checks for more every millisecond for a while before it
 //! waits to be woken, so that a busy main thread pays no system call to wake it.
 //!
-//! Invariants: (1) a base is put in force only with the increment that begins at its cut ([`RewriteNumber`]);
-//! (2) behind a sync that has failed no position is published as durable, and the fault does not end, until a
-//! base that was cut later is in force: whatever `appendfsync` says meanwhile, and however many increments
-//! were begun; (3) whoever ends the thread learns whether everything is on disk ([`AofEnding`]).
+//! Invariants: (1) a base is put in force only with the increment that begins at its cut
+//! ([`RewriteNumber`]); (2) after a failed sync no position is published as durable, and the fault does
+//! not end, until a base that was cut later is in force, whatever `appendfsync` is set to meanwhile, and
+//! however many increments were begun; (3) the caller that ends the thread learns whether everything is
+//! on disk ([`AofEnding`]).
 
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
 use super::load::{FileEnding, Listed, NamedFiles};
@@ -33,73 +35,75 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What the thread works with.
+/// The state of the file's thread.
 pub struct AofWorker {
     shared: Arc<AofShared>,
     waker: Waker,
-    /// None while another thread puts a base in force.
+    /// The folder; `None` while another thread puts a base in force.
     folder: Option<Folder>,
     storage: Arc<dyn Storage>,
     path: PathBuf,
     appender: Appender,
     policy: AppendFsync,
-    /// How the present increment is named.
+    /// When the present increment gets its name in the manifest.
     named: Named,
-    /// The rewrite at whose cut the present increment begins; none where it could not be made, or the rewrite
-    /// has ended.
+    /// The rewrite at whose cut the present increment begins; `None` if the increment could not be made,
+    /// or the rewrite has ended.
     cut: Option<RewriteNumber>,
-    /// The present fault was reported.
+    /// Whether the present fault was reported.
     is_faulty: bool,
-    /// A sync has failed: nothing behind this position is durable before a rewrite into other files is (2).
+    /// Set when a sync has failed: nothing after this position counts as durable until a rewrite is
+    /// in force (2).
     lost_at: Option<u64>,
-    /// Bytes of the files before this one.
+    /// Bytes of the files before the present increment.
     other_bytes: u64,
-    /// What becomes of files of no use.
+    /// What happens to files that a rewrite has replaced.
     history: History,
-    /// When the disk was last asked for its space.
+    /// Monotonic ns of the last check of the disk's free space.
     measured_ns: Option<u64>,
-    /// A write waits so long before, for DEBUG.
+    /// The delay before each write, for DEBUG.
     delay: Duration,
-    /// When a write error was last written to the log, when it is tried again, when the file was last synced.
+    /// Monotonic ns of the last log line about a write error, of the next attempt, and of the last sync.
     said_ns: Option<u64>,
     retry_ns: Option<u64>,
     last_sync_ns: u64,
-    /// Monotonic nanoseconds.
+    /// Reads the time, monotonic ns.
     clock: Box<dyn FnMut() -> u64 + Send>,
     ending: Option<AofEnding>,
-    /// Syncs under `everysec`; none: they are made here.
+    /// Syncs under `everysec`; `None`: this thread syncs itself.
     sync_thread: Option<SyncThread>,
-    /// Puts a base in force.
+    /// The thread that puts a base in force, while one does.
     base_thread: Option<BaseThread>,
-    /// When the sync began that is under way there.
+    /// Begin of the sync under way on the other thread, monotonic ns.
     sync_began_ns: u64,
-    /// A test's switch: a sync takes so much longer, and so does putting a base in force.
+    /// A test's switch: how much longer a sync takes, and putting a base in force.
     slow: Duration,
 }
 
-/// How the thread has ended.
+/// How the file's thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofEnding {
-    /// Everything that was given is on disk.
+    /// Everything given is on disk.
     Durable,
-    /// Something could not be written or synced, and was not before.
+    /// Bytes could not be written or synced at the end.
     Failed,
-    /// A sync has failed before, and no rewrite has made up for it.
+    /// A sync has failed earlier, and no rewrite has replaced the files since.
     Lost,
 }
 
-/// What the log says where that is so at the end.
+/// The log line for [`AofEnding::Lost`].
 const LOST_AT_END: &str = "The end of the AOF file is not on disk for certain: a fsync of it has failed, and no rewrite has \
                            succeeded since.";
 
-/// How long the thread looks for more before it waits to be woken, and how often.
+/// How long the thread sleeps between two checks for more work, and how many checks it makes before it
+/// waits to be woken.
 const LINGER: Duration = Duration::from_millis(1);
 const LINGER_ROUNDS: u32 = 20;
 /// Time between two syncs under `everysec`, and between two attempts to write.
 const SECOND_NS: u64 = 1_000_000_000;
-/// Time between two lines of the log about one fault.
+/// Time between two log lines about one fault.
 const SAID_EVERY_NS: u64 = 30 * SECOND_NS;
-/// What is shorter interests no latency monitor.
+/// Shorter latencies are not reported to the latency monitor.
 const NOTED_NS: u64 = 1_000_000;
 
 impl AofWorker {
@@ -114,8 +118,8 @@ impl AofWorker {
     ) -> AofWorker {
         let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
-        // What the increments hold is growth already: else a server that is restarted often would never
-        // rewrite.
+        // The size of the base alone, because the increments count as growth: otherwise a server that is
+        // often restarted would never rewrite.
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(test_switches::number(test_switches::FSYNC_US).unwrap_or(0));
@@ -147,18 +151,18 @@ impl AofWorker {
         }
     }
 
-    /// Lets another thread sync under `everysec`, so that blocks are written meanwhile.
+    /// Starts a thread that syncs under `everysec`, so that blocks are written meanwhile.
     pub fn sync_elsewhere(&mut self) -> std::io::Result<()> {
         self.sync_thread = Some(SyncThread::start(self.shared.clone(), self.slow)?);
         Ok(())
     }
 
-    /// Where the folder is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Works until it is told to end, or can no longer keep what it promised.
+    /// Works until the command to end, or until a promise can no longer be kept.
     pub fn run(mut self) -> AofEnding {
         let mut items = VecDeque::new();
         loop {
@@ -185,7 +189,7 @@ impl AofWorker {
         self.shared.take_or_wait(items, due);
     }
 
-    /// How long until something is due.
+    /// Time until the next sync or attempt to write; `None` if neither is planned.
     fn due(&mut self) -> Option<Duration> {
         let syncs =
             self.policy == AppendFsync::EverySecond && self.appender.wants_sync() && !self.is_syncing();
@@ -194,13 +198,13 @@ impl AofWorker {
         Some(Duration::from_nanos(due_ns.saturating_sub((self.clock)())))
     }
 
-    /// Does what was given, and what is due.
+    /// Carries out the items, and then what is due.
     pub fn work(&mut self, items: &mut VecDeque<AofItem>) {
         for item in items.drain(..) {
             match item {
                 AofItem::Block(block) => self.appender.push(block),
                 AofItem::Command(order) => self.obey(order),
-                // It woke this thread.
+                // The item only wakes this thread.
                 AofItem::SyncEnded => {}
             }
         }
@@ -235,7 +239,7 @@ impl AofWorker {
             AofCommand::Policy(policy) => self.policy = policy,
             AofCommand::History(history) => {
                 self.history = history;
-                // Where another thread has the folder, it is done behind that.
+                // While another thread has the folder, the removal waits for its end.
                 if self.base_thread.is_none() {
                     self.remove_history();
                 }
@@ -251,21 +255,21 @@ impl AofWorker {
             AofCommand::Delay(delay) => self.delay = delay,
             AofCommand::ListFiles(asker) => {
                 let listed = self.list_files();
-                // A load that was stopped does not listen any more.
+                // The receiver is gone if the load was stopped.
                 let _ = asker.send(listed);
             }
             AofCommand::End => self.end(),
         }
     }
 
-    /// Writes what waits, and opens all files.
+    /// Writes the waiting blocks, and opens all files for a load.
     fn list_files(&mut self) -> Listed {
         let written = self.write_waiting();
         written.map_err(|error| vec![format!("Error writing to the AOF file: {}", plain_error(&error))])?;
         NamedFiles::of(self.folder(), FileEnding::Left).list()
     }
 
-    /// Writes what waits.
+    /// Writes the waiting blocks, and notes a fault or its end.
     fn write(&mut self) {
         if !self.delay.is_zero() && self.shared.facts().buffer_bytes > 0 {
             std::thread::sleep(self.delay);
@@ -282,7 +286,7 @@ impl AofWorker {
                 };
                 self.note_latency(beside, began_ns);
                 self.note_latency("aof-write", began_ns);
-                // Behind a sync that has failed, only a rewrite ends the fault.
+                // After a failed sync, only a rewrite ends the fault.
                 if self.is_faulty && self.lost_at.is_none() {
                     self.end_fault("AOF write error looks solved. The server can write again.");
                 }
@@ -305,8 +309,8 @@ impl AofWorker {
         }
     }
 
-    /// Writes all blocks. The main thread learns after each write how much is left: it may hold back commands
-    /// meanwhile.
+    /// Writes all blocks. The main thread learns the remainder after each write, because it may be
+    /// holding back commands.
     fn write_waiting(&mut self) -> std::io::Result<()> {
         let AofWorker { shared, waker, appender, .. } = self;
         appender.write(&mut |bytes| {
@@ -320,7 +324,7 @@ impl AofWorker {
         self.sync_thread.as_ref().is_some_and(SyncThread::is_under_way)
     }
 
-    /// Begins to force to disk what is written; while that is under way, more is written.
+    /// Begins a sync of the written bytes on the other thread; more is written meanwhile.
     fn sync_each_second(&mut self) {
         if self.is_syncing() {
             return;
@@ -336,12 +340,12 @@ impl AofWorker {
                 self.shared.numbers.is_syncing.store(true, Relaxed);
                 sync_thread.begin(pending);
             }
-            // Without a descriptor for the other thread it is made here.
+            // Without a descriptor for the other thread, this thread syncs.
             Err(_) => self.sync(),
         }
     }
 
-    /// Waits for the sync that is under way on the other thread, if one is.
+    /// Waits for the sync under way on the other thread, if there is one.
     fn await_sync(&mut self) {
         if let Some(outcome) = self.sync_thread.as_mut().and_then(SyncThread::wait) {
             self.other_sync_ended(outcome);
@@ -353,7 +357,7 @@ impl AofWorker {
         self.sync_ended(result, self.sync_began_ns);
     }
 
-    /// Forces to disk what is written.
+    /// Forces the written bytes to disk.
     fn sync(&mut self) {
         self.await_sync();
         let began_ns = (self.clock)();
@@ -399,7 +403,7 @@ impl AofWorker {
     }
 
     fn fatal(&mut self) {
-        // Nothing is durable from here on, so no reply is sent.
+        // Nothing more becomes durable, so no reply is sent.
         self.ending = Some(AofEnding::Failed);
         self.report(AofNews::Fatal);
     }
@@ -417,7 +421,8 @@ impl AofWorker {
         self.report(AofNews::Fault(None));
     }
 
-    /// Begins another increment behind what is written.
+    /// Begins another increment after all waiting blocks were written and synced; returns whether
+    /// it has begun.
     fn begin_incr(&mut self) -> bool {
         if let Err(error) = self.write_waiting() {
             self.log(LogLevel::Warning, format!("Error writing to the AOF file: {}", plain_error(&error)));
@@ -461,7 +466,7 @@ impl AofWorker {
         }
     }
 
-    /// Puts a base that is whole in force, and with it the increment behind it, while more is written.
+    /// Puts a snapshot file in force as the base of a rewrite, with the increment that begins at its cut.
     fn use_snapshot(&mut self, number: RewriteNumber, snapshot: &Path, file: u64) {
         if !self.slow.is_zero() {
             std::thread::sleep(self.slow);
@@ -478,8 +483,8 @@ impl AofWorker {
 
     fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
-            // The present increment does not begin where this base ends: commands would be applied twice, or
-            // never.
+            // The present increment does not begin where this base ends: commands would be applied
+            // twice, or never.
             return self.report(AofNews::BaseFinished(number, false));
         }
         self.cut = None;
@@ -492,7 +497,7 @@ impl AofWorker {
         };
         match started {
             Ok(thread) => self.base_thread = Some(thread),
-            // Without another thread it is done here.
+            // Without a further thread, this thread puts the base in force.
             Err(job) => {
                 let outcome = job.run(&mut self.clock);
                 self.base_finished(outcome);
@@ -500,7 +505,7 @@ impl AofWorker {
         }
     }
 
-    /// Takes the folder back from the thread that puts a base in force.
+    /// Takes the folder back from the thread that puts a base in force, and reports the result.
     fn base_finished(&mut self, outcome: BaseOutcome) {
         let BaseOutcome { folder, number, finished, warnings, removed, other_bytes, rename_ns, measure_ns } =
             outcome;
@@ -514,7 +519,7 @@ impl AofWorker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                // A sync of the increment behind the base may have failed too.
+                // A sync of the increment that follows the base may have failed, too.
                 let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
@@ -544,13 +549,13 @@ impl AofWorker {
         }
     }
 
-    /// The folder, when no other thread has it.
+    /// The folder; waits for another thread that has it.
     fn folder(&mut self) -> &mut Folder {
         self.await_folder();
         self.folder.as_mut().expect("nobody else has it: its thread has ended")
     }
 
-    /// Removes files of no use.
+    /// Removes files that rewrites have replaced, as `history` says.
     fn remove_history(&mut self) {
         let history = self.history;
         let mut removed = Vec::new();
@@ -580,7 +585,7 @@ impl AofWorker {
             self.log(LogLevel::Warning, line);
             self.ending = Some(AofEnding::Failed);
             if self.policy == AppendFsync::Always {
-                // The replies that wait for it are not sent.
+                // The replies that wait for these bytes are not sent.
                 self.fatal();
             }
         } else if self.lost_at.is_some() {
@@ -605,7 +610,7 @@ impl AofWorker {
         }
     }
 
-    /// Asks the disk how much room there is, once a second at most.
+    /// Reads the free space of the disk, at most once a second.
     fn measure_space(&mut self, now_ns: u64) {
         if self.measured_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= SECOND_NS) {
             self.measured_ns = Some(now_ns);
@@ -614,7 +619,7 @@ impl AofWorker {
         }
     }
 
-    /// Shows to the main thread how far the file is.
+    /// Publishes sizes and durable position for the main thread.
     fn publish(&self) {
         let numbers = &self.shared.numbers;
         numbers.current_bytes.store(self.other_bytes + self.appender.size(), Relaxed);

@@ -1,52 +1,52 @@
-//! Messages of one link until the kernel has them: two lanes, of which one overtakes the other.
+//! The messages of one link until the kernel has them: in two lanes, one of which overtakes the other.
 //!
-//! Invariants: (1) a message leaves whole before another one begins; (2) at each border of messages those of
-//! [`BusLane::Control`] go first; (3) within a lane the order is kept.
+//! Invariants: (1) a message is sent whole before another one begins; (2) between two messages,
+//! [`BusLane::Control`] has precedence; (3) within a lane the order is kept.
 
 use sluice_base::heap;
 use sluice_cluster::BusLane;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// See the module. The engine bounds what is queued (`cluster-link-sendbuf-limit`).
+/// The messages that wait on one link. The engine bounds the queue (`cluster-link-sendbuf-limit`).
 #[derive(Default)]
 pub struct OutputLanes {
     control: VecDeque<Arc<[u8]>>,
     publish: VecDeque<Arc<[u8]>>,
-    /// The message of which a part has left.
+    /// The message that was partly taken.
     begun: Option<BegunMessage>,
 }
 
 struct BegunMessage {
     lane: BusLane,
     message: Arc<[u8]>,
-    /// Bytes that have left.
+    /// Bytes of the message already taken.
     taken: usize,
 }
 
-/// Bytes that were taken out of each lane.
+/// Bytes that were taken from each lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneBytes {
-    /// Of [`BusLane::Control`].
+    /// Bytes of messages in [`BusLane::Control`].
     pub control: usize,
-    /// Of [`BusLane::Publish`].
+    /// Bytes of messages in [`BusLane::Publish`].
     pub publish: usize,
 }
 
 impl OutputLanes {
-    /// Queues a message.
+    /// Queues a message at the end of its lane; an empty message is dropped.
     pub fn push(&mut self, message: Arc<[u8]>, lane: BusLane) {
         if !message.is_empty() {
             self.lane(lane).push_back(message);
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether no message waits, not even in part.
     pub fn is_empty(&self) -> bool {
         self.begun.is_none() && self.control.is_empty() && self.publish.is_empty()
     }
 
-    /// Appends what leaves next to `out`, up to `room` bytes.
+    /// Takes the next bytes, at most `room`, and appends them to `out`.
     pub fn take(&mut self, room: usize, out: &mut Vec<u8>) -> LaneBytes {
         let mut taken = LaneBytes::default();
         let mut left = room;

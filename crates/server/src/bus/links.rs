@@ -1,4 +1,4 @@
-//! The table of the bus's connections: by place for events, by key for orders.
+//! The table of bus connections: by place for events, by key for orders.
 
 use super::lanes::{LaneBytes, OutputLanes};
 use crate::net::{BusPlace, Codec};
@@ -7,43 +7,43 @@ use sluice_cluster::LinkKey;
 use sluice_evloop::Source;
 use std::collections::BTreeMap;
 
-/// How far a connection is.
+/// The state of a bus connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusLinkPhase {
-    /// A dial that begins when the data are loaded.
+    /// The dial begins when the data are loaded.
     Held,
-    /// The kernel makes it.
+    /// The kernel is connecting to the node.
     Dialling,
-    /// The event loop lets go of it, for the handshake of TLS.
+    /// The event loop was asked to release the socket, for the TLS handshake.
     Leaving,
-    /// Its handshake goes on elsewhere.
+    /// The handshake thread has the socket.
     Shaking,
-    /// Messages flow.
+    /// Messages can be sent and received.
     Open,
 }
 
-/// One connection.
+/// A connection with another node, accepted or dialled.
 pub struct BusConnection {
-    /// The engine's name for it.
+    /// The engine's name for the connection.
     pub key: LinkKey,
     /// The socket, in phases in which the event loop has it.
     pub source: Source,
-    /// How far it is.
+    /// The state of the connection.
     pub phase: BusLinkPhase,
-    /// By what bytes are encoded; none: they go as they are.
+    /// The TLS codec; `None`: bytes are sent unchanged.
     pub codec: Option<Box<dyn Codec>>,
-    /// Messages that wait.
+    /// Messages that wait to be sent, by lane.
     pub lanes: OutputLanes,
-    /// What the write under way has of each lane.
+    /// The bytes of each lane in the write under way; `None` without a write.
     pub in_flight: Option<LaneBytes>,
     /// Whether the bus has noted that this connection may have something to send.
     pub is_ready: bool,
-    /// Encoded bytes that leave ahead of the next message: what TLS answers.
+    /// TLS protocol bytes that are sent before the next message.
     pub answers: Vec<u8>,
 }
 
 impl BusConnection {
-    /// A connection of which nothing is there yet.
+    /// A connection in the phase `Held`, without a socket.
     pub fn new(key: LinkKey) -> BusConnection {
         BusConnection {
             key,
@@ -63,7 +63,7 @@ impl BusConnection {
     }
 }
 
-/// See the module.
+/// All bus connections, by place and by key.
 #[derive(Default)]
 pub struct BusLinks {
     slots: Vec<LinkSlot>,
@@ -73,13 +73,13 @@ pub struct BusLinks {
 
 #[derive(Default)]
 struct LinkSlot {
-    /// How often the slot was given away.
+    /// How often the slot was used.
     generation: u32,
     link: Option<Box<BusConnection>>,
 }
 
 impl BusLinks {
-    /// Gives a connection a place.
+    /// Adds a connection, and returns its place.
     pub fn insert(&mut self, link: BusConnection) -> BusPlace {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(LinkSlot::default());
@@ -93,18 +93,18 @@ impl BusLinks {
         place
     }
 
-    /// The connection that has this place still.
+    /// The connection at this place; `None` if it has ended.
     pub fn get_mut(&mut self, place: BusPlace) -> Option<&mut BusConnection> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         slot.link.as_deref_mut().filter(|_| slot.generation == place.generation)
     }
 
-    /// The place of a link.
+    /// The place of a connection by the engine's name for it.
     pub fn place_of(&self, key: LinkKey) -> Option<BusPlace> {
         self.by_key.get(&key).copied()
     }
 
-    /// Takes a connection away; its place is free.
+    /// Removes a connection; its place becomes free.
     pub fn remove(&mut self, place: BusPlace) -> Option<BusConnection> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         let link = slot.link.take_if(|_| slot.generation == place.generation)?;

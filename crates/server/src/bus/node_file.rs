@@ -1,7 +1,7 @@
 //! The thread that writes the file `nodes.conf`.
 //!
-//! Invariants: (1) what is told as saved is durable, file and name ([`NodeFile`]); (2) of texts that wait for
-//! the thread the newest is written alone.
+//! Invariants: (1) a text reported as saved is durable, file and name ([`NodeFile`]); (2) of several
+//! texts that wait for the thread, only the newest is written.
 
 use crate::threads::Thread;
 use sluice_cluster::Generation;
@@ -13,38 +13,38 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// A text that is to be the file.
+/// A text to be written as the file.
 struct NextText {
     generation: Generation,
     text: Arc<[u8]>,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileReport {
-    /// The newest text that the write stands for.
+    /// Generation of the text that was written.
     pub generation: Generation,
-    /// How many texts the write stands for.
+    /// How many queued texts the write replaces, including its own.
     texts: usize,
-    /// Which step failed and why, for the log.
+    /// The error of the failed step, as text for the log.
     pub result: Result<(), String>,
 }
 
-/// The main thread's end of the thread.
+/// The main thread's side of the thread.
 pub struct FileWriter {
-    /// None once the writer has ended.
+    /// `None` once the writer has ended.
     texts: Option<Sender<NextText>>,
     reports: Receiver<FileReport>,
     thread: Option<JoinHandle<()>>,
-    /// Texts whose end was not told.
+    /// Texts whose result was not reported yet.
     under_way: usize,
 }
 
 impl FileWriter {
-    /// Starts the thread that writes the file; `waker` is used when a write is over.
+    /// Starts the thread that writes the file; `waker` is woken after each write.
     ///
     /// # Errors
-    /// There is no thread.
+    /// The system has no thread.
     pub fn start(file: NodeFile, storage: Arc<dyn Storage>, waker: Waker) -> io::Result<FileWriter> {
         let (texts, asked) = channel();
         let (told, reports) = channel();
@@ -52,7 +52,7 @@ impl FileWriter {
         Ok(FileWriter { texts: Some(texts), reports, thread: Some(thread), under_way: 0 })
     }
 
-    /// Has a text written.
+    /// Queues a text to be written.
     pub fn write(&mut self, generation: Generation, text: Arc<[u8]>) {
         if let Some(texts) = &self.texts
             && texts.send(NextText { generation, text }).is_ok()
@@ -61,7 +61,7 @@ impl FileWriter {
         }
     }
 
-    /// The next write that is over. Cost: a comparison while none is under way.
+    /// The next finished write. Cost: a comparison while none is under way.
     pub fn take(&mut self) -> Option<FileReport> {
         if self.under_way == 0 {
             return None;
@@ -77,27 +77,27 @@ impl FileWriter {
         self.under_way > 0
     }
 
-    /// Writes the last text, waits for the end of that, and lets go of the file. What failed meanwhile, for
-    /// the log.
+    /// Writes the last text, waits until it is written, and releases the file. Returns the errors since
+    /// the last report, for the log.
     pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
-        // Nobody waits for this generation: the node is not told any more.
+        // No report of this generation is needed: the engine is ending.
         self.write(Generation(u64::MAX), last);
         self.close()
     }
 
-    /// Waits for the end of what is being written, which would leave its temporary file behind, and lets go
-    /// of the file. What failed meanwhile, for the log.
+    /// Waits for the write under way, which would leave its temporary file otherwise, and releases the
+    /// file. Returns the errors since the last report, for the log.
     pub fn close(&mut self) -> Vec<String> {
         self.texts = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has ended the process.
+            // A panic of the thread would have ended the process.
             let _ = thread.join();
         }
         self.reports.try_iter().filter_map(|report| report.result.err()).collect()
     }
 }
 
-/// The thread: ends when nobody has texts any more.
+/// Writes texts until the sender is gone.
 fn write_all(
     storage: &Arc<dyn Storage>,
     mut file: NodeFile,

@@ -1,4 +1,4 @@
-//! Names of nodes, looked up on a thread: a name server that does not answer has nobody wait but other names.
+//! Looks up the names of nodes on a thread: a name server that does not answer delays only other names.
 
 use crate::threads::Thread;
 use sluice_cluster::NodeId;
@@ -8,11 +8,11 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// See the module. The first name starts the thread.
+/// The lookups under way. The first name starts the thread.
 #[derive(Default)]
 pub struct Resolver {
     thread: Option<ResolverLink>,
-    /// Nodes whose names are being looked up: each once at a time, so that the queue is bounded.
+    /// Nodes whose names are being looked up, each once, so that the queue is bounded.
     under_way: Vec<NodeId>,
 }
 
@@ -21,20 +21,20 @@ struct ResolverLink {
     answers: Receiver<HostAddresses>,
 }
 
-/// What came of a name.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HostAddresses {
     /// The node that has announced the name.
     pub node: NodeId,
-    /// The addresses of the name; none where it has none, or the name server does not answer.
+    /// The addresses of the name; empty if it has none, or the name server does not answer.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Resolver {
-    /// Begins; `waker` is used at the end. A node of which a name is under way is not asked about again.
+    /// Begins a lookup; wakes `waker` at the end. Does nothing while a name of the node is being looked up.
     ///
     /// # Errors
-    /// There is no thread for it.
+    /// The system has no thread.
     pub fn ask(&mut self, node: NodeId, host: Arc<str>, waker: Waker) -> io::Result<()> {
         if self.under_way.contains(&node) {
             return Ok(());
@@ -43,14 +43,14 @@ impl Resolver {
             Some(thread) => thread,
             none => none.insert(start(waker)?),
         };
-        // The thread lives as long as this end.
+        // The thread lives as long as this sender.
         if thread.questions.send((node, host)).is_ok() {
             self.under_way.push(node);
         }
         Ok(())
     }
 
-    /// The next one that is over. Cost: a comparison while none is under way.
+    /// The next finished lookup. Cost: a comparison while none is under way.
     pub fn take(&mut self) -> Option<HostAddresses> {
         if self.under_way.is_empty() {
             return None;
@@ -79,5 +79,5 @@ fn start(waker: Waker) -> io::Result<ResolverLink> {
     Ok(ResolverLink { questions, answers })
 }
 
-/// Addresses of a name that are of interest.
+/// Addresses of a name that are kept, at most.
 const ADDRESSES_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! What a node of a cluster does ahead of everything else: its file is claimed and read, and its port judged.
+//! The start of a cluster node, before anything else: its file is claimed and read, and its port checked.
 
 use super::node_file::FileWriter;
 use crate::host::Host;
@@ -11,19 +11,19 @@ use sluice_evloop::Waker;
 use sluice_storage::node_file::NodeFile;
 use std::net::IpAddr;
 
-/// A node that is about to begin.
+/// A cluster node whose file is claimed.
 pub struct NodeStart {
-    /// Its file.
+    /// The claimed file `nodes.conf`.
     file: NodeFile,
-    /// The text of the file; none for a new node.
+    /// The text of the file; `None` for a new node.
     text: Option<Vec<u8>>,
 }
 
 impl NodeStart {
-    /// Claims and reads the file, and judges the port, where this server is to be a node.
+    /// Claims and reads the file, and checks the port, if this server is to be a cluster node.
     ///
     /// # Errors
-    /// Why the server does not start: text for the log.
+    /// The reason that the server does not start, as text for the log.
     pub fn prepare(host: &mut Host, config: &Config) -> Result<Option<NodeStart>, String> {
         if !config.bool(param::CLUSTER_ENABLED) {
             return Ok(None);
@@ -40,11 +40,11 @@ impl NodeStart {
         Ok(Some(NodeStart { file, text }))
     }
 
-    /// The engine is a node from now on, whose file is written by what is returned; `waker` is used when a
-    /// write is over.
+    /// Makes the engine a cluster node, and returns the writer of its file; `waker` is woken
+    /// after each write.
     ///
     /// # Errors
-    /// The file does not say which node this is, or there is no thread: text for the log.
+    /// The file does not identify this node, or there is no thread: text for the log.
     pub fn begin(self, engine: &mut Engine, host: &mut Host, waker: Waker) -> Result<FileWriter, String> {
         let started = engine.start_cluster(self.text.as_deref(), &own_addresses(), host);
         started.map_err(|refused| refused.to_string())?;
@@ -53,7 +53,7 @@ impl NodeStart {
     }
 }
 
-/// Why a node cannot have a bus, and the directive to blame.
+/// The reason that a node cannot have a bus, with the directive to blame; `None` if it can.
 pub fn port_refusal(config: &Config) -> Option<(ParamId, &'static str)> {
     if listen::bus_port(config).is_none() {
         return Some((param::PORT.any(), PORT_TOO_HIGH));
@@ -62,7 +62,7 @@ pub fn port_refusal(config: &Config) -> Option<(ParamId, &'static str)> {
     config.list(param::BIND).is_empty().then_some((param::BIND.any(), text))
 }
 
-/// The addresses of this machine; none where the system does not say.
+/// The addresses of this machine; empty if the system does not report them.
 fn own_addresses() -> Vec<IpAddr> {
     let address = |storage: nix::sys::socket::SockaddrStorage| {
         let v4 = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
@@ -72,6 +72,6 @@ fn own_addresses() -> Vec<IpAddr> {
     interfaces.filter_map(|interface| address(interface.address?)).collect()
 }
 
-/// The reference's text, which harnesses look for.
+/// The reference's text, which test harnesses search for.
 pub const PORT_TOO_HIGH: &str = "Sluice port number too high. Cluster communication port is 10,000 port numbers higher than your \
                              Sluice port. Your Sluice port number must be 55535 or less.";

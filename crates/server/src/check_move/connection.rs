@@ -1,9 +1,8 @@
-//! The connection to the server that is looked at: requests out, replies in, and bounds for both.
+//! The connection to the examined server: sends requests and receives replies, with bounds for both.
 //!
-//! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has at
-//! most [`REPLY_VALUES_MAX`] values; (2) one
-//! round of requests and replies takes `--timeout` at most, however its bytes drip; (3) the whole takes at
-//! most [`ROUNDS_MAX`] rounds.
+//! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has
+//! at most [`REPLY_VALUES_MAX`] values; (2) one round of requests and replies takes at most `--timeout`,
+//! however slowly its bytes arrive; (3) an examination takes at most [`ROUNDS_MAX`] rounds.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use sluice_clock::{Clock, System};
@@ -14,34 +13,35 @@ use sluice_tls::Context;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-/// Bytes of a round's replies: CLIENT LIST of ten thousand clients has some five millions.
+/// Bytes of a round's replies, at most: CLIENT LIST of ten thousand clients has some five millions.
 const REPLY_BYTES_MAX: usize = 16 << 20;
-/// Values of a reply: CONFIG GET has a thousand, ACL LIST one for each user.
+/// Values of a reply, at most: CONFIG GET has a thousand, ACL LIST one for each user.
 const REPLY_VALUES_MAX: usize = 200_000;
-/// Rounds of requests and replies: two for each slice of keys, and some for the rest.
+/// Rounds of requests and replies, at most: two for each slice of keys, and some for other requests.
 const ROUNDS_MAX: usize = 2_000;
 /// Bytes that are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
-/// Bytes that are written at once: behind each piece the time is looked at.
+/// Bytes that are written at once: the time is checked after each piece.
 const WRITTEN_AT_ONCE: usize = 16 * 1024;
-/// How long the other server is left alone between two slices of keys.
+/// Pause between two slices of keys, to spare the other server.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A connection that one command at a time goes through.
+/// A connection to the examined server that handles one round at a time.
 pub struct MoveConnection {
     stream: BlockingStream,
     clock: Clock<System>,
     timeout: Duration,
     rounds: usize,
-    /// What has come and is no reply yet.
+    /// Received bytes that are not a complete reply yet.
     input: Vec<u8>,
 }
 
 impl MoveConnection {
-    /// Connects. `timeout`: for the connection, and for each round; `tls`: by what TLS is spoken.
+    /// Connects. `timeout` applies to the connection and to each round; `tls` is the TLS context, `None`
+    /// for a plain connection.
     ///
     /// # Errors
-    /// Why there is no connection, as a sentence.
+    /// The reason that there is no connection, as a sentence.
     pub fn open(host: &str, port: u16, timeout: Duration, tls: Option<Context>) -> Result<Self, String> {
         let plan = ConnectPlan { host: host.to_owned(), port, source: String::new(), timeout, tls };
         let stream = Stream::connect(&plan).and_then(Stream::block);
@@ -52,8 +52,8 @@ impl MoveConnection {
         Ok(MoveConnection { stream, clock, timeout, rounds: 0, input: Vec::new() })
     }
 
-    /// Receives until the input begins with a whole reply, and takes that out of it.
-    /// `bytes`: how many the round may still have.
+    /// Receives until the input begins with a complete reply, and removes the reply from it. `bytes`: how
+    /// many bytes the round may still receive; reduced by the reply's.
     fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, NoAnswer> {
         let mut extent = ReplyExtent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
         loop {
@@ -72,7 +72,7 @@ impl MoveConnection {
         }
     }
 
-    /// The next read or write waits until then at most.
+    /// Sets the timeout of the next read or write to the time left.
     fn wait_until(&mut self, until_ns: u64) -> Result<(), NoAnswer> {
         let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now().mono_ns));
         if left.is_zero() {
@@ -96,7 +96,7 @@ impl MoveConnection {
     }
 }
 
-/// The reason that an error of the system has.
+/// The failure that a system error stands for.
 fn broken_by(error: &io::Error) -> NoAnswer {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => NoAnswer::Timeout,

@@ -1,5 +1,5 @@
-//! The input of one connection, whichever thread owns its socket: the query buffer, the parser, and how
-//! receiving goes on.
+//! The input of one connection, whichever thread owns the socket: the query buffer, the parser, and the
+//! state of receiving.
 //!
 //! ```text
 //!            argument of 4 KiB or more begins        32 KiB of it or more are missing
@@ -11,14 +11,14 @@
 //!   Executing -----> Deferred -----> Open
 //! ```
 //!
-//! A large argument of which only the beginning has come gets memory of its own, which becomes the value; the
-//! query buffer has the other bytes of its request (docs/design/large-arguments.md).
+//! A large argument of which only the beginning has arrived gets memory of its own, which becomes the
+//! value; the query buffer has the other bytes of the request (docs/design/large-arguments.md).
 //!
-//! Invariants: (1) while a large argument is received into its memory (`Filling`) the event loop has its
-//! buffer; (2) an announced length is not believed: each step makes as much room again as has come, so
-//! growing stays linear; (3) what a connection may send ahead while its request is deferred is bounded by
-//! `client-query-buffer-limit`, as for every request: a connection that is not received from would not be
-//! known to have ended; (4) `Shut` is final.
+//! Invariants: (1) while a large argument is received into its memory (`Filling`), the event loop has the
+//! argument's buffer; (2) an announced length is not trusted: each step makes room in proportion to the
+//! bytes received, so that growing stays linear; (3) the bytes that a connection may send while its
+//! request is deferred are bounded by `client-query-buffer-limit`, as for every request; receiving
+//! continues, because the end of the client would not be noticed otherwise; (4) `Shut` is final.
 
 use sluice_base::{Bytes, heap};
 use sluice_resp::Parser;
@@ -32,15 +32,16 @@ pub struct QueryBufUsage {
     pub room: usize,
 }
 
-/// See the module.
+/// The input of a connection: received bytes, parser and state.
 pub struct Input {
-    /// Bytes of a request that has not come whole, or that is deferred. Nothing is allocated for a connection
-    /// whose requests come whole, nor for an idle one.
+    /// Bytes of an incomplete or deferred request. No memory is allocated for an idle connection, nor for
+    /// one whose requests arrive complete.
     pub query_buf: Vec<u8>,
-    /// Where the parser stands in `query_buf`.
+    /// The parser's state, whose position is an offset in `query_buf`.
     pub parser: Parser,
     state: State,
-    /// The usage that the main thread knows, bytes used and room; [`u32::MAX`] stands for as much and more.
+    /// The usage last reported to the main thread, as used bytes and room; [`u32::MAX`] stands for as
+    /// much and more.
     reported: [u32; 2],
 }
 
@@ -53,70 +54,70 @@ enum State {
     Shut,
 }
 
-/// How receiving goes on: the states of the module's diagram.
+/// The states of receiving; the module's diagram has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputState {
-    /// Bytes are received as they come.
+    /// Bytes are received as they arrive.
     Open,
-    /// Bytes are received as they come, while an argument is under way that has memory of its own.
+    /// Bytes are received as they arrive, while an argument with memory of its own is incomplete.
     Large,
     /// A large argument is received straight into its memory.
     Filling,
-    /// A batch of the connection is at the main thread. Nothing is received meanwhile.
+    /// The main thread has a batch of the connection. Nothing is received meanwhile.
     Executing,
-    /// The engine keeps a request waiting. Bytes are still received, because that is how the end of the
-    /// client is noticed.
+    /// A request of the client is blocked in the engine. Bytes are still received, because the end of the
+    /// client is noticed that way.
     Deferred,
     /// Nothing more is read: the connection ends.
     Shut,
 }
 
-/// A large argument under way.
+/// An incomplete argument of `LARGE_BYTES` or more, in memory of its own.
 struct LargeArgument {
     bytes: Vec<u8>,
-    /// Bytes that have not come.
+    /// Bytes that have not been received.
     missing: usize,
 }
 
-/// A large argument whose buffer the event loop has.
+/// A large argument whose buffer is in the event loop.
 struct Filling {
     missing: usize,
-    /// Bytes that were in the buffer when the event loop got it.
+    /// Bytes in the buffer when the event loop got it.
     from: usize,
-    /// Usage of the query buffer then.
+    /// Usage of the query buffer at that time.
     usage: QueryBufUsage,
 }
 
-/// What the event loop is to receive.
+/// Instruction to the event loop about what to receive.
 #[derive(Debug)]
 pub enum Receive {
-    /// Chunks, as they come.
+    /// Chunks, as they arrive.
     Chunks,
-    /// Nothing.
+    /// Nothing: bytes stay in the kernel.
     Nothing,
-    /// So many bytes behind those of this buffer, which [`Input::filled`] takes back.
+    /// So many bytes after those in this buffer, which [`Input::filled`] takes back.
     Into(Vec<u8>, usize),
-    /// What it receives already: it has the buffer of a large argument.
+    /// No change: the event loop has the buffer of a large argument.
     Unchanged,
 }
 
-/// From this length on, an argument that has not come whole gets memory of its own.
+/// From this length on, an incomplete argument gets memory of its own.
 const LARGE_BYTES: usize = 4096;
 /// From this many missing bytes on, a large argument is received straight into its memory.
 const FILL_BYTES: usize = 32 * 1024;
 /// Bytes of a large argument that are received at least in one step.
 const FILL_STEP_BYTES: usize = 1 << 20;
-/// For each byte of a large argument that has come there may be room for so many more: a length that is
-/// announced and not sent takes little memory, and little is moved as the room grows.
+/// For each received byte of a large argument there may be room for so many more: a length that is
+/// announced and not sent takes little memory, and few bytes are moved as the room grows.
 const ROOM_FOR_COME: usize = 16;
 
 impl Input {
-    /// Of a connection that has sent nothing yet.
+    /// The input of a connection that has received nothing.
     pub fn new() -> Input {
         Input { query_buf: Vec::new(), parser: Parser::new(), state: State::Open, reported: [0; 2] }
     }
 
-    /// Bytes that the allocator has given; the event loop's own are not among them.
+    /// Bytes that the allocator has given, without the event loop's own memory.
     pub fn footprint(&self) -> usize {
         let state = match &self.state {
             State::Large(large) => heap::boxed::<LargeArgument>() + heap::vec(&large.bytes),
@@ -126,7 +127,7 @@ impl Input {
         heap::vec(&self.query_buf) + self.parser.footprint() + state
     }
 
-    /// How receiving goes on.
+    /// The state of receiving.
     #[inline]
     pub fn state(&self) -> InputState {
         match &self.state {
@@ -145,7 +146,7 @@ impl Input {
         matches!(self.state, State::Open)
     }
 
-    /// A batch of whole requests goes to the main thread.
+    /// Notes that a batch of complete requests goes to the main thread.
     ///
     /// # Panics
     /// When the input is not open.
@@ -154,10 +155,10 @@ impl Input {
         self.state = State::Executing;
     }
 
-    /// The batch came back: parsing goes on. A connection that was shut meanwhile stays so.
+    /// Notes that the batch came back: parsing continues, unless the input was shut meanwhile.
     ///
     /// # Panics
-    /// When no batch was away.
+    /// When the main thread had no batch.
     pub fn end_executing(&mut self) {
         match self.state {
             State::Executing => self.state = State::Open,
@@ -168,8 +169,7 @@ impl Input {
         }
     }
 
-    /// The engine keeps the next request waiting. What is in the query buffer is parsed again when its time
-    /// comes.
+    /// Notes that the engine has blocked the next request. The query buffer is parsed again after `resume`.
     ///
     /// # Panics
     /// When the input is neither open nor shut.
@@ -186,7 +186,7 @@ impl Input {
         }
     }
 
-    /// The deferred request is done; whether there was one.
+    /// Ends the deferral of a request; returns whether there was one.
     pub fn resume(&mut self) -> bool {
         let deferred = matches!(self.state, State::Deferred);
         if deferred {
@@ -195,12 +195,12 @@ impl Input {
         deferred
     }
 
-    /// Reads nothing more.
+    /// Stops reading for good.
     pub fn shut(&mut self) {
         self.state = State::Shut;
     }
 
-    /// Usage of the query buffer, the event loop's part included.
+    /// Usage of the query buffer, including the buffer that the event loop has.
     #[inline]
     pub fn usage(&self) -> QueryBufUsage {
         let apart = self.parser.apart();
@@ -215,7 +215,7 @@ impl Input {
         }
     }
 
-    /// The usage, if the main thread knows another one. The caller reports it.
+    /// The usage, if it differs from the reported one; `None` otherwise. The caller reports it.
     #[inline]
     pub fn unreported(&mut self) -> Option<QueryBufUsage> {
         let usage = self.usage();
@@ -224,7 +224,7 @@ impl Input {
         is_news.then_some(usage)
     }
 
-    /// What the event loop is to receive. Cheap to ask again.
+    /// The instruction for the event loop, by the state. Repeated calls are cheap.
     pub fn receive(&mut self) -> Receive {
         match &self.state {
             State::Large(large) if large.missing >= FILL_BYTES => self.fill(),
@@ -232,7 +232,7 @@ impl Input {
         }
     }
 
-    /// What is to be received, with no large argument received into its memory from now on.
+    /// The instruction for the event loop that begins no receive into the memory of a large argument.
     pub fn receive_chunks(&self) -> Receive {
         match &self.state {
             State::Open | State::Large(_) | State::Deferred => Receive::Chunks,
@@ -241,7 +241,7 @@ impl Input {
         }
     }
 
-    /// What the event loop is to receive for a connection that leaves it.
+    /// The instruction for the event loop for a connection that leaves it.
     pub fn receive_nothing(&self) -> Receive {
         match &self.state {
             State::Filling(_) => Receive::Unchanged,
@@ -251,14 +251,15 @@ impl Input {
         }
     }
 
-    /// Keeps bytes behind those that are here; those of the large argument under way in its memory.
+    /// Appends received bytes: those of the large argument under way to its memory, the rest to
+    /// the query buffer.
     pub fn keep(&mut self, bytes: &[u8]) {
         let rest = self.grow_large(bytes);
         self.query_buf.extend_from_slice(rest);
     }
 
-    /// Keeps those bytes that the unfinished request lacks, where their number is known, and else all;
-    /// returns the others.
+    /// Appends the bytes that the unfinished request lacks, if their number is known, or else all bytes;
+    /// returns the bytes after them.
     pub fn complete<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let rest = self.grow_large(bytes);
         let missing = self.parser.missing(self.query_buf.len()).unwrap_or(usize::MAX);
@@ -267,8 +268,8 @@ impl Input {
         others
     }
 
-    /// Keeps the unfinished request, `rest`, which the parser has seen; nothing was kept before. If the
-    /// argument under way is a large one, it gets memory of its own.
+    /// Keeps `rest`, an unfinished request that the parser has seen; the query buffer is empty before. If
+    /// the argument under way is large, it gets memory of its own.
     pub fn keep_rest(&mut self, rest: &[u8]) {
         match self.large_begun() {
             None => self.query_buf.extend_from_slice(rest),
@@ -281,7 +282,7 @@ impl Input {
         }
     }
 
-    /// Gives a large argument of an unfinished request that is in `query_buf` memory of its own.
+    /// Moves a large argument of an unfinished request from `query_buf` into memory of its own.
     pub fn part_query_buf(&mut self) {
         if let Some(len) = self.large_begun() {
             let at = self.parser.at();
@@ -293,7 +294,7 @@ impl Input {
         }
     }
 
-    /// Gives back room that nothing is in.
+    /// Gives back unused room.
     pub fn shrink(&mut self) {
         self.query_buf.shrink_to_fit();
         if let State::Large(large) = &mut self.state {
@@ -301,7 +302,7 @@ impl Input {
         }
     }
 
-    /// Length of the argument under way, if it is large and has no memory of its own yet.
+    /// Length of the argument under way, if the argument is large and has no memory of its own yet.
     #[inline]
     fn large_begun(&self) -> Option<usize> {
         self.parser.begun().filter(|len| *len >= LARGE_BYTES && self.is_open())
@@ -311,7 +312,7 @@ impl Input {
         self.state = State::Large(Box::new(LargeArgument { bytes: Vec::new(), missing: len }));
     }
 
-    /// Appends what belongs to the large argument under way, and returns the rest.
+    /// Appends the bytes of the large argument under way, and returns the bytes after them.
     #[inline]
     fn grow_large<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let State::Large(large) = &mut self.state else { return bytes };
@@ -325,7 +326,7 @@ impl Input {
         rest
     }
 
-    /// The large argument is whole.
+    /// Hands the completed large argument to the parser.
     fn supply(&mut self) {
         if let State::Large(large) = std::mem::replace(&mut self.state, State::Open) {
             let mut bytes = large.bytes;
@@ -334,7 +335,7 @@ impl Input {
         }
     }
 
-    /// Gives the buffer of the large argument to the event loop.
+    /// Moves the buffer of the large argument to the event loop.
     fn fill(&mut self) -> Receive {
         let State::Large(large) = &mut self.state else { return Receive::Unchanged };
         large.make_room(FILL_BYTES);
@@ -348,12 +349,12 @@ impl Input {
         Receive::Into(large.bytes, step)
     }
 
-    /// The event loop returns the buffer of a large argument. Returns how many bytes have come; those of an
-    /// input that was shut meanwhile are dropped.
+    /// Takes back the buffer of a large argument from the event loop. Returns how many bytes were
+    /// received; the bytes of an input that was shut meanwhile are dropped.
     pub fn filled(&mut self, bytes: Vec<u8>) -> usize {
         let State::Filling(filling) = &self.state else { return 0 };
         let come = bytes.len().saturating_sub(filling.from);
-        // There was no room for more than was missing.
+        // The event loop had no room for more than the missing bytes.
         let missing = filling.missing.saturating_sub(come);
         self.state = State::Large(Box::new(LargeArgument { bytes, missing }));
         if missing == 0 {
@@ -364,7 +365,7 @@ impl Input {
 }
 
 impl LargeArgument {
-    /// Makes room for so many bytes at least, and for no more than all.
+    /// Makes room for at least `bytes` bytes, but for no more than the missing ones.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
             let come = self.bytes.len().saturating_mul(ROOM_FOR_COME);

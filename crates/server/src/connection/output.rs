@@ -1,5 +1,5 @@
-//! The output of one connection, whichever thread owns its socket: replies in order, one send in flight at a
-//! time.
+//! The output of one connection, whichever thread owns the socket: replies in order, one send in flight
+//! at a time.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use super::plain_output::PlainOutput;
 use sluice_base::heap;
 use sluice_resp::{Mark, Outbox};
 
-/// See the module.
+/// The waiting output of a connection, and whether a send is in flight.
 #[derive(Default)]
 pub struct Output {
-    /// Output behind the send in flight, in order; there only while there is some.
+    /// Output after the send in flight, in order; `None` while there is none.
     #[allow(
         clippy::box_collection,
         reason = "a connection has none nearly always, and there are many connections"
@@ -22,26 +22,26 @@ pub struct Output {
 
 /// A piece of output.
 pub enum OutputPiece {
-    /// For the client.
+    /// Replies and messages for the client, not encoded.
     Output(Outbox),
-    /// What is left of output that the transport encodes a part at a time.
+    /// The rest of output that the transport encodes a part at a time.
     Rest(Box<PlainOutput>),
-    /// Bytes of the transport's own: they are sent as they are, and are no output of the connection.
+    /// Protocol bytes of the transport, such as TLS alerts: sent unchanged, and not counted as output.
     Answer(Vec<u8>),
 }
 
-/// What follows when nothing is in flight.
+/// The next step of a connection that has no send in flight.
 pub enum NextOutput {
-    /// This is to be sent.
+    /// The piece to send.
     Send(OutputPiece),
-    /// Everything was sent.
+    /// Everything was sent, and the connection goes on.
     Idle,
     /// Everything was sent, and the connection ends.
     Close,
 }
 
 impl Output {
-    /// Bytes that the allocator has given: without the shared values, and without what is in flight.
+    /// Bytes that the allocator has given, without shared values and the send in flight.
     pub fn footprint(&self) -> usize {
         let piece = |piece: &OutputPiece| match piece {
             OutputPiece::Output(outbox) => outbox.footprint(),
@@ -55,18 +55,18 @@ impl Output {
         })
     }
 
-    /// Appends a piece.
+    /// Appends a piece to the output that waits.
     pub fn push(&mut self, piece: OutputPiece) {
         self.waiting.get_or_insert_default().push_back(piece);
     }
 
-    /// Puts a piece ahead of all that waits.
+    /// Puts a piece before all waiting output.
     pub fn push_front(&mut self, piece: OutputPiece) {
         self.waiting.get_or_insert_default().push_front(piece);
     }
 
-    /// Adds bytes of the transport's own: ahead of all that is not encoded yet, since they were encoded
-    /// before, and behind earlier ones.
+    /// Adds protocol bytes of the transport: before all output that is not encoded yet, because they were
+    /// encoded earlier, and after earlier protocol bytes.
     pub fn push_answer(&mut self, bytes: Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
         let answers = waiting.iter().take_while(|piece| matches!(piece, OutputPiece::Answer(_))).count();
@@ -76,13 +76,13 @@ impl Output {
         }
     }
 
-    /// Whether bytes of the transport's own wait: nothing is received meanwhile, or a peer that does not read
-    /// could have any number of them made.
+    /// Whether protocol bytes of the transport wait. Nothing is received meanwhile, because a peer that
+    /// does not read could otherwise cause any number of them.
     pub fn has_answers(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Answer(_))))
     }
 
-    /// Appends a copy of some output to what waits; `buffer` gives memory where nothing does.
+    /// Appends a copy of some output; `buffer` supplies memory if no output waits.
     pub fn push_copy(&mut self, output: &Outbox, buffer: impl FnOnce() -> Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
         if let Some(OutputPiece::Output(last)) = waiting.back_mut() {
@@ -93,7 +93,7 @@ impl Output {
         waiting.push_back(OutputPiece::Output(copy));
     }
 
-    /// The connection ends when everything was sent.
+    /// Has the connection end when everything was sent.
     pub fn close_when_sent(&mut self) {
         self.closes_when_sent = true;
     }
@@ -115,36 +115,36 @@ impl Output {
         self.waiting.is_some()
     }
 
-    /// Whether what comes next is the rest of a large reply.
+    /// Whether the next piece is the rest of a large reply.
     #[inline]
     pub fn next_is_rest(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Rest(_))))
     }
 
-    /// Whether nothing is in flight and nothing waits.
+    /// Whether no send is in flight and no output waits.
     pub fn is_idle(&self) -> bool {
         !self.is_sending && self.waiting.is_none()
     }
 
-    /// A send is in flight from now on.
+    /// Notes that a send is in flight.
     ///
     /// # Panics
-    /// When one is already: two could overtake each other.
+    /// When a send is in flight already: two sends could overtake each other.
     pub fn begin_send(&mut self) {
         assert!(!self.is_sending, "one send is in flight at a time");
         self.is_sending = true;
     }
 
-    /// The send in flight is over.
+    /// Notes that the send in flight is over.
     ///
     /// # Panics
-    /// When there was none.
+    /// When no send was in flight.
     pub fn end_send(&mut self) {
         assert!(self.is_sending, "a send that ends was begun");
         self.is_sending = false;
     }
 
-    /// What is to be done next.
+    /// Takes the next step of the output.
     ///
     /// # Panics
     /// When a send is in flight.

@@ -1,20 +1,20 @@
-//! Output that is encoded and sent a part at a time, so that a reply of any size keeps nobody waiting.
+//! Output that is encoded and sent a part at a time, so that a reply of any size blocks no other client.
 
 use crate::net::Codec;
 use sluice_base::heap;
 use sluice_evloop::SendBuf;
 
-/// See the module.
+/// Output that is partly encoded, with the position of the next part.
 pub struct PlainOutput {
     buf: SendBuf,
-    /// The segment that comes next: even ones lie in `buf.head`, odd ones are shared values.
+    /// The segment to encode next: even segments lie in `buf.head`, odd ones are shared values.
     segment: usize,
-    /// Bytes of the segment that were encoded.
+    /// Bytes of the segment already encoded.
     within: usize,
 }
 
 impl PlainOutput {
-    /// Nothing of it was sent.
+    /// Output of which nothing was encoded.
     pub fn new(buf: SendBuf) -> PlainOutput {
         PlainOutput { buf, segment: 0, within: 0 }
     }
@@ -24,7 +24,7 @@ impl PlainOutput {
         self.segment > 2 * self.buf.shared.len()
     }
 
-    /// The buffer, for somebody who uses it again.
+    /// The buffer, for reuse.
     pub fn into_buf(self) -> SendBuf {
         self.buf
     }
@@ -34,10 +34,11 @@ impl PlainOutput {
         heap::vec(&self.buf.head) + heap::vec(&self.buf.shared)
     }
 
-    /// Encodes the bytes that come next, [`PART_BYTES`] at most, behind what is in `out`. Returns how many.
+    /// Encodes the next [`PART_BYTES`] bytes, or fewer, and appends them to `out`. Returns how many plain
+    /// bytes were encoded.
     ///
     /// # Errors
-    /// The codec can send nothing more: the connection ends, for this reason.
+    /// The codec can send nothing more: the connection ends with this reason.
     pub fn encode_part(&mut self, codec: &mut dyn Codec, out: &mut Vec<u8>) -> Result<usize, String> {
         let (mut segment, mut within, mut taken) = (self.segment, self.within, 0);
         let mut parts: Vec<&[u8]> = Vec::new();
@@ -71,7 +72,7 @@ impl PlainOutput {
     }
 }
 
-/// Bytes that are encoded at a time: 100 microseconds about.
+/// Bytes that are encoded at a time: about 100 microseconds.
 pub const PART_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Buffers that a thread keeps for its connections, which have none of their own while they are idle: empty
-//! query buffers for those whose next request comes in pieces, and what coded bytes go through.
+//! Buffers that a thread keeps for its connections, because an idle connection has none of its own: empty
+//! query buffers for connections whose next request arrives in pieces, and buffers for decoding and encoding.
 
 use sluice_base::heap;
 use sluice_tls::Buffers;
 
-/// See the module. Bounded: [`SpareBuffers::COUNT_MAX`] query buffers of at most [`SpareBuffers::BYTES_MAX`]
-/// each; what a receive of the event loop brings, decoded; a part of output, encoded.
+/// A thread's spare buffers. Bounded: [`SpareBuffers::COUNT_MAX`] query buffers of at most
+/// [`SpareBuffers::BYTES_MAX`] each; the decoded bytes of one receive; one encoded part of output.
 #[derive(Default)]
 pub struct SpareBuffers {
     query_bufs: Vec<Vec<u8>>,
-    /// For bytes that are decoded; there once a connection has a codec.
+    /// Buffers for decoding; `None` before the first connection with a codec, and while they are taken.
     decoded: Option<Box<Buffers>>,
-    /// For output that is encoded.
+    /// The buffer for encoded output.
     encoded: Vec<u8>,
 }
 
@@ -24,12 +24,12 @@ impl SpareBuffers {
         query_bufs + decoded + heap::vec(&self.encoded)
     }
 
-    /// Takes the buffers for decoded bytes, which are empty; [`SpareBuffers::keep_decoded`] gives them back.
+    /// Takes the empty buffers for decoded bytes; [`SpareBuffers::keep_decoded`] gives them back.
     pub fn decoded(&mut self) -> Box<Buffers> {
         self.decoded.take().unwrap_or_default()
     }
 
-    /// Takes back what [`SpareBuffers::decoded`] has given.
+    /// Takes back the buffers from [`SpareBuffers::decoded`].
     pub fn keep_decoded(&mut self, mut buffers: Box<Buffers>) {
         for buffer in [&mut buffers.plain, &mut buffers.answer] {
             buffer.clear();
@@ -43,7 +43,7 @@ impl SpareBuffers {
         std::mem::take(&mut self.encoded)
     }
 
-    /// Keeps a buffer for the next output that is encoded.
+    /// Keeps a buffer for the next encoded output.
     pub fn keep_encoded(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > self.encoded.capacity() && buffer.capacity() <= SpareBuffers::CODED_BYTES_MAX {
             buffer.clear();
@@ -51,21 +51,21 @@ impl SpareBuffers {
         }
     }
 
-    /// Room that a query buffer is given first.
+    /// Initial room of a query buffer.
     pub const QUERY_BUF_BYTES: usize = 16 * 1024;
-    /// Room of a buffer for coded bytes that is kept, at most.
+    /// Room of a kept buffer for coded bytes, at most.
     const CODED_BYTES_MAX: usize = 320 * 1024;
-    /// Query buffers kept at most.
+    /// Query buffers kept, at most.
     const COUNT_MAX: usize = 16;
-    /// Room of a buffer that is kept, at most.
+    /// Room of a kept query buffer, at most.
     const BYTES_MAX: usize = 32 * 1024;
 
-    /// An empty query buffer with room.
+    /// Takes an empty query buffer that has room.
     pub fn query_buf(&mut self) -> Vec<u8> {
         self.query_bufs.pop().unwrap_or_else(|| Vec::with_capacity(SpareBuffers::QUERY_BUF_BYTES))
     }
 
-    /// Takes a query buffer that nothing is in; leaves others alone.
+    /// Keeps a query buffer if it is empty; leaves it with its owner otherwise.
     pub fn keep_query_buf(&mut self, query_buf: &mut Vec<u8>) {
         let fits = query_buf.capacity() > 0 && query_buf.capacity() <= SpareBuffers::BYTES_MAX;
         if query_buf.is_empty() && fits && self.query_bufs.len() < SpareBuffers::COUNT_MAX {

@@ -7,7 +7,7 @@ use sluice_tls::Buffers;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// An owner of one connection, on this thread. It "executes" a request by answering the arguments.
+/// An owner of one connection, on this thread. "Executing" a request means replying with its arguments.
 struct Rig {
     event_loop: AnyLoop,
     spare: SpareBuffers,
@@ -46,7 +46,7 @@ impl Rig {
         }
     }
 
-    /// Runs the loop until nothing happens; what the client has received meanwhile.
+    /// Runs the loop until nothing happens; returns the bytes that the client received meanwhile.
     fn run(&mut self) -> Vec<u8> {
         let mut got = Vec::new();
         for _ in 0..100 {
@@ -58,7 +58,8 @@ impl Rig {
         panic!("it does not come to rest");
     }
 
-    /// Runs one iteration, and adds what the client receives by then; whether there was no event.
+    /// Runs one iteration, and appends the bytes that the client has received; returns whether there
+    /// was no event.
     fn iterate(&mut self, got: &mut Vec<u8>) -> bool {
         let _ = self.event_loop.wait(0, Deadline::PAST).expect("poll works");
         let mut quiet = true;
@@ -67,7 +68,7 @@ impl Rig {
             let key = Endpoint::client(event.token());
             handle(self, key, event);
         }
-        // The rest of the stream, or WouldBlock.
+        // Reads the rest of the stream, or fails with WouldBlock.
         let _ = self.client.read_to_end(got);
         quiet
     }
@@ -150,8 +151,8 @@ impl ConnectionHost for Rig {
     }
 }
 
-/// Inverts every byte, holds bytes back until four have come, and answers each four with a `!` of its own,
-/// once. Parts that were encoded together end with a bar, the connection with a full stop.
+/// Inverts every byte, holds bytes back until it has four, and answers each four with its own byte `!`,
+/// once. A bar ends each group of parts encoded together, a full stop ends the connection.
 #[derive(Debug)]
 struct Inverting {
     held: Vec<u8>,
@@ -215,7 +216,7 @@ fn bytes_pass_as_they_are_without_a_codec() {
 fn a_codec_transforms_holds_back_and_answers() {
     let mut rig = Rig::new(inverting());
     let bytes = inverted("ECHO abcd\r\nPING\r\nxxx");
-    // Byte by byte: nothing is executed before the codec lets it go.
+    // Sent byte by byte: nothing is executed before the codec has four bytes.
     let mut got = Vec::new();
     for byte in &bytes[..15] {
         rig.client.write_all(&[*byte]).unwrap();
@@ -276,7 +277,7 @@ fn a_codec_never_has_bytes_received_into_the_memory_of_an_argument() {
         }
         got.extend(rig.run());
     }
-    // The bars are where parts of the large reply end.
+    // Removes the bars at the ends of the large reply's parts.
     got.retain(|byte| *byte != b'|');
     assert!(got == [b"hello", &inverted(&format!("ECHO{value}"))[..]].concat(), "{}", got.len());
 }
@@ -303,7 +304,7 @@ fn a_connection_leaves_with_everything_that_it_has() {
     connection.begin_leaving(&mut rig.event_loop);
     rig.put(connection);
     rig.run();
-    // It arrives in another event loop, and goes on in the middle of the second large argument.
+    // The connection moves to another event loop in the middle of the second large argument.
     let (mut moved, socket) = rig.detached.take().expect("it is at rest");
     assert_eq!(moved.input.state(), InputState::Large);
     let mut other = Rig::new(None);

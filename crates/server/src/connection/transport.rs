@@ -1,7 +1,7 @@
-//! The way of a connection's bytes between its socket and the rest of the connection.
+//! Passes a connection's bytes between its socket and its input and output.
 //!
-//! A plain transport hands the event loop's bytes on as they are. One with a [`Codec`] transforms them, may
-//! hold some back until more has come, and may have bytes of its own to send. Nothing else of a connection
+//! A plain transport passes bytes unchanged. A transport with a [`Codec`] transforms them, may hold bytes
+//! back until more have arrived, and may send protocol bytes of its own. No other part of a connection
 //! knows of TLS.
 
 use super::input::Receive;
@@ -14,22 +14,22 @@ use sluice_persist::rdb::PackedStream;
 use sluice_resp::Outbox;
 use sluice_tls::Buffers;
 
-/// See the module. It belongs to the event loop that it was attached to.
+/// A connection's socket in an event loop, with its codec. Belongs to the event loop that it was attached to.
 pub struct Transport {
     source: Source,
     coded: Option<Box<Coded>>,
 }
 
-/// A codec, and what is under way through it.
+/// A codec, and the state of what passes through it.
 struct Coded {
     codec: Box<dyn Codec>,
-    /// Bytes of output in flight, before they were encoded.
+    /// Plain bytes of the output in flight, before encoding.
     plain_in_flight: usize,
-    /// A send is in flight: nothing else can be sent.
+    /// Whether a send is in flight; nothing else can be sent meanwhile.
     is_sending: bool,
-    /// The peer was told the end.
+    /// Whether the codec's closing message was sent to the peer.
     has_ended: bool,
-    /// The peer has told the end, and nobody has acted on it.
+    /// Whether the peer has sent its closing message, and the connection has not acted on it yet.
     peer_has_ended: bool,
 }
 
@@ -40,29 +40,29 @@ impl Coded {
     }
 }
 
-/// What became of a piece that went through a codec.
+/// The result of a send through a codec.
 pub struct CodedSend {
-    /// What the event loop says; none where the bytes could not be encoded.
+    /// The event loop's result; `Err` if the bytes could not be encoded.
     pub sending: Result<Sending, String>,
-    /// What is to be sent when this is done.
+    /// The piece to send after this one.
     pub rest: Option<OutputPiece>,
-    /// The buffer of the output, which nobody needs any more.
+    /// The buffer of the output, if all of it was encoded: for reuse.
     pub used: Option<SendBuf>,
 }
 
 impl Transport {
-    /// Attaches a connection to an event loop.
+    /// Attaches a client's connection to an event loop.
     pub fn attach(event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) -> Transport {
         Transport::attach_as(event_loop, stream, Endpoint::Client(key))
     }
 
-    /// Attaches what is no client's, until [`Transport::become_client`].
+    /// Attaches a connection that belongs to no client, until [`Transport::become_client`].
     pub fn attach_as(event_loop: &mut AnyLoop, stream: Stream, endpoint: Endpoint) -> Transport {
         let (source, codec) = stream.attach(event_loop, endpoint);
         Transport { source, coded: codec.map(Coded::new) }
     }
 
-    /// The connection that the event loop has let go of, with its codec.
+    /// The connection whose `socket` the event loop has released, with its codec.
     pub fn into_stream(self, socket: sluice_evloop::Fd) -> Stream {
         Stream::with_codec(socket, self.coded.map(|coded| coded.codec))
     }
@@ -72,7 +72,7 @@ impl Transport {
         event_loop.fd(self.source)
     }
 
-    /// From now on the socket's events are of this client.
+    /// Makes the socket's events those of this client.
     pub fn become_client(&mut self, event_loop: &mut AnyLoop, key: SessionKey) {
         event_loop.set_token(self.source, Endpoint::Client(key).token());
     }
@@ -82,8 +82,8 @@ impl Transport {
         Transport { source: Source::NONE, coded: None }
     }
 
-    /// Attaches the connection, which has left another event loop, to this one. The codec stays; one that was
-    /// in no event loop before brings its own.
+    /// Attaches the connection, which has left another event loop, to this one. The codec stays; a
+    /// connection that was in no event loop before brings its own.
     pub fn move_to(&mut self, event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) {
         let (source, codec) = stream.attach(event_loop, Endpoint::Client(key));
         self.source = source;
@@ -92,14 +92,14 @@ impl Transport {
         }
     }
 
-    /// Lets everything go through a codec.
+    /// Replaces the codec of the connection.
     #[cfg(test)]
     pub fn set_codec(&mut self, codec: Box<dyn Codec>) {
         self.coded = Some(Coded::new(codec));
     }
 
-    /// From now on the connection brings the stream of a primary, which may be compressed. Returns the
-    /// commands in `first`, the bytes that have come.
+    /// Has the transport decompress a primary's stream, which may be compressed. Returns the commands in
+    /// `first`, the bytes already received.
     ///
     /// # Errors
     /// The stream is malformed.
@@ -122,7 +122,7 @@ impl Transport {
         self.coded.as_ref().map_or(0, |coded| heap::boxed::<Coded>() + coded.codec.footprint())
     }
 
-    /// Has packets filled at the price of a delay: a replica that takes a stream does not answer it.
+    /// Has packets filled, at the price of a delay: a replica that receives a stream does not answer it.
     pub fn fill_packets(&self, event_loop: &AnyLoop) {
         if let Some(socket) = event_loop.fd(self.source) {
             options::fill_packets(socket);
@@ -138,7 +138,7 @@ impl Transport {
     /// Decodes received bytes; see [`Codec::decode`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Codec::decode`].
     pub fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String> {
         match &mut self.coded {
             Some(coded) => coded.codec.decode(bytes, buffers),
@@ -149,8 +149,8 @@ impl Transport {
         }
     }
 
-    /// Lets the event loop receive as the input wants. Coded bytes are never received into the memory of an
-    /// argument.
+    /// Has the event loop receive as the input wants. Coded bytes are never received into the memory
+    /// of an argument.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop, wanted: Receive) {
         match wanted {
@@ -161,12 +161,12 @@ impl Transport {
         }
     }
 
-    /// Has the event loop return the buffer of a large argument, as it is.
+    /// Has the event loop return the buffer of a large argument as it is.
     pub fn end_filling(&mut self, event_loop: &mut AnyLoop) {
         event_loop.recv_into_end(self.source);
     }
 
-    /// Sends a piece of output, not through a codec.
+    /// Sends a piece of output without a codec.
     #[inline]
     pub fn send(&mut self, event_loop: &mut AnyLoop, piece: OutputPiece) -> Sending {
         let buf = match piece {
@@ -177,7 +177,7 @@ impl Transport {
         event_loop.send(self.source, buf)
     }
 
-    /// Sends a piece of output through the codec, a part of it if it is large. `out` is an empty buffer.
+    /// Sends a piece of output, or a part of it if it is large, through the codec. `out` is an empty buffer.
     pub fn send_coded(
         &mut self,
         event_loop: &mut AnyLoop,
@@ -209,7 +209,7 @@ impl Transport {
         }
     }
 
-    /// The peer has told the end behind requests that are being executed.
+    /// Notes the peer's closing message that followed requests still being executed.
     #[cold]
     pub fn note_peer_end(&mut self) {
         if let Some(coded) = &mut self.coded {
@@ -217,18 +217,18 @@ impl Transport {
         }
     }
 
-    /// Whether the peer has told the end behind requests that were being executed.
+    /// Whether [`Transport::note_peer_end`] was called.
     #[inline]
     pub fn peer_has_ended(&self) -> bool {
         self.coded.as_ref().is_some_and(|coded| coded.peer_has_ended)
     }
 
-    /// Has [`sluice_evloop::Event::Ready`] follow when the socket has room.
+    /// Requests a [`sluice_evloop::Event::Ready`] for the time when the socket has room.
     pub fn watch_room(&self, event_loop: &mut AnyLoop) {
         event_loop.watch(self.source, Interest::WRITABLE);
     }
 
-    /// Sends the bytes that a codec wants to be the last ones, if there is room for them.
+    /// Sends a codec's last bytes, such as an alert, if the socket has room.
     pub fn send_last(&mut self, event_loop: &mut AnyLoop, bytes: &[u8]) {
         if let Some(coded) = &mut self.coded
             && (!coded.is_sending || event_loop.has_sent(self.source))
@@ -239,7 +239,7 @@ impl Transport {
         }
     }
 
-    /// Bytes of output, before they were encoded, that a finished send stands for.
+    /// Plain bytes, before encoding, of a finished send.
     #[inline]
     pub fn plain_sent(&mut self, sent: &Sent) -> usize {
         match &mut self.coded {
@@ -251,7 +251,7 @@ impl Transport {
         }
     }
 
-    /// Has the codec tell the peer the end, unless the socket is full: bytes of a send would follow.
+    /// Sends the codec's closing message, unless a send is unfinished: the rest of that send would follow it.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.has_ended
@@ -265,32 +265,32 @@ impl Transport {
         }
     }
 
-    /// Has the event loop let go of the socket, which follows as an event.
+    /// Requests the release of the socket from the event loop; an event returns it.
     pub fn detach(&mut self, event_loop: &mut AnyLoop) {
         event_loop.detach(self.source);
     }
 
-    /// Tells the peer the end now. An event loop of completions closes the socket only when nothing is under
-    /// way on it.
+    /// Ends the connection towards the peer now. A completion-based event loop (io_uring) closes a socket
+    /// only when no operation on it is under way.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
         self.report_end(event_loop);
         event_loop.shutdown(self.source, Shutdown::Both);
     }
 
-    /// Closes the socket.
+    /// Sends the codec's closing message if possible, and closes the socket.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
         self.report_end(event_loop);
         event_loop.close(self.source);
     }
 }
 
-/// Output as the event loop sends it.
+/// Converts output into the event loop's form.
 #[inline]
 fn into_send_buf(outbox: Outbox) -> SendBuf {
     let (head, shared) = outbox.into_parts();
     if shared.is_empty() {
-        // Nearly always; collecting nothing costs as much as half of a send.
+        // Nearly always the case; collecting nothing costs as much as half of a send.
         return SendBuf { head, shared: Vec::new() };
     }
     SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }

@@ -1,4 +1,4 @@
-//! The append-only file as the process has it: what is open, what closes, what is rewritten.
+//! The append-only file as the process has it: the open file, the closing file, and the rewrite under way.
 
 mod service;
 
@@ -7,27 +7,27 @@ use sluice_numbers::facts::AofFacts;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The append-only file: the one that is open, and the one that closes.
+/// The append-only files: the open one, and the one that is closing.
 #[derive(Default)]
 pub struct AofState {
-    /// The append-only file, where there is one.
+    /// The append-only file; `None` if there is none.
     pub open: Option<Aof>,
-    /// An append-only file whose thread makes it durable and ends.
+    /// A former append-only file whose thread makes it durable and ends.
     pub closing: Option<Aof>,
-    /// How long each write of it waits: DEBUG AOF-FLUSH-SLEEP.
+    /// How long each write of the file is delayed: DEBUG AOF-FLUSH-SLEEP.
     pub delay: Duration,
-    /// The rewrite of the append-only file that was begun last.
+    /// The number of the last rewrite that began.
     pub rewrite: RewriteNumber,
 }
 
 impl AofState {
-    /// The directory of the file that is open, or that closes. It stays when the working directory changes.
+    /// The directory of the open or closing file. A change of the working directory does not change it.
     pub fn directory(&self) -> Option<PathBuf> {
         let open = self.open.as_ref().or(self.closing.as_ref());
         open.and_then(|aof| aof.path().parent()).map(PathBuf::from)
     }
 
-    /// Has the thread of the file, that of now and those of later, wait so long before each write.
+    /// Sets the delay before each write, for the thread of the current file and of later ones.
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
         if let Some(aof) = &self.open {
@@ -35,7 +35,7 @@ impl AofState {
         }
     }
 
-    /// What INFO shows of the file.
+    /// The facts that INFO shows of the file.
     pub(super) fn facts(&self) -> AofFacts {
         self.open.as_ref().map(|aof| aof.shared().facts()).unwrap_or_default()
     }

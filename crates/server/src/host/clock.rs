@@ -1,9 +1,9 @@
-//! The clock of the process: the time now, the time that was read last, and how the time is read.
+//! The clock of the process: the current time, the time of the last reading, and the source of the time.
 
 use sluice_base::{LogLevel, Now};
 use sluice_clock::{Clock, News, SourceWatch};
 
-/// See the module.
+/// The process's clock with its last reading.
 pub struct HostClock {
     source: Clock,
     watch: SourceWatch,
@@ -12,21 +12,21 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// A clock that runs.
+    /// A running clock.
     pub(super) fn new() -> HostClock {
         let mut source = Clock::system();
         let recent = source.now();
         HostClock { source, watch: SourceWatch::default(), recent, started_ns: recent.mono_ns }
     }
 
-    /// Reads the time.
+    /// Reads the clock, and keeps the reading for `recent`.
     #[inline]
     pub fn now(&mut self) -> Now {
         self.recent = self.source.now();
         self.recent
     }
 
-    /// The time that was read last.
+    /// The time of the last reading.
     #[inline]
     pub fn recent(&self) -> Now {
         self.recent
@@ -37,13 +37,13 @@ impl HostClock {
         self.started_ns
     }
 
-    /// How the time is read, for INFO and the log.
+    /// The clock's source, for INFO and the log.
     pub fn describe(&self) -> String {
         self.source.describe()
     }
 
-    /// A line for the log on how the time is read: as soon as that is known (a counter's rate takes some
-    /// milliseconds to learn), and once more when the counter was given up.
+    /// A log line on the clock's source: once it is known (a counter's rate takes some milliseconds to
+    /// measure), and again when the counter was given up.
     pub(super) fn take_news(&mut self) -> Option<(LogLevel, String)> {
         let (level, remark) = match self.watch.look(&self.source)? {
             News::Counter | News::NoCounter => (LogLevel::Notice, ""),

@@ -1,4 +1,4 @@
-//! Data on their way into the server.
+//! Data on their way into the server: a load, or a full sync from the primary.
 
 use crate::replica::progress::SyncProgress;
 use sluice_base::Now;
@@ -6,28 +6,28 @@ use sluice_numbers::facts::{StreamBufferFacts, SyncFacts};
 use sluice_snapshot::LoadProgress;
 use std::sync::Arc;
 
-/// See the module.
+/// The load and the full sync under way.
 #[derive(Default)]
 pub struct Incoming {
-    /// The load under way: its keyspace takes memory, too.
+    /// The load under way; its keyspace counts as used memory, too.
     pub load: Option<Arc<LoadProgress>>,
-    /// The snapshot that is received from the primary.
+    /// The snapshot that is being received from the primary.
     pub sync: Option<Arc<SyncProgress>>,
-    /// When something was heard of the primary last, ns of the monotonic clock.
+    /// Monotonic ns of the last receive from the primary.
     pub heard_ns: u64,
-    /// What the primary has sent after a snapshot that is not loaded yet.
+    /// The buffered replication stream that the primary sent after a snapshot still to be loaded.
     pub stream_buffer: StreamBufferFacts,
 }
 
 impl Incoming {
-    /// How far the snapshot is that is received from the primary.
+    /// How much of the primary's snapshot was received.
     pub(super) fn sync_facts(&self, now: Now) -> Option<SyncFacts> {
         let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
         let last_io_s = now.mono_ns.saturating_sub(self.heard_ns) / 1_000_000_000;
         Some(SyncFacts { total_bytes, read_bytes, last_io_s })
     }
 
-    /// Bytes from the primary that another thread has received and not handed over yet.
+    /// Bytes from the primary that another thread has received and the main thread has not counted.
     pub(super) fn unmerged_bytes(&self) -> u64 {
         self.sync.as_ref().map_or(0, |progress| progress.unmerged())
     }

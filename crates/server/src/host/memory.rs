@@ -4,22 +4,22 @@ mod service;
 
 use crate::allocator::Allocated;
 
-/// What shows, at the price of some reads, that memory has hardly grown since.
+/// Cheaply read numbers that show whether memory can have grown since an earlier reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SignsOfGrowth {
-    /// Commands that have run.
+    /// Commands executed so far.
     pub(super) commands: u64,
-    /// Bytes that have come from clients.
+    /// Bytes received from clients so far.
     pub(super) input_bytes: u64,
-    /// Bytes of the main thread's allocations, less the bytes of blocks that were freed there.
+    /// Bytes allocated on the main thread, less the bytes freed there.
     pub(super) bytes_of_thread: i64,
-    /// Bytes of entries.
+    /// Bytes of the entries' chunks in use.
     pub(super) entry_bytes: usize,
 }
 
 impl SignsOfGrowth {
-    /// Whether more memory can be in use than when these were `before`. Another thread allocates for clients
-    /// what the main thread does not, such as room of query buffers: that is no sign.
+    /// Whether more memory can be in use than at the time of `before`. Memory that another thread
+    /// allocates for clients, such as query buffers, is not seen.
     pub(super) fn show_growth(&self, before: &SignsOfGrowth) -> bool {
         let has_worked = (self.commands, self.input_bytes) != (before.commands, before.input_bytes);
         let has_more = self.bytes_of_thread > before.bytes_of_thread || self.entry_bytes > before.entry_bytes;
@@ -27,17 +27,17 @@ impl SignsOfGrowth {
     }
 }
 
-/// Cached numbers of the allocator.
+/// Cached numbers of the allocator and of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
-    /// As they were read last, with the entries' chunks.
+    /// The last reading, with the entries' chunks.
     pub(super) numbers: Allocated,
     pub(super) read_at_ns: u64,
-    /// How the signs stood when the numbers were read.
+    /// The signs at the time of the reading.
     pub(super) signs: SignsOfGrowth,
-    /// Commands but INFO that had run when INFO was last shown numbers that were read for it.
+    /// Commands other than INFO that had run when the numbers were last read for INFO.
     pub(super) shown_after: u64,
-    /// Resident bytes of the process as INFO was shown them last, and when they were read.
+    /// Resident bytes of the process as last read for INFO, and the time of that reading.
     pub(super) resident: usize,
     pub(super) resident_at_ns: u64,
     pub(super) peak: usize,
@@ -56,9 +56,9 @@ mod tests {
         assert!(!before.show_growth(&before) && !reads.show_growth(&before));
         assert!(SignsOfGrowth { bytes_of_thread: -6, ..reads }.show_growth(&before));
         assert!(SignsOfGrowth { entry_bytes: 51, ..reads }.show_growth(&before));
-        // What the cron itself leaves is no client's.
+        // The cron's own allocations come from no client.
         assert!(!SignsOfGrowth { bytes_of_thread: 0, ..before }.show_growth(&before));
-        // Deletions.
+        // Deletions lower both numbers of bytes.
         assert!(!SignsOfGrowth { bytes_of_thread: -90, entry_bytes: 9, ..reads }.show_growth(&before));
     }
 }

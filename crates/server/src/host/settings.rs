@@ -1,4 +1,4 @@
-//! What the process has made of the configuration.
+//! The process's state that follows from the configuration.
 
 mod consequences;
 
@@ -8,37 +8,36 @@ use sluice_daemon::oom_score::OomScore;
 use sluice_daemon::title::Title;
 use std::path::PathBuf;
 
-/// What was made of the configuration.
+/// The state that follows from the configuration.
 pub struct HostSettings {
-    /// Path of the config file, absolute.
+    /// Absolute path of the config file; `None` without one.
     pub config_file: Option<PathBuf>,
-    /// By what connections of TLS begin.
+    /// The TLS contexts for new connections.
     pub tls: TlsState,
-    /// The listening sockets.
+    /// The listening sockets for clients.
     pub listening: Listening,
-    /// The listening sockets of the cluster's bus.
+    /// The listening sockets of the cluster bus.
     pub bus: Listening,
-    /// Whether other nodes' connections are accepted.
+    /// Whether connections of other nodes are accepted.
     pub bus_is_open: bool,
     /// The listening sockets of the metrics endpoint.
     pub metrics: Listening,
-    /// How the endpoint is to be served has changed.
+    /// Whether the metrics endpoint's settings have changed.
     pub metrics_changed: bool,
-    /// A CONFIG SET changed something that the server's loop must take up.
+    /// Whether a CONFIG SET changed something that the event loop must apply.
     pub changed: bool,
-    /// The pid file that was written, absolute.
+    /// Absolute path of the pid file that was written.
     pub(super) pid_file: Option<PathBuf>,
-    /// How the kernel chooses between processes when memory runs out.
+    /// The out-of-memory score, by which the kernel chooses a process to kill.
     oom_score: OomScore,
-    /// The process's title, where it is to be set.
+    /// The process's title; `None` if it is not to be set.
     pub title: Option<Title>,
-    /// The reason that was logged when the supervisor could not be notified last; the same reason is not
-    /// logged again.
+    /// The logged reason why the supervisor could not be notified; the same reason is not logged again.
     pub supervisor_deaf: Option<String>,
 }
 
 impl HostSettings {
-    /// Nothing was configured yet.
+    /// The state before any configuration was applied.
     pub(super) fn new() -> HostSettings {
         HostSettings {
             config_file: None,
@@ -56,7 +55,7 @@ impl HostSettings {
         }
     }
 
-    /// The sockets that the main thread listens on, if they changed since the last call.
+    /// The sockets that the main thread listens on, if they have changed since the last call.
     pub fn take_listeners(&mut self) -> Option<Vec<Listener>> {
         let of_bus = if self.bus_is_open { self.bus.take_change() } else { None };
         let changed = [self.listening.take_change(), of_bus];
@@ -64,7 +63,7 @@ impl HostSettings {
         changed.iter().any(Option::is_some).then(|| [self.listening.active(), bus].concat())
     }
 
-    /// Has other nodes' connections accepted: those that came before wait for it in the kernel.
+    /// Begins to accept connections of other nodes; earlier ones have waited in the kernel.
     pub fn open_bus(&mut self) {
         self.bus_is_open = true;
         self.changed = true;

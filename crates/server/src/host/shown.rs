@@ -1,26 +1,26 @@
-//! What INFO shows and nothing else reads.
+//! Values that INFO shows and no other part of the server reads.
 
 use super::work::Work;
 use crate::memory_parts::Parts;
 use sluice_numbers::facts::{EventLoopCounts, Facts, IoThreads};
 
-/// Why no I/O thread runs where none is configured.
+/// The reason in INFO for the absence of I/O threads where none is configured.
 pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
 
-/// See the module.
+/// Values that only INFO shows.
 pub struct Shown {
     /// Facts that do not change while the server runs.
     pub(super) fixed: Facts,
-    /// What I/O threads did.
+    /// Counters of the I/O threads.
     pub io_threads: IoThreads,
-    /// What the event loop did, once it was looked at.
+    /// Counters of the event loop; `None` before the first sample.
     pub event_loop: Option<EventLoopCounts>,
-    /// The parts of memory, where they are summed: further lines for INFO debug.
+    /// The parts of memory, if they are summed: further lines of INFO debug.
     pub parts: Parts,
 }
 
 impl Shown {
-    /// Nothing is known yet.
+    /// No values yet.
     pub(super) fn new() -> Shown {
         Shown {
             fixed: Facts::default(),
@@ -30,7 +30,7 @@ impl Shown {
         }
     }
 
-    /// Learns the event loop's counters.
+    /// Takes the event loop's counters.
     pub(super) fn learn_loop(&mut self, metrics: &sluice_evloop::Metrics, work: &Work) {
         self.event_loop = Some(EventLoopCounts {
             parks: metrics.parks,

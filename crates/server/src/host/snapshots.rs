@@ -1,30 +1,30 @@
-//! Snapshots and other files that are written in the background.
+//! Snapshots and other files written in the background.
 
 mod service;
 
 use crate::saving::background::WriterHandle;
 
-/// Snapshots and other files that are written in the background.
+/// The background writers, and the numbers of snapshots.
 pub struct Snapshots {
-    /// The number of the next snapshot that is begun. The first has any.
+    /// The number of the next snapshot. The first number is random.
     next: u64,
-    /// Those that were begun in the background and may run still.
+    /// Writers that were started in the background and may still run.
     writers: Vec<WriterHandle>,
 }
 
 impl Snapshots {
-    /// None was begun.
+    /// No writers, and a random first number.
     pub(super) fn new() -> Snapshots {
         Snapshots { next: first_snapshot(), writers: Vec::new() }
     }
 
-    /// The number of a snapshot that begins.
+    /// Takes the number for a new snapshot.
     pub fn count(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
 
-    /// Ends a rewrite of the append-only file: whether one was under way.
+    /// Breaks off a rewrite of the append-only file; returns whether one was under way.
     pub fn break_off_rewrite(&mut self) -> bool {
         let mut was_under_way = false;
         for writer in self.writers.iter().filter(|writer| writer.is_base_under_way()) {
@@ -35,8 +35,8 @@ impl Snapshots {
     }
 }
 
-/// The number of the first snapshot: processes that have one number, each in a container of its own, shall
-/// not meet in a folder.
+/// The number of the first snapshot, at random: processes in containers may have equal ids and share a
+/// folder, and their files must not have equal names.
 fn first_snapshot() -> u64 {
     let mut bytes = [0; 4];
     // Without entropy the server does not start: see `seeds`.

@@ -1,35 +1,35 @@
-//! What the event loop's iterations did, in numbers.
+//! Counters of the event loop's iterations.
 
 use crate::iteration_stats::{LongestIteration, thread_ns};
 use sluice_numbers::facts::Counts;
 use sluice_numbers::stats::Peaks;
 
-/// See the module. All numbers only grow, but for the two of maxima.
+/// Counters since the start, which only grow, except for the two maxima.
 #[derive(Default)]
 pub struct Work {
     /// Iterations, and bytes over sockets.
     pub counts: Counts,
-    /// Read events processed.
+    /// Receives from clients that the server has processed.
     pub reads: u64,
-    /// Send operations.
+    /// Sends to clients, by all threads.
     pub writes: u64,
-    /// Time in which the main thread had work, nanoseconds.
+    /// Time in which the main thread had work, ns.
     pub active_ns: u64,
-    /// Time in which the main thread looked for work and found none, nanoseconds.
+    /// Time in which the main thread polled for work and found none, ns.
     pub spun_ns: u64,
-    /// Time in commands, nanoseconds.
+    /// Time in commands, ns.
     pub command_ns: u64,
-    /// Time in iterations, nanoseconds.
+    /// Time in iterations, ns.
     pub cycle_ns: u64,
-    /// The longest iteration.
+    /// The iteration that took longest, and its processor time.
     pub longest_iteration: LongestIteration,
-    /// Largest input buffers of clients.
+    /// Recent maxima of clients' input buffers, bytes.
     pub input_peaks: Peaks,
 }
 
 impl Work {
-    /// Counts an iteration of the event loop and the time in its commands. `is_busy`: something happened in
-    /// it.
+    /// Counts an iteration of the event loop and the time in its commands. `is_busy`: the iteration
+    /// did some work.
     pub fn count_iteration(&mut self, spent_ns: u64, command_ns: u64, is_busy: bool) {
         self.counts.cycles += 1;
         self.cycle_ns += spent_ns;

@@ -1,52 +1,51 @@
-//! Which I/O thread gives connections away: a pure state machine, fed ten times a second.
+//! Which I/O thread gives connections away: a pure state machine, stepped ten times a second.
 //!
-//! New connections go where the load is least, but a connection may become busy later. What no count of
-//! connections tells, the I/O threads' busy time does.
+//! New connections go to the least loaded I/O thread, but a connection may become busy later. Counts of
+//! connections do not show that; the I/O threads' busy time does.
 
 use super::IoThreadId;
 
-/// An I/O thread, as [`Balance`] sees it.
+/// The load of an I/O thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// Which one.
+    /// The I/O thread that has this load.
     pub id: IoThreadId,
-    /// Share of the last sample's time in which it had work, 0 to 1.
+    /// Share of the last sample's time in which the thread had work, 0 to 1.
     pub busy: f64,
-    /// Connections it has.
+    /// How many connections the thread has.
     pub connections: usize,
 }
 
-/// Decides when connections move from a busy I/O thread to others: counts of connections do not say which of
-/// them are busy.
+/// Decides when connections move from a busy I/O thread to others, by the threads' busy time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Balance {
     /// Samples in a row in which the load was uneven.
     uneven: u32,
-    /// Samples until it is looked at again: what moved must be seen to work first.
+    /// Samples until the next decision: the effect of the last move must show first.
     holdoff: u32,
 }
 
-/// Connections of one I/O thread that are to go elsewhere. The caller takes others each time: if what moved
-/// were the load itself, it would go to and fro.
+/// How many connections of an I/O thread are to move elsewhere. The caller moves different connections
+/// each time: otherwise a connection that is the load itself would move back and forth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionMove {
-    /// The I/O thread.
+    /// The I/O thread that gives connections away.
     pub id: IoThreadId,
-    /// How many go.
+    /// How many connections move.
     pub count: usize,
 }
 
 /// An I/O thread gives connections away from this busy share on.
 const HOT: f64 = 0.5;
-/// And when it is busier than the least busy one by this much.
+/// An I/O thread gives connections away only if it is also busier than the least busy one by this much.
 const UNEVEN: f64 = 0.3;
-/// Samples in a row for which that must hold.
+/// Samples in a row in which a thread must be busy and busier by that much before connections move.
 const UNEVEN_SAMPLES: u32 = 3;
-/// Samples of rest after a move.
+/// Samples without a decision after a move.
 const BALANCE_REST: u32 = 5;
 
 impl Balance {
-    /// Takes a sample of the active I/O threads; returns what is to move.
+    /// Takes a sample of the active I/O threads; returns the move to make, if any.
     pub fn step(&mut self, threads: &[Share]) -> Option<ConnectionMove> {
         self.holdoff = self.holdoff.saturating_sub(1);
         let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);
@@ -57,7 +56,7 @@ impl Balance {
             return None;
         }
         *self = Balance { uneven: 0, holdoff: BALANCE_REST };
-        // Half the difference, on the guess that its connections are alike; never all of them.
+        // Half the difference, assuming that the thread's connections are equally busy; never all of them.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;
         Some(ConnectionMove { id: hot.id, count: count.clamp(1, hot.connections - 1) })
@@ -68,8 +67,8 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// Two I/O threads with connections of these loads; runs until nothing moves for ten seconds, and returns
-    /// the loads.
+    /// Runs two I/O threads with connections of these loads until nothing moves for ten seconds; returns
+    /// the loads and the number of moves.
     fn run(mut hot: Vec<f64>, mut cold: Vec<f64>) -> (f64, f64, usize) {
         let mut balance = Balance::default();
         let (mut quiet, mut moves, mut next) = (0, 0, 0);
@@ -84,7 +83,7 @@ mod tests {
                 (quiet, moves) = (0, moves + 1);
                 let hot_gives = wanted.id == IoThreadId(0);
                 let (from, to) = if hot_gives { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
-                // As the caller does it: those that follow the last ones that went.
+                // As the caller does: the connections that follow the last ones moved.
                 let start = next % from.len();
                 from.rotate_left(start);
                 to.extend(from.drain(..wanted.count));

@@ -1,59 +1,60 @@
-//! How many connections the main thread keeps while I/O threads are active: a pure state machine, fed ten
-//! times a second.
+//! How many connections the main thread keeps while I/O threads are active: a pure state machine, stepped
+//! ten times a second.
 //!
-//! With few I/O threads these are the bottleneck, and the main thread, which only executes, is idle for more
-//! than half of its time (`io-threads 2`: nine tenths). It then receives and sends for some of the
-//! connections itself, as it does without I/O threads. It takes no more while I/O threads may still be added:
-//! these are worth more.
+//! Few I/O threads are the bottleneck, while the main thread, which only executes, is idle for more than
+//! half of its time (`io-threads 2`: nine tenths). The main thread then receives and sends for some of
+//! the connections itself, as it does without I/O threads. It takes no more connections while I/O threads
+//! may still be added, because adding a thread helps more.
 
-/// What is seen of the last tenth of a second.
+/// Load of the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareSample {
-    /// As [`super::policy::LoadSample::main_busy`].
+    /// Busy share of the main thread, as [`super::policy::LoadSample::main_busy`].
     pub main_busy: f64,
-    /// Mean of the same over the active I/O threads.
+    /// Mean busy share of the active I/O threads.
     pub io_threads_busy: f64,
-    /// Active I/O threads.
+    /// Number of active I/O threads.
     pub io_threads: usize,
-    /// Connections that they have.
+    /// Connections of the I/O threads.
     pub connections: usize,
     /// Connections of the main thread.
     pub of_main: usize,
-    /// The main thread may take more.
+    /// Whether the main thread may take more connections.
     pub may_take: bool,
 }
 
-/// The state machine.
+/// The state machine: how many connections the main thread keeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MainShare {
     kept: usize,
-    /// Samples in a row that asked for more.
+    /// Samples in a row that called for more connections.
     asked: u32,
-    /// Samples until it is looked at again: what moved must be seen to work first.
+    /// Samples until the next decision: the effect of the last move must show first.
     rest: u32,
-    /// Samples until more may be taken.
+    /// Samples until more connections may be taken.
     holdoff: u32,
-    /// How long the next giving back holds off; doubles with each.
+    /// How many samples the next giving back holds off for; doubles with each giving back.
     penalty: u32,
-    /// Connections of all threads when that began: with others it begins anew.
+    /// Connections of all threads when the penalties began: with a different number they begin anew.
     penalty_of: usize,
 }
 
-/// More connections are kept where I/O threads are busier than this. One that is saturated shows four fifths.
+/// More connections are kept if the I/O threads are busier than this. A saturated I/O thread
+/// shows four fifths.
 const HOT: f64 = 0.6;
-/// And busier than the main thread by this much.
+/// More connections are kept only if the I/O threads are also busier than the main thread by this much.
 const BUSIER: f64 = 0.1;
-/// Some are given away where the main thread is busier than this.
+/// Connections are given away if the main thread is busier than this.
 const MAIN_HOT: f64 = 0.85;
-/// And busier than the I/O threads by this much.
+/// Connections are given away only if the main thread is also busier than the I/O threads by this much.
 const MAIN_BUSIER: f64 = 0.15;
-/// Samples in a row before more are kept.
+/// Samples in a row that must call for more connections.
 const ASKED_SAMPLES: u32 = 3;
-/// Samples of rest after a change.
+/// Samples without a decision after a change.
 const REST_SAMPLES: u32 = 5;
-/// Samples for which no more are taken after some were given back: a second at first.
+/// Samples for which no more connections are taken after the first giving back: a second.
 const FIRST_PENALTY: u32 = 10;
-/// And a minute at most.
+/// Samples for which no more connections are taken after any giving back, at most: a minute.
 const LAST_PENALTY: u32 = 600;
 
 impl MainShare {
@@ -62,7 +63,7 @@ impl MainShare {
         self.kept
     }
 
-    /// None are kept: I/O threads are to do everything, or there are none.
+    /// Sets the number of kept connections to 0, because the I/O threads take all, or there are none.
     pub fn give_all(&mut self) {
         *self = MainShare::default();
     }
@@ -74,7 +75,7 @@ impl MainShare {
             self.give_all();
             return 0;
         }
-        // No more than an I/O thread has, also when connections have gone.
+        // Never more than an I/O thread has, even after connections have ended.
         let all = connections.saturating_add(of_main);
         let equal = all / io_threads.saturating_add(1);
         self.kept = self.kept.min(equal);
@@ -92,7 +93,7 @@ impl MainShare {
             (self.rest, self.holdoff) = (REST_SAMPLES, self.penalty);
             self.penalty = (self.penalty * 2).min(LAST_PENALTY);
         } else if self.asked >= ASKED_SAMPLES && self.holdoff == 0 && connections > 0 && self.kept < equal {
-            // Half the way to where both are alike, on the guess that connections are.
+            // Half the way to equal load, assuming that all connections are equally busy.
             let each = io_threads_busy * io_threads as f64 / connections as f64;
             let more = ((io_threads_busy - main_busy) / (2.0 * each)) as usize;
             self.kept = self.kept.saturating_add(more.max(1)).min(equal);
@@ -106,24 +107,24 @@ impl MainShare {
 mod tests {
     use super::*;
 
-    /// Connections that ask as fast as they are answered, and what their requests take, in microseconds.
+    /// A model of connections that send a request as soon as the last was answered; times in microseconds.
     #[derive(Clone, Copy)]
     struct Machine {
         io_threads: usize,
         connections: usize,
-        /// An I/O thread, for a request of one of its connections.
+        /// The I/O thread's time for a request of one of its connections.
         io: f64,
-        /// The main thread, for such a request.
+        /// The main thread's time for such a request.
         executes: f64,
-        /// The main thread, for a request of a connection that it has itself.
+        /// The main thread's time for a request of a connection of its own.
         whole: f64,
     }
 
-    /// As measured on sixteen processors: GET of 512 bytes.
+    /// Measured on sixteen processors: GET of 512 bytes.
     const MEASURED: Machine = Machine { io_threads: 3, connections: 400, io: 7.6, executes: 1.0, whole: 8.0 };
 
     impl Machine {
-        /// Requests a microsecond, and how busy each side is.
+        /// Requests in a microsecond, and how busy each kind of thread is.
         fn run(&self, kept: usize) -> (f64, ShareSample) {
             let share = kept as f64 / self.connections as f64;
             let main = share * self.whole + (1.0 - share) * self.executes;
@@ -131,7 +132,7 @@ mod tests {
             let rate = (1.0 / main).min(1.0 / io);
             let sample = ShareSample {
                 main_busy: rate * main,
-                // An I/O thread dozes in between.
+                // An I/O thread sleeps briefly between its iterations.
                 io_threads_busy: 0.8 * rate * io,
                 io_threads: self.io_threads,
                 connections: self.connections - kept,
@@ -141,7 +142,8 @@ mod tests {
             (rate, sample)
         }
 
-        /// The number that is kept after so many samples, and how often it changed in the last half of them.
+        /// The number of kept connections after so many samples, and how often it changed in the second
+        /// half of them.
         fn settle(&self, samples: usize) -> (usize, usize) {
             let (mut share, mut changes) = (MainShare::default(), 0);
             for sample in 0..samples {
@@ -195,7 +197,7 @@ mod tests {
         for io_threads in 1..=5 {
             for connections in 2..=64 {
                 let machine = Machine { io_threads, connections, ..MEASURED };
-                // Ten minutes; in the second half twice a minute at most.
+                // Ten minutes; in the second half at most two changes a minute.
                 let (kept, changes) = machine.settle(6000);
                 assert!(
                     changes <= 10,

@@ -1,5 +1,5 @@
-//! How many I/O threads run and are active, and which connections are to change their owner. Asks the policy
-//! ten times a second; the connections themselves are moved by `iteration/moves.rs`.
+//! How many I/O threads run and are active, and which connections are to change their owner. Consults the
+//! policy ten times a second; `iteration/moves.rs` moves the connections.
 
 use super::IoThreadId;
 use super::balance::{Balance, Share};
@@ -18,7 +18,7 @@ use sluice_engine::Engine;
 use sluice_evloop::{Backend, Waker};
 use std::sync::Arc;
 
-/// See the module.
+/// Manages the number of I/O threads, and the distribution of connections among threads.
 pub struct Manager {
     /// The threads and the rings.
     pub pool: Pool,
@@ -28,65 +28,65 @@ pub struct Manager {
     balance: Balance,
     main_share: MainShare,
     spin: Spin,
-    /// What the main thread has of connections.
+    /// The connections as the main thread last counted them.
     sockets: MainSockets,
     last: LastSample,
-    /// The main thread's processor time.
+    /// The clock of the main thread's processor time.
     main_clock: ThreadClock,
-    /// When the load of the I/O threads was looked at.
+    /// Monotonic ns of the last sample of the I/O threads' load.
     sampled_ns: u64,
-    /// I/O threads that the configuration asks for.
+    /// Number of I/O threads that the configuration asks for.
     configured: usize,
-    /// All of them are active, whatever the load.
+    /// Whether all I/O threads are active, whatever the load: `io-threads-always-active`.
     always: bool,
-    /// When threads that could not be started are tried again.
+    /// When starting the threads that could not be started is tried again.
     spawn_again_ns: u64,
-    /// What the I/O threads know of the configuration, and the limits that it was made from.
+    /// The settings that the I/O threads have, and the limits from which they were made.
     settings: Arc<Settings>,
     limits: Arc<Limits>,
 }
 
-/// Connections, as the main thread counts them.
+/// Connections as the main thread counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MainSockets {
-    /// Slots of clients.
+    /// Slots in the table of clients, used or free.
     pub slots: usize,
-    /// Connections that I/O threads are to give back and have not yet given.
+    /// Connections that I/O threads were asked to give back and still have.
     pub leaving: usize,
-    /// Connections that stay with the main thread, whatever happens: that to the primary.
+    /// Connections that always stay with the main thread: the link to the primary.
     pub bound: usize,
 }
 
-/// The numbers at the last sample, of which the next one is the difference.
+/// The counters at the last sample, from which the next sample's differences are computed.
 #[derive(Debug, Default)]
 struct LastSample {
     at_ns: u64,
     main: WorkTime,
-    /// Nanoseconds that the main thread had spun.
+    /// Nanoseconds that the main thread has spun.
     spun_ns: u64,
     commands: u64,
     idle_ticks: u64,
 }
 
-/// Connections that are to change their owner: a walk over all clients, some in each iteration, so that no
-/// iteration takes longer the more connections there are.
+/// Connections that are to change their owner. A walk visits all clients, some in each iteration, so that
+/// no iteration takes longer the more connections there are.
 #[derive(Debug, Default)]
 pub struct Moves {
-    /// Slot of the client that is looked at next.
+    /// Slot of the next client to visit.
     cursor: usize,
-    /// Where the next walk begins: behind the last client that was taken, so that it is not the same clients
-    /// each time.
+    /// First slot of the next walk: after the last client that was moved, so that different clients
+    /// move each time.
     start: usize,
-    /// Slots that are left of the walk.
+    /// Slots that the walk has yet to visit.
     left: usize,
-    /// Connections that each I/O thread is to give up, by id.
+    /// How many connections each I/O thread is to give up, by id.
     to_release: Vec<usize>,
-    /// Connections of the main thread that are to go to I/O threads.
+    /// How many connections of the main thread are to go to I/O threads.
     to_hand_over: usize,
 }
 
 impl Moves {
-    /// Whether the walk goes on.
+    /// Whether a walk is under way.
     #[inline]
     pub fn are_pending(&self) -> bool {
         self.left > 0
@@ -106,7 +106,7 @@ impl Moves {
         Some(slot)
     }
 
-    /// Whether an I/O thread is to give up a connection that is looked at; counts it.
+    /// Whether the visited connection of an I/O thread is to be given up; counts it.
     pub fn takes_from(&mut self, id: IoThreadId) -> bool {
         match self.to_release.get_mut(id.0) {
             Some(count) if *count > 0 => {
@@ -118,7 +118,7 @@ impl Moves {
         }
     }
 
-    /// Whether the main thread is to give up a connection that it has.
+    /// Whether the visited connection of the main thread is to be given up.
     pub fn takes_from_main(&self) -> bool {
         self.to_hand_over > 0
     }
@@ -137,18 +137,18 @@ impl Moves {
     }
 }
 
-/// When threads could not be started, they are tried again after so long.
+/// Time until starting threads is tried again after a failure.
 const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
-/// How long a sample usually is: the cron's period.
+/// The usual length of a sample: the cron's period.
 const SAMPLE_NS: u64 = 100_000_000;
-/// Least time between samples: a shorter one is too noisy.
+/// Least time between two samples: a shorter sample is too noisy.
 const SAMPLE_NS_MIN: u64 = 50_000_000;
-/// Values above this many bytes travel to an I/O thread with a batch that goes there, and are freed by it.
+/// Values above this many bytes travel to an I/O thread with a batch, and are freed there.
 const FREED_BY_IO_THREADS_BYTES: usize = 1024;
 
 impl Manager {
-    /// No I/O threads yet. Called on the main thread. `main` wakes it; `ring` overrides the size of the
-    /// rings, for tests: 0 is the usual size.
+    /// A manager without I/O threads. Called on the main thread, which `main` wakes. `ring` overrides the
+    /// size of the rings, for tests; 0 is the usual size.
     pub fn new(engine: &Engine, main: Waker, backend: Backend, ring: usize) -> Manager {
         Manager {
             pool: Pool::new(main, backend, ring),
@@ -169,7 +169,8 @@ impl Manager {
         }
     }
 
-    /// Brings the threads in line with `io-threads`. Always succeeds, now or by and by (T-7).
+    /// Brings the number of threads in line with `io-threads`. Always succeeds, at once or after
+    /// later retries (T-7).
     pub fn configure(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
         let config = engine.config();
         let configured = config.int(param::IO_THREADS_NUM).max(1) as usize - 1;
@@ -193,16 +194,16 @@ impl Manager {
             }
             self.publish_state(engine, host);
         }
-        // I/O threads that are to be active always are so as soon as it is said.
+        // With `io-threads-always-active`, the I/O threads become active at once.
         if self.always && self.configured > 0 {
             self.policy.assume(self.configured);
             self.arrange(self.configured, engine, host, slots, &[]);
         }
     }
 
-    /// What INFO shows of the I/O threads, and what follows from how many there are.
+    /// Publishes the state of the I/O threads for INFO, and sets the lazy-free threshold by their number.
     fn publish_state(&mut self, engine: &mut Engine, host: &mut Host) {
-        // A small value is not worth a message that takes it away; with a batch it travels for nothing.
+        // A small value is not worth a message of its own, but travels with a batch for free.
         let above = match self.pool.active() {
             0 => sluice_keyspace::LAZY_FREE_BYTES,
             _ => FREED_BY_IO_THREADS_BYTES,
@@ -223,12 +224,12 @@ impl Manager {
         let counts = self.pool.counts();
         (shown.parks, shown.polls) = (counts.parks, counts.polls);
         shown.full = [self.pool.full(), counts.full];
-        // One line for each I/O thread there may be. What others had is kept for when they come back.
+        // One line for each configured I/O thread. The figures of surplus threads are kept for their return.
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
         shown.active_us.resize(self.configured, 0);
     }
 
-    /// Says what to expect of the I/O threads: nothing to see of them is ordinary.
+    /// Logs when I/O threads become active, because their absence is ordinary under little load.
     fn log_expectation(&mut self, host: &mut Host, cap: usize) {
         let when = match self.always {
             true => "all take connections at once".to_owned(),
@@ -257,7 +258,7 @@ impl Manager {
         self.settings = settings_of(engine, self.spin_ns());
     }
 
-    /// Sends the I/O threads other limits, if there are any. `configured`: a directive has changed.
+    /// Sends the I/O threads new settings if the limits have changed. `configured`: a directive has changed.
     #[inline]
     pub fn send_settings(&mut self, engine: &Engine, configured: bool) {
         if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.limits, engine.limits())) {
@@ -266,8 +267,8 @@ impl Manager {
         }
     }
 
-    /// Asks the policy how many I/O threads shall be active, and has connections move accordingly. Ten times
-    /// a second.
+    /// Asks the policy how many I/O threads shall be active, and moves connections accordingly. Called
+    /// ten times a second.
     pub fn manage(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, sockets: MainSockets) {
         if !self.pool.is_running() && self.configured == 0 {
             return;
@@ -275,13 +276,13 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
-        // To look at the machine costs more than it can show of a server with nothing to do.
+        // On a server with nothing to do, sampling the machine costs more than it can show.
         let commands = engine.commands_executed().saturating_sub(self.last.commands);
         let is_quiet = self.always && !self.spin.needs_samples() && commands < COMMANDS;
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
         let wanted = if self.always {
             self.policy.assume(self.configured);
-            // All that I/O threads can do is theirs then.
+            // The I/O threads then get all connections.
             self.main_share.give_all();
             self.configured
         } else {
@@ -302,8 +303,8 @@ impl Manager {
         self.arrange(wanted, engine, host, slots, &shares);
     }
 
-    /// Lets so many I/O threads take connections, and has these move accordingly. `shares`: how busy those
-    /// that were active until now are, if it was looked at.
+    /// Makes `wanted` I/O threads active, and has connections move accordingly. `shares`: the load of the
+    /// I/O threads that were active until now; empty if it was not sampled.
     fn arrange(
         &mut self,
         wanted: usize,
@@ -330,7 +331,7 @@ impl Manager {
         self.publish_state(engine, host);
     }
 
-    /// Decides how many connections the main thread keeps; nothing while an I/O thread is on trial.
+    /// Decides how many connections the main thread keeps; changes nothing while an I/O thread is on trial.
     fn share_main(&mut self, engine: &Engine, signals: LoadSample) {
         if !self.policy.is_trying() {
             self.main_share.step(ShareSample {
@@ -344,7 +345,7 @@ impl Manager {
         }
     }
 
-    /// Decides whether threads spin, `io_threads` of which take connections from now on.
+    /// Decides whether threads spin; `io_threads` of them take connections from now on.
     fn decide_spinning(&mut self, engine: &Engine, signals: LoadSample, io_threads: usize) {
         let before = self.spin_ns();
         self.spin.step(SpinSample {
@@ -360,7 +361,7 @@ impl Manager {
         }
     }
 
-    /// How long threads look for work before they sleep, nanoseconds.
+    /// How long threads poll for work before they sleep, ns.
     #[inline]
     pub fn spin_ns(&self) -> u64 {
         self.spin.ns()
@@ -370,30 +371,31 @@ impl Manager {
     fn kept(&self) -> usize {
         match test_switches::number(test_switches::KEPT) {
             None => self.main_share.kept(),
-            // Another number each time, so that connections go to and fro.
+            // A number that changes with each sample, so that connections move back and forth.
             Some(most) => (self.sampled_ns / SAMPLE_NS % most.saturating_add(1)) as usize,
         }
     }
 
-    /// Connections that the main thread has and could give away; not those that I/O threads are to give back.
+    /// Connections that the main thread has and may give away, without those that I/O threads still have
+    /// to give back.
     fn of_main(&self, engine: &Engine) -> usize {
         engine.connections().all.saturating_sub(self.pool.all_connections() + self.sockets.bound)
     }
 
-    /// Whether a connection that is in hand stays with the main thread.
+    /// Whether a connection in hand stays with the main thread.
     pub fn keeps_another(&self, engine: &Engine) -> bool {
-        // The one in hand is among those that it has.
+        // `of_main` includes the connection in hand.
         self.pool.active() == 0 || self.of_main(engine) <= self.kept()
     }
 
-    /// Has connections move until the main thread has as many as it keeps.
+    /// Begins moves of connections until the main thread has as many as it keeps.
     fn keep_share(&mut self, engine: &Engine, slots: usize) {
         let (has, keeps) = (self.of_main(engine), self.kept());
         self.moves.to_hand_over = has.saturating_sub(keeps);
-        // Connections that I/O threads are about to give back are not asked for again.
+        // Connections that I/O threads are about to give back are not requested again.
         let missing = keeps.saturating_sub(has.saturating_add(self.sockets.leaving));
         if self.moves.are_pending() {
-            // The walk takes them on its way.
+            // The walk under way moves them.
         } else if has > keeps {
             self.moves.to_release.clear();
             self.moves.begin(slots);
@@ -406,8 +408,8 @@ impl Manager {
         }
     }
 
-    /// Has connections come back from I/O threads that take none any more, and what others have beyond their
-    /// share.
+    /// Begins to take back connections of inactive I/O threads, and those that active ones have beyond
+    /// an even share.
     fn recall(&mut self, slots: usize) {
         self.moves.to_release.clear();
         for id in self.pool.active_ids() {
@@ -416,7 +418,7 @@ impl Manager {
         self.moves.begin(slots);
     }
 
-    /// Has connections of an I/O thread go elsewhere that is busier than the others.
+    /// Begins to move connections away from an I/O thread that is busier than the others.
     fn even_out(&mut self, host: &mut Host, slots: usize, shares: &[Share]) {
         if let Some(wanted) = self.balance.step(shares) {
             self.moves.set_release(wanted.id, wanted.count);
@@ -425,7 +427,7 @@ impl Manager {
         }
     }
 
-    /// How busy each active I/O thread was since the last look; nothing where that was too short ago.
+    /// The load of each active I/O thread since the last sample; empty if that sample is too recent.
     fn sample_io_threads(&mut self, now_ns: u64) -> Vec<Share> {
         let wall_ns = now_ns.saturating_sub(self.sampled_ns);
         if wall_ns < SAMPLE_NS_MIN {
@@ -435,7 +437,7 @@ impl Manager {
         self.pool.sample(wall_ns)
     }
 
-    /// What happened since the last sample; `None` where it was too short ago.
+    /// The load since the last sample; `None` if that sample is too recent.
     fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64, shares: &[Share]) -> Option<LoadSample> {
         let wall = now_ns.saturating_sub(self.last.at_ns);
         let active = self.pool.active();
@@ -454,7 +456,7 @@ impl Manager {
             0 => 0.0,
             n => shares.iter().map(|share| share.busy).sum::<f64>() / n as f64,
         };
-        // Asking the kernel costs some ten microseconds: only when the answer can matter.
+        // Reading /proc/stat costs some ten microseconds, so it is read only if the answer can matter.
         let mut idle_processors = 0.0;
         let known_ticks = std::mem::take(&mut self.last.idle_ticks);
         if main_busy > 0.5 || active > 0 {
@@ -462,7 +464,7 @@ impl Manager {
             self.last.idle_ticks = ticks;
             if known_ticks != 0 {
                 let idle_ns = ticks.saturating_sub(known_ticks) as f64 * tick_ns();
-                // Under a quota a processor may be idle and still not ours.
+                // Under a quota an idle processor may not be available to this process.
                 let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
                 // A processor on which a thread has spun counts as idle.
                 let spun = spun_ns.saturating_sub(self.last.spun_ns) as f64 / wall as f64 + self.pool.spun();
@@ -481,7 +483,7 @@ impl Manager {
     }
 }
 
-/// What I/O threads need to know of an engine's configuration.
+/// The I/O threads' part of an engine's settings.
 fn settings_of(engine: &Engine, spin_ns: u64) -> Arc<Settings> {
     let limits = engine.limits();
     Arc::new(Settings {
@@ -495,14 +497,15 @@ fn settings_of(engine: &Engine, spin_ns: u64) -> Arc<Settings> {
     })
 }
 
-/// Processors that this process may use: its affinity, and the quota of its control group, rounded up.
+/// Number of processors that this process may use: its affinity, and the quota of its control
+/// group, rounded up.
 fn processors() -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     allowed.max(1)
 }
 
-/// Idle time of the processors that this process may use since the machine started, in ticks; 0 where the
-/// system does not report it.
+/// Idle time of this process's processors since the machine started, in ticks; 0 if the system does
+/// not report it.
 fn idle_ticks() -> u64 {
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return 0 };
     let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok();
@@ -519,7 +522,7 @@ fn idle_ticks() -> u64 {
     ticks
 }
 
-/// Nanoseconds of a tick, usually ten million.
+/// Nanoseconds in a tick, usually ten million.
 fn tick_ns() -> f64 {
     let hz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();
     1e9 / hz.filter(|hz| *hz > 0).unwrap_or(100) as f64

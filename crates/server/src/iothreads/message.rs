@@ -1,5 +1,5 @@
-//! What travels between the main thread and the I/O threads. A message is two words to an I/O thread, and at
-//! most four from it; what is larger is boxed, and boxes go round.
+//! The messages between the main thread and the I/O threads. A message to an I/O thread takes two words,
+//! one from it at most four; larger contents are boxed, and the boxes are reused.
 
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
@@ -13,142 +13,141 @@ use sluice_subscriptions::multicast::Multicast;
 use sluice_value::Value;
 use std::sync::Arc;
 
-/// To an I/O thread.
+/// A message to an I/O thread.
 #[derive(Debug)]
 pub enum ToIoThread {
-    /// A connection belongs to it from now on.
+    /// Takes over a connection.
     Adopt(Box<Moving>),
-    /// A batch comes back executed, with its replies.
+    /// An executed batch, with its replies.
     Reply(Box<Batch>),
-    /// Output that no batch asked for.
+    /// Output that belongs to no batch.
     Push(Box<Push>),
-    /// Messages, each for many connections, by protocol version. Two messages for one connection are of one
-    /// version.
+    /// Messages, each for many connections, by protocol version. Two messages for one connection have
+    /// the same version.
     Multicast(Box<[Multicast; 2]>),
-    /// The request that a connection waited with is done. That may have been AUTH.
+    /// The blocking request of a connection has ended. It may have been AUTH.
     Resume(SessionKey, AuthState),
-    /// The connection ends at once.
+    /// Closes the connection at once.
     Close(SessionKey),
-    /// A client with room for input has sent nothing for so many seconds: give back the memory that it does
-    /// not need.
+    /// Frees unneeded input memory of a client that has sent nothing for so many seconds.
     Trim(SessionKey, u32),
-    /// The packets of a replica shall be filled at the price of a delay.
+    /// Has the packets of a replica filled, at the price of a delay.
     FillPackets(SessionKey),
-    /// Other limits are in force.
+    /// The new settings and limits.
     Settings(Arc<Settings>),
-    /// The connection goes back as soon as it is at rest. No output follows: what comes up meanwhile waits
-    /// for its return.
+    /// Gives the connection back as soon as it is at rest. No output follows: new output waits in the
+    /// session for the connection's return.
     Release(SessionKey),
-    /// End when there is no connection left.
+    /// Ends the thread when it has no connection left.
     Stop,
-    /// Send what waits, close everything, and end.
+    /// Sends pending output, closes all connections, and ends the thread.
     Finish,
 }
 
-/// To the main thread.
+/// A message to the main thread.
 #[derive(Debug)]
 pub enum ToMain {
-    /// Requests, prepared.
+    /// A connection's prepared requests, to be executed.
     Batch(Box<Batch>),
-    /// The usage of a query buffer has changed: bytes of a request have come, and not all of it.
+    /// The usage of a query buffer has changed, because an incomplete request has grown or memory was freed.
     Usage(SessionKey, QueryBufUsage),
-    /// Query buffer usage of a connection, where no batch reported it.
+    /// Bytes sent and received on a connection that no batch has reported.
     Traffic(SessionKey, Traffic),
-    /// The connection has ended; why is for the log.
+    /// The connection has ended; the text is the reason, for the log.
     Ended(SessionKey, Box<str>),
-    /// A connection comes back.
+    /// A connection that the I/O thread gives back.
     Released(Box<Moving>),
-    /// This I/O thread has ended: its last message.
+    /// This I/O thread has ended; its last message.
     Stopped(IoThreadId),
 }
 
-/// A connection on its way between two threads.
+/// A connection that moves between two threads.
 #[derive(Debug)]
 pub struct Moving {
     /// The connection, at rest.
     pub connection: Box<Connection>,
-    /// Its socket, which is in no event loop.
+    /// The connection's socket, which is in no event loop.
     pub stream: Stream,
 }
 
-/// Output that no batch asked for.
+/// Output that belongs to no batch.
 #[derive(Debug)]
 pub struct Push {
-    /// Whose.
+    /// The client to send to.
     pub key: SessionKey,
-    /// What.
+    /// The output, which may be empty.
     pub outbox: Outbox,
-    /// Whether the connection ends once it is sent.
+    /// Whether the connection ends after this output.
     pub then: AfterPush,
 }
 
-/// What follows a push.
+/// What an I/O thread does with a connection after a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterPush {
-    /// Nothing.
+    /// The connection stays open.
     Stay,
-    /// The connection ends once the push is sent.
+    /// The connection ends once the push was sent.
     Close,
 }
 
-/// Requests of one connection, on their way to be executed and back.
+/// Requests of one connection, on their way to the main thread and back.
 #[derive(Debug)]
 pub struct Batch {
-    /// Whose.
+    /// The client whose requests these are.
     pub key: SessionKey,
-    /// The I/O thread that sent it, and gets it back.
+    /// The I/O thread that sends the batch, and gets it back.
     pub from: IoThreadId,
-    /// The bytes that the requests are ranges of.
+    /// The received bytes; the requests are ranges of them.
     pub input: Vec<u8>,
-    /// The requests.
+    /// The parsed requests, as ranges of `input`.
     pub requests: Requests,
-    /// What is known of each.
+    /// The looked-up commands and hashed keys of the requests.
     pub prepared: PreparedBatch,
-    /// What follows the requests is none.
+    /// Set if the bytes after the requests are no valid request.
     pub failed: Option<Box<BrokenRequest>>,
-    /// When the iteration began in which it was received, monotonic nanoseconds.
+    /// Monotonic ns at the begin of the I/O thread's iteration that received the requests.
     pub at_ns: u64,
-    /// Bytes that went over the connection since the last batch.
+    /// Bytes sent and received on the connection since its last report.
     pub traffic: Traffic,
     /// Usage of the connection's query buffer without the batch.
     pub usage: QueryBufUsage,
-    /// The replies, on the way back; a spent buffer on the way there.
+    /// On the way back, the replies; on the way there, a spent buffer for reuse.
     pub reply: Outbox,
-    /// On the way back: values that lost their keys, for the I/O thread to free. Whose batch it is does not
-    /// matter.
+    /// On the way back: values that were removed from the keyspace, for the I/O thread to free; they may
+    /// belong to any client's commands.
     pub garbage: Vec<Value>,
-    /// On the way back: bytes of `input` that are done with.
+    /// On the way back: how many bytes of `input` were executed.
     pub done: usize,
-    /// On the way back: how the connection goes on.
+    /// On the way back: the state of the connection after the batch.
     pub outcome: BatchOutcome,
-    /// On the way back: whether the client has authenticated itself.
+    /// On the way back: whether the client has authenticated.
     pub authentication: AuthState,
 }
 
-/// Bytes that are no request.
+/// Bytes that are no valid request.
 #[derive(Debug)]
 pub struct BrokenRequest {
-    /// What is wrong with them.
+    /// The parser's reason for refusing the bytes.
     pub error: ParseError,
-    /// The first of them, for the log.
+    /// The first of the bytes, for the log.
     pub input: Vec<u8>,
 }
 
-/// How a connection goes on after a batch.
+/// The state of a connection after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// As before.
+    /// The connection goes on parsing requests.
     GoOn,
-    /// The request at `done` is deferred.
+    /// The request at `done` is blocked, and deferred with the bytes after it.
     Deferred,
-    /// It was deferred, and need not be any more: it is parsed again.
+    /// The request at `done` was blocked but is not any more: it is parsed again.
     Resumed,
-    /// It ends once the replies are sent.
+    /// The connection ends once the replies were sent.
     Close,
 }
 
 impl Batch {
-    /// An empty batch.
+    /// An empty batch for the client `key`.
     pub fn new(key: SessionKey) -> Box<Batch> {
         Box::new(Batch {
             key,
@@ -178,9 +177,9 @@ impl Batch {
             + heap::vec(&self.garbage)
     }
 
-    /// Frees the buffers that a spent batch is not to keep while it waits for its next use.
+    /// Frees buffers that a spent batch must not keep while it waits for reuse.
     pub fn trim(&mut self) {
-        // A large argument would otherwise outlive its key, and be copied by the next write.
+        // A kept reference to a large argument would outlive its key, and make the next write copy the value.
         self.requests.clear();
         self.input.clear();
         if self.input.capacity() > SPARE_INPUT_BYTES {
@@ -188,7 +187,7 @@ impl Batch {
         }
     }
 
-    /// Makes a spent batch, which was trimmed, one of `key`, keeping its buffers.
+    /// Makes a spent and trimmed batch a batch of `key`; the buffers are kept.
     pub fn renew(&mut self, key: SessionKey) {
         self.key = key;
         self.prepared.clear();
@@ -200,17 +199,17 @@ impl Batch {
     }
 }
 
-/// What I/O threads need to know of the configuration.
+/// The settings that I/O threads need.
 #[derive(Debug)]
 pub struct Settings {
     /// Looks commands up and hashes keys.
     pub preparer: Preparer,
-    /// The numbers in force. Whether a password is asked for is among them, so a change of that is known to
-    /// an I/O thread before the next batch of any of its connections comes back.
+    /// The limits in force. They include whether a password is required, so an I/O thread knows of a
+    /// change before the next batch of any of its connections comes back.
     pub limits: Arc<Limits>,
-    /// From so many requests in a batch on, input may gather; a number never reached where it must not.
+    /// From so many requests in a batch on, waits let input gather; `u64::MAX` forbids such waits.
     pub gather_depth: u64,
-    /// How long a thread looks for work after its last work before it sleeps, nanoseconds; 0: not at all.
+    /// How long a thread polls after its last work before it sleeps, ns; 0: not at all.
     pub spin_ns: u64,
 }
 

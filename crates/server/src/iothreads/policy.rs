@@ -1,30 +1,30 @@
-//! How many I/O threads shall be active: a pure state machine, fed ten times a second.
+//! How many I/O threads shall be active: a pure state machine, stepped ten times a second.
 //!
-//! An I/O thread takes receiving, parsing and sending off the main thread. That pays when the main thread is
-//! the bottleneck *and* there is a processor to run the I/O thread on; otherwise two threads share one
-//! processor and pay the hand-over on top. So both are asked, and the answer is checked: an I/O thread that
-//! was added and brought nothing is taken away again.
+//! An I/O thread takes receiving, parsing and sending off the main thread. That pays if the main thread
+//! is the bottleneck *and* a processor is free for the I/O thread; otherwise two threads share one
+//! processor and pay the hand-over in addition. So both conditions are required, and each decision is
+//! checked: an I/O thread that brought no growth is taken away again.
 //!
-//! Constants come from the model in the tests below and from runs on two and on sixteen processors, which
-//! `docs/design/io-threads.md` tells.
+//! The constants come from the model in the tests below and from runs on two and on sixteen
+//! processors; see `docs/design/io-threads.md`.
 
-/// What the policy sees of the last tenth of a second.
+/// Load of the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadSample {
     /// Share of the time in which the main thread had work or was on a processor, whichever is more, 0 to 1.
     pub main_busy: f64,
-    /// Mean of the same over the active I/O threads.
+    /// Mean busy share of the active I/O threads, measured likewise.
     pub io_threads_busy: f64,
-    /// Processors that were idle, as a number of processors.
+    /// Idle processors, as a number of processors.
     pub idle_processors: f64,
     /// Commands executed in a tenth of a second.
     pub commands: u64,
 }
 
-/// The state machine.
+/// The state machine: how many I/O threads are active.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// I/O threads that may be active: configured, and capped by processors.
+    /// I/O threads that may be active: as configured, bounded by the processors.
     cap: usize,
     active: usize,
     pressed: u32,
@@ -32,75 +32,75 @@ pub struct Policy {
     trial: Option<Trial>,
     /// Samples until another I/O thread may be tried.
     holdoff: u32,
-    /// Commands in as many samples as a trial has: the most before any trial that failed since one succeeded.
+    /// Commands in `TRIAL_SAMPLES` samples: the most before any failed trial since the last success.
     failed_at: u64,
-    /// How long the next failed trial holds off; doubles with each failure.
+    /// How many samples the next failed trial holds off for; doubles with each failure.
     penalty: u32,
     /// Recent commands per sample, newest last.
     recent: [u64; TRIAL_SAMPLES],
     thresholds: Thresholds,
-    /// The main thread, or the I/O threads, were busy enough in the last sample.
+    /// Whether the main thread, or the I/O threads, were busy enough in the last sample to be the bottleneck.
     bottleneck: bool,
 }
 
-/// An I/O thread on trial.
+/// I/O threads on trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// I/O threads before.
+    /// Active I/O threads before the trial.
     from: usize,
-    /// Commands in the samples before.
+    /// Commands in the samples before the trial.
     before: u64,
-    /// Commands since, those of the first [`SETTLE_SAMPLES`] left out.
+    /// Commands since the trial began, without those of the first [`SETTLE_SAMPLES`] samples.
     seen: u64,
-    /// Samples since.
+    /// Samples since the trial began.
     samples: u32,
 }
 
-/// From where on an I/O thread is tried.
+/// The conditions for trying an I/O thread.
 #[derive(Clone, Copy, Debug)]
 struct Thresholds {
-    /// The main thread alone is the bottleneck from this busy share on.
+    /// Without I/O threads: the main thread is the bottleneck from this busy share on.
     main: f64,
-    /// More I/O threads are tried from this mean busy share of theirs on.
+    /// With I/O threads: more are tried from this mean busy share of theirs on.
     io_threads: f64,
-    /// A processor is free for another I/O thread from this much idle time on.
+    /// A processor counts as free for another I/O thread from this much idle time on.
     free_processor: f64,
 }
 
 /// Chosen by the sweep in the tests below, whose table is in `docs/design/io-threads.md`.
 ///
-/// An I/O thread that has always something to do still dozes between its iterations, so it counts as busy for
-/// four fifths of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. At half,
-/// more threads bring shorter waits too, and the trial tells whether they bring anything.
+/// A saturated I/O thread still sleeps briefly between its iterations, so it counts as busy for four
+/// fifths of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. At half, more threads
+/// bring shorter waits, too, and the trial decides whether they help.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
-/// I/O threads are too many when they and the main thread together do less than this share of what the I/O
-/// threads could. Half of [`Thresholds::io_threads`], because their number at most doubles at once: what has
-/// just been added is not slack.
+/// There are too many I/O threads if they and the main thread together work less than this share of what
+/// the I/O threads could. Half of [`Thresholds::io_threads`], because a trial at most doubles the number:
+/// threads just added are not slack.
 const SLACK: f64 = 0.25;
-/// And the last one, when the main thread alone would be busy for less than this share.
+/// The last I/O thread goes if the main thread alone would be busy for less than this share.
 const SLACK_OF_LAST: f64 = 0.5;
-/// Samples in a row before an I/O thread is added: so many that those it will be compared with were taken
-/// under the same load.
+/// Samples under pressure, in a row, before an I/O thread is added: so many that the samples compared
+/// with the trial were taken under the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
-/// Samples in a row before one is taken away.
+/// Samples with slack, in a row, before an I/O thread is taken away.
 const SLACK_SAMPLES: u32 = 10;
 /// Samples before and after an addition that are compared.
 const TRIAL_SAMPLES: usize = 5;
-/// Samples after an addition that are not: connections move meanwhile.
+/// Samples after an addition that are not compared, because connections are moving.
 const SETTLE_SAMPLES: u32 = 2;
-/// A trial succeeds when the rate grew to this share of before, in percent.
+/// A trial succeeds if the rate grew to at least this share of the rate before, in percent.
 const GROWTH_PERCENT: u64 = 103;
-/// That of the only I/O thread that there may be, to this.
+/// The share, in percent, for a trial in which only one I/O thread can be added.
 const ONLY_ONE_PERCENT: u64 = 90;
-/// The load ended or broke off during a trial when the rate fell below this share of before, in percent: such
-/// a trial has shown nothing, and makes no penalty longer.
+/// If the rate fell below this share of the rate before, in percent, the load ended during the trial:
+/// such a trial shows nothing, and makes no penalty longer.
 const LOAD_ENDED_PERCENT: u64 = 50;
-/// What a failed trial showed holds for its load: from this share of its rate on, in percent, another trial
+/// A failed trial is valid for its load: from this share of its rate on, in percent, another trial
 /// need not wait.
 const LOAD_GREW_PERCENT: u64 = 115;
 /// Samples of holding off after the first failed trial: three seconds.
 const FIRST_PENALTY: u32 = 30;
-/// And at most: five minutes.
+/// Samples of holding off after any failed trial, at most: five minutes.
 const LAST_PENALTY: u32 = 3000;
 
 impl Policy {
@@ -121,13 +121,13 @@ impl Policy {
         }
     }
 
-    /// Up to `cap` I/O threads may be used from now on. Those that are active stay, as far as that goes.
+    /// Sets how many I/O threads may be used. Active threads stay active, as far as `cap` allows.
     pub fn set_cap(&mut self, cap: usize) {
         self.cap = cap;
         self.assume(self.active);
     }
 
-    /// So many I/O threads are active, by a decision outside of this policy.
+    /// Sets the number of active I/O threads, by a decision outside of this policy.
     pub fn assume(&mut self, active: usize) {
         if active.min(self.cap) != self.active {
             self.active = active.min(self.cap);
@@ -135,12 +135,12 @@ impl Policy {
         }
     }
 
-    /// Whether an I/O thread is on trial: what else is changed meanwhile would be taken for its doing.
+    /// Whether an I/O thread is on trial: the effect of any other change would be attributed to it.
     pub fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// Whether another I/O thread may be added now, if those that there are have enough to do.
+    /// Whether another I/O thread may be added now, if the present ones have enough to do.
     pub fn may_grow(&self, signals: LoadSample) -> bool {
         let is_free = signals.idle_processors >= self.thresholds.free_processor;
         self.active < self.cap && self.holdoff == 0 && is_free
@@ -152,7 +152,7 @@ impl Policy {
         self.active
     }
 
-    /// Why so many are active: for operators that expect more.
+    /// The reason for the number of active threads, for operators who expect more.
     pub fn reason(&self) -> &'static str {
         if self.cap == 0 {
             "no I/O thread can run: the machine has no second processor for this process"
@@ -197,8 +197,8 @@ impl Policy {
         self.active
     }
 
-    /// Counts samples in a row under pressure, those of a trial included: after one that succeeded the next
-    /// addition can follow at once, since [`Policy::recent`] holds samples of the present number alone.
+    /// Counts samples in a row under pressure, including those of a trial: after a successful trial the next
+    /// addition can follow at once, because [`Policy::recent`] then has only samples of the present number.
     fn note_pressure(&mut self, signals: LoadSample) {
         self.bottleneck = match self.active {
             0 => signals.main_busy >= self.thresholds.main,
@@ -208,8 +208,9 @@ impl Policy {
         self.pressed = if is_pressed { self.pressed + 1 } else { 0 };
     }
 
-    /// Twice as many, where so many processors are idle, so that a large machine is reached in a few steps
-    /// (T-4); two to begin with, since one I/O thread does hardly more than the main thread did alone.
+    /// Doubles the number of I/O threads if as many processors are idle, so that a large machine is
+    /// reached in a few steps (T-4). Begins with two, because one I/O thread does hardly more than the
+    /// main thread did alone.
     fn grow(&mut self, idle_processors: f64) {
         let before = self.recent_commands();
         let from = self.active;
@@ -225,8 +226,8 @@ impl Policy {
 
     fn judge(&mut self) {
         let Some(trial) = self.trial.take() else { return };
-        // Where one I/O thread is all that there may be, it need not pay by itself: the main thread then
-        // keeps a share of the connections.
+        // A single possible I/O thread need not pay by itself, because the main thread then keeps a share
+        // of the connections.
         let is_only_one = trial.from == 0 && self.active == 1;
         if is_share(trial.seen, trial.before, if is_only_one { ONLY_ONE_PERCENT } else { GROWTH_PERCENT }) {
             (self.penalty, self.failed_at) = (FIRST_PENALTY, 0);
@@ -242,7 +243,7 @@ impl Policy {
         }
     }
 
-    /// Commands in the last samples, as many as a trial has.
+    /// Commands in the last `TRIAL_SAMPLES` samples.
     fn recent_commands(&self) -> u64 {
         self.recent.iter().fold(0, |sum, commands| sum.saturating_add(*commands))
     }
@@ -252,7 +253,7 @@ impl Policy {
             return false;
         }
         let work = signals.io_threads_busy * self.active as f64 + signals.main_busy;
-        // With no I/O thread left the main thread does it all.
+        // Without I/O threads the main thread does all of the work.
         let slack = match self.active {
             1 => work < SLACK_OF_LAST,
             active => work < SLACK * active as f64,
@@ -271,24 +272,25 @@ fn is_share(part: u64, whole: u64, percent: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// A machine with a load: how much it executes with so many I/O threads.
+    /// A machine under load: how much it executes with so many I/O threads.
     #[derive(Clone, Copy)]
     struct Machine {
         processors: f64,
-        /// Processor time that the load generator takes for a command, as a multiple of what one thread alone
-        /// takes.
+        /// Processor time that the load generator takes for a command, as a multiple of the time that one
+        /// thread alone takes.
         load: f64,
-        /// Commands per sample that are asked for.
+        /// Commands that the clients request in a sample.
         asked: u64,
     }
 
-    /// Commands per sample that one thread alone executes, and that the main thread does when I/O threads
-    /// read and write.
+    /// Commands in a sample that one thread alone executes, and that the main thread executes if I/O
+    /// threads read and write.
     const ALONE: u64 = 10_000;
     const WITH_IO_THREADS: u64 = 60_000;
-    /// And what an I/O thread reads and writes: a little more than one thread alone, which executes as well.
+    /// Commands in a sample that an I/O thread reads and writes: a little more than one thread alone,
+    /// which executes as well.
     const IO_THREAD: u64 = 10_500;
-    /// The busy share of an I/O thread that has always something to do: it dozes in between.
+    /// The busy share of a saturated I/O thread, which sleeps briefly between its iterations.
     const IO_THREAD_BUSY: f64 = 0.8;
 
     impl Machine {
@@ -298,15 +300,16 @@ mod tests {
             }
         }
 
-        /// What is seen with so many I/O threads.
+        /// The sample of this machine with so many active I/O threads.
         fn signals(&self, active: usize) -> LoadSample {
             let (alone, with_io_threads, io_thread) =
                 (ALONE as f64, WITH_IO_THREADS as f64, IO_THREAD as f64);
             let n = active as f64;
-            // By threads: as much as the slower side does, if every thread has a processor.
+            // Bound by threads: as much as the slower kind does, if every thread has a processor.
             let by_threads = if active == 0 { alone } else { with_io_threads.min(n * io_thread) };
             let wanted = by_threads.min(self.asked as f64);
-            // By processors: what they can do together; more threads than processors cost switches.
+            // Bound by processors: as much as they can do together; more threads than processors
+            // cost context switches.
             let ours = if active == 0 { 1.0 / alone } else { 1.0 / with_io_threads + 1.0 / io_thread };
             let each = ours + self.load / alone;
             let switches = if 1.0 + n + self.load > self.processors { 1.15 } else { 1.0 };
@@ -326,8 +329,8 @@ mod tests {
         }
     }
 
-    /// Ten minutes of a machine whose readings scatter by a tenth: the throughput as a share of what would be
-    /// possible, and how often the number of I/O threads changed.
+    /// Runs a machine whose readings scatter by a tenth for ten minutes. Returns the throughput as a
+    /// share of the possible one, and how often the number of I/O threads changed.
     fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
         let mut policy = Policy { thresholds, ..Policy::new(7) };
         let mut rng = sluice_base::Rng::new(1);
@@ -349,7 +352,7 @@ mod tests {
         (done / (best as f64 * 6000.0), changes)
     }
 
-    /// What the thresholds are judged by: machines, and what a good policy does on each.
+    /// The machines by which the thresholds are judged.
     fn worlds() -> [(&'static str, Machine); 4] {
         [
             ("16 processors, saturated", Machine { processors: 16.0, load: 0.5, asked: 1_000_000 }),
@@ -384,7 +387,7 @@ mod tests {
             let low = Thresholds { main: 0.3, free_processor: 0.3, ..THRESHOLDS };
             changes_of_low += play(low, &machine).1;
         }
-        // A sweep in which no threshold is worse would show nothing.
+        // The sweep shows something only if some threshold is worse.
         assert!(changes_of_low > 40, "{changes_of_low}");
         let (_, sixteen) = &worlds()[0];
         let (share, _) = play(Thresholds { io_threads: 0.85, ..THRESHOLDS }, sixteen);
@@ -463,7 +466,7 @@ mod tests {
     #[test]
     fn a_failed_trial_says_nothing_of_a_load_that_has_grown() {
         let mut policy = Policy::new(7);
-        // Two I/O threads are half busy and do all that is asked for.
+        // Two I/O threads are half busy and execute all that the clients request.
         let modest = Machine { processors: 16.0, load: 1.0, asked: 14_000 };
         let heavy = Machine { asked: 1_000_000, ..modest };
         policy.assume(2);
@@ -474,8 +477,8 @@ mod tests {
         assert!(policy.active() >= 5, "{} I/O threads", policy.active());
     }
 
-    /// Clients that ask again when they are answered: so many commands a sample, by the number of I/O threads
-    /// and of the sample. How often the number of I/O threads changed.
+    /// Clients in a closed loop: `rate_of` gives the commands of a sample by the number of I/O threads
+    /// and of the sample. Returns how often the number of I/O threads changed.
     fn closed_loop(policy: &mut Policy, samples: usize, rate_of: impl Fn(usize, usize) -> f64) -> usize {
         let mut changes = 0;
         for sample in 0..samples {
@@ -500,7 +503,7 @@ mod tests {
     fn io_threads_that_bring_a_little_are_no_slack() {
         let mut policy = Policy::new(7);
         policy.assume(2);
-        // Waits are shorter with four, and with more no shorter.
+        // Four threads shorten the waits; more threads do not.
         let changes =
             closed_loop(&mut policy, 3000, |active, _| if active <= 2 { 14_000.0 } else { 14_440.0 });
         assert!(changes <= 2, "{changes}");

@@ -1,4 +1,4 @@
-//! The main thread's end of the I/O threads: their threads, the rings, and how many connections each has.
+//! The main thread's side of the I/O threads: their threads, their rings, and how many connections each has.
 
 use super::IoThreadId;
 use super::balance::Share;
@@ -14,41 +14,41 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The I/O threads. An id names an I/O thread from its start to its last message. One that was sent the
-/// message to stop is no longer among `staying` from then on, and keeps its id until it has ended: it is
-/// never given a connection again, however long its last one keeps it.
+/// The I/O threads. An id names an I/O thread from its start to its last message. A thread that was told
+/// to stop leaves `staying` at once, and keeps its id until it has ended: it is never given a connection
+/// again, however long its last connection stays.
 pub struct Pool {
-    /// By id.
+    /// The running threads, indexed by id.
     threads: Vec<Option<ThreadHandle>>,
-    /// I/O threads that are to stay.
+    /// I/O threads that were not told to stop.
     staying: Vec<IoThreadId>,
-    /// How many of these take connections, from the beginning of the list.
+    /// How many of `staying`, from the front, take connections.
     active: usize,
     collector: Option<Collector<ToMain>>,
     main: Waker,
     backend: Backend,
     ring: usize,
     settings: Option<Arc<Settings>>,
-    /// Active time of I/O threads that have ended, by number, nanoseconds: it survives them.
+    /// Active time of I/O threads that have ended, by thread number, ns.
     ended_active_ns: Vec<u64>,
-    /// What I/O threads that have ended had published.
+    /// The published counters of I/O threads that have ended, summed.
     ended: IoThreadCounts,
-    /// Messages to I/O threads that found a full ring.
+    /// Messages to I/O threads for which the ring was full.
     full: u64,
-    /// Mean busy share for each connection of active I/O threads at the last sample.
+    /// Mean busy share per connection of the active I/O threads at the last sample.
     mean_busy: f64,
     /// Time that I/O threads spun between the last two samples, as a multiple of the time between them.
     spun: f64,
 }
 
-/// What all I/O threads did together.
+/// Counters summed over all I/O threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IoThreadCounts {
-    /// Times they slept until they were woken.
+    /// How often I/O threads slept until they were woken.
     pub parks: u64,
-    /// Waits of their loops that found something.
+    /// Waits of their event loops that found an event.
     pub polls: u64,
-    /// Messages of theirs that found a full ring.
+    /// Messages of I/O threads for which the ring was full.
     pub full: u64,
 }
 
@@ -63,16 +63,16 @@ impl IoThreadCounts {
 /// How long a thread has worked so far, by two measures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkTime {
-    /// Nanoseconds in iterations of its event loop that had work. Waiting for a processor is in it.
+    /// Nanoseconds in iterations of the event loop that had work, waits for a processor included.
     pub active_ns: u64,
-    /// Nanoseconds on a processor, but for those spent spinning. What the kernel does within a wait is in it,
-    /// which on io_uring is all receiving and sending.
+    /// Processor time, ns, without spinning. Includes the kernel's work within a wait, which on io_uring
+    /// is all receiving and sending.
     pub spent_ns: u64,
 }
 
 impl WorkTime {
-    /// The share of `wall_ns` nanoseconds in which the thread worked since `before`, 0 to 1, by the measure
-    /// that shows more.
+    /// The busy share of the thread, 0 to 1, in the `wall_ns` nanoseconds since `before`: the larger of
+    /// the two measures.
     pub fn busy_since(self, before: WorkTime, wall_ns: u64) -> f64 {
         let active_ns = self.active_ns.saturating_sub(before.active_ns);
         let spent_ns = self.spent_ns.saturating_sub(before.spent_ns);
@@ -82,39 +82,39 @@ impl WorkTime {
 
 /// An I/O thread as the main thread knows it.
 struct ThreadHandle {
-    /// Its number in names and in INFO, from 0: the lowest that was free.
+    /// The thread's number in names and in INFO, from 0: the lowest that was free.
     number: usize,
     inbox: spsc::Producer<ToIoThread>,
-    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: a reply for
-    /// each connection, and pushes, whose bytes count against the output limits.
+    /// Messages for which the ring had no room, oldest first. Bounded: a reply for each connection, and
+    /// pushes, whose bytes count against the output limits.
     overflow: VecDeque<ToIoThread>,
     waker: Waker,
     published: Arc<Published>,
-    /// Connections it has, those on their way there included.
+    /// Connections of the thread, including those on their way to it.
     connections: usize,
-    /// Its processor time.
+    /// The clock of the thread's processor time.
     clock: ThreadClock,
-    /// What it had worked at the last sample.
+    /// The thread's work time at the last sample.
     sampled: WorkTime,
-    /// Nanoseconds spent spinning at the last sample.
+    /// Nanoseconds that the thread had spun at the last sample.
     sampled_spun_ns: u64,
-    /// Share of the time between the last two samples, as [`WorkTime::busy_since`] says.
+    /// Busy share between the last two samples, as [`WorkTime::busy_since`] computes it.
     busy: f64,
     unflushed: bool,
 }
 
-/// Messages a ring holds: a batch from every connection of a large server, once around. What does not fit
-/// waits at its sender, so the size bounds memory of the rings only: 64 KiB to an I/O thread and 128 KiB from
-/// it.
+/// Messages in a ring: enough for one batch from every connection of a large server. Further messages
+/// wait at their sender, so the size only bounds the memory of the rings: 64 KiB to an I/O thread and 128
+/// KiB from it.
 const RING: usize = 4096;
-/// I/O threads there can be: `io-threads` counts the main thread.
+/// I/O threads, at most: `io-threads` counts the main thread, too.
 const WORKERS_MAX: usize = 255;
-/// Messages of one I/O thread taken in an iteration.
+/// Messages of one I/O thread that an iteration takes, at most.
 const COLLECT_MAX: usize = 256;
 
 impl Pool {
-    /// No I/O threads yet; nothing is allocated for them. `main` wakes the main thread. `ring`
-    /// overrides the size of the rings, for tests; 0 is the usual size.
+    /// A pool without I/O threads, for which nothing is allocated. `main` wakes the main thread.
+    /// `ring` overrides the size of the rings, for tests; 0 is the usual size.
     pub fn new(main: Waker, backend: Backend, ring: usize) -> Pool {
         Pool {
             threads: Vec::new(),
@@ -133,12 +133,12 @@ impl Pool {
         }
     }
 
-    /// I/O threads that are to stay.
+    /// Number of I/O threads that were not told to stop.
     pub fn threads(&self) -> usize {
         self.staying.len()
     }
 
-    /// I/O threads that take connections.
+    /// Number of I/O threads that take connections.
     #[inline]
     pub fn active(&self) -> usize {
         self.active
@@ -149,19 +149,19 @@ impl Pool {
         self.staying[..self.active].contains(&id)
     }
 
-    /// The I/O threads that take connections.
+    /// The ids of the I/O threads that take connections.
     pub fn active_ids(&self) -> Vec<IoThreadId> {
         self.staying[..self.active].to_vec()
     }
 
-    /// Whether there is any I/O thread, those that are ending included.
+    /// Whether any I/O thread runs, ending ones included.
     #[inline]
     pub fn is_running(&self) -> bool {
         !self.threads.is_empty()
     }
 
-    /// Makes `count` threads exist, sleeping until they are given connections.
-    /// Errors: a thread or its event loop could not be made; those before it run.
+    /// Starts threads until there are `count`; they sleep until they are given connections. Errors: a
+    /// thread or its event loop could not be made; the threads started before it run.
     pub fn spawn_up_to(&mut self, count: usize, settings: &Arc<Settings>) -> std::io::Result<()> {
         self.settings = Some(settings.clone());
         while self.staying.len() < count.min(WORKERS_MAX) {
@@ -171,8 +171,8 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The lane of the thread notified the collector when it was dropped, and no thread
-                        // collects.
+                        // The failed thread's lane notified the collector when it was dropped, and no
+                        // thread is left to collect from.
                         self.collector = None;
                     }
                     return Err(error);
@@ -206,9 +206,9 @@ impl Pool {
         };
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
-        // Nobody joins it: its last message says that it holds nothing any more.
+        // The thread is not joined: its last message says that it has released everything.
         Thread::Io(number + 1).start(move || {
-            // The loop is opened by the thread that uses it: io_uring wants that.
+            // The thread opens its own event loop, because io_uring requires that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
                 Ok(opened) => {
                     let _ = ready.send(Ok((opened.event_loop.waker(), ThreadClock::of_this_thread())));
@@ -234,13 +234,12 @@ impl Pool {
         })
     }
 
-    /// Says how many I/O threads take connections from now on. Those of the others are for the caller to
-    /// release.
+    /// Sets how many I/O threads take connections. The caller moves the connections of the others.
     pub fn set_active(&mut self, active: usize) {
         self.active = active.min(self.staying.len());
     }
 
-    /// Lets the threads end that are beyond `count`, as soon as they have no connection. Returns whether
+    /// Tells the threads beyond `count` to end as soon as they have no connection. Returns whether
     /// there are any.
     pub fn stop_above(&mut self, count: usize) -> bool {
         self.active = self.active.min(count);
@@ -251,7 +250,7 @@ impl Pool {
         !leaving.is_empty()
     }
 
-    /// Lets all threads end: they send what waits and close their connections.
+    /// Tells all threads to send pending output, close their connections, and end.
     pub fn finish(&mut self) {
         self.staying.clear();
         self.active = 0;
@@ -260,7 +259,7 @@ impl Pool {
         }
     }
 
-    /// An I/O thread said that it has ended. Returns whether it ended without the message to stop.
+    /// Removes an I/O thread that has ended. Returns whether it was never told to stop.
     pub fn stopped(&mut self, id: IoThreadId) -> bool {
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::take) else { return false };
         if self.ended_active_ns.len() <= thread.number {
@@ -280,8 +279,8 @@ impl Pool {
         index.is_some()
     }
 
-    /// The active I/O thread with the least to do, by eighths of its time; among equals, the one with the
-    /// fewest connections.
+    /// The least busy active I/O thread, by eighths of its time; among equals, the one with
+    /// the fewest connections.
     pub fn least_loaded(&self) -> Option<IoThreadId> {
         let load = |id: &IoThreadId| match self.threads.get(id.0).and_then(Option::as_ref) {
             Some(thread) => ((thread.busy * 8.0) as u32, thread.connections),
@@ -290,8 +289,8 @@ impl Pool {
         self.staying[..self.active].iter().copied().min_by_key(load)
     }
 
-    /// Learns how busy each I/O thread was in the last `wall_ns` nanoseconds; the shares of the active ones.
-    /// A system call for each I/O thread.
+    /// Measures how busy each I/O thread was in the last `wall_ns` nanoseconds; returns the shares of the
+    /// active ones. Cost: a system call for each I/O thread.
     pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
         let mut shares = Vec::with_capacity(self.active);
         let mut spun = 0;
@@ -323,13 +322,13 @@ impl Pool {
         self.spun
     }
 
-    /// Connections of this I/O thread beyond its share, when the active ones shared them evenly.
+    /// How many connections this I/O thread has beyond an even share among the active threads.
     pub fn surplus(&self, id: IoThreadId) -> usize {
         let all = self.all_connections();
         self.connections(id).saturating_sub(all.div_ceil(self.active.max(1)))
     }
 
-    /// Connections of all I/O threads, those on their way there included.
+    /// Connections of all I/O threads, including those on their way to them.
     pub fn all_connections(&self) -> usize {
         self.threads.iter().flatten().map(|thread| thread.connections).sum()
     }
@@ -338,13 +337,15 @@ impl Pool {
         self.threads.get(id.0).and_then(Option::as_ref).map_or(0, |thread| thread.connections)
     }
 
-    /// Sends a message, at the end of the iteration at the latest. Messages to one I/O thread stay in order.
+    /// Sends a message, which is flushed at the end of the iteration at the latest. Messages to one I/O
+    /// thread stay in order.
     pub fn send(&mut self, id: IoThreadId, message: ToIoThread) {
         let mean = self.mean_busy;
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::as_mut) else { return };
         if matches!(message, ToIoThread::Adopt(_)) {
             thread.connections += 1;
-            // On the guess that it is like the others, there or anywhere: many that come together are spread.
+            // Assumes that the connection is as busy as the thread's others, or as the mean: many new
+            // connections are then spread.
             thread.busy += (thread.busy / thread.connections as f64).max(mean);
         }
         thread.unflushed = true;
@@ -363,25 +364,24 @@ impl Pool {
         }
     }
 
-    /// Takes what the I/O threads have flushed, in their order.
+    /// Takes the messages that the I/O threads have flushed, in order.
     pub fn collect(&mut self, into: &mut Vec<ToMain>) {
         if let Some(collector) = &mut self.collector {
             collector.collect(COLLECT_MAX, &mut |message| into.push(message));
         }
     }
 
-    /// Whether there is something to take.
+    /// Whether a message waits to be taken.
     pub fn has_messages(&self) -> bool {
         self.collector.as_ref().is_some_and(|collector| !collector.is_quiet())
     }
 
-    /// Whether a I/O thread's ring was full: the main thread must come back soon.
+    /// Whether the ring to some I/O thread is full: the main thread must then flush again soon.
     pub fn is_behind(&self) -> bool {
         self.threads.iter().flatten().any(|thread| !thread.overflow.is_empty())
     }
 
-    /// Makes visible to every I/O thread what was gathered for it in this iteration, and wakes those that
-    /// sleep.
+    /// Makes the messages gathered in this iteration visible to the I/O threads, and wakes those that sleep.
     pub fn flush(&mut self) {
         for thread in self.threads.iter_mut().flatten() {
             if !thread.unflushed && thread.overflow.is_empty() {
@@ -399,7 +399,7 @@ impl Pool {
         }
     }
 
-    /// Tells everybody about other limits.
+    /// Sends the new settings to all I/O threads.
     pub fn publish(&mut self, settings: &Arc<Settings>) {
         self.settings = Some(settings.clone());
         for id in 0..self.threads.len() {
@@ -407,14 +407,15 @@ impl Pool {
         }
     }
 
-    /// What I/O threads did so far, those that have ended included.
+    /// Counters of all I/O threads since the start, ended threads included.
     pub fn counts(&self) -> IoThreadCounts {
         let mut all = self.ended;
         self.threads.iter().flatten().for_each(|thread| all.add(&thread.published));
         all
     }
 
-    /// Bytes that the allocator has given for I/O threads; none before each of them has said how much it has.
+    /// Bytes that the allocator has given for I/O threads; `None` before each thread has
+    /// published its number.
     pub fn footprint(&self) -> Option<usize> {
         let rings =
             heap::block(self.ring * size_of::<ToIoThread>()) + heap::block(self.ring * size_of::<ToMain>());
@@ -425,12 +426,12 @@ impl Pool {
         self.threads.iter().flatten().map(of_thread).sum()
     }
 
-    /// Messages to I/O threads that found a full ring.
+    /// Messages to I/O threads for which the ring was full.
     pub fn full(&self) -> u64 {
         self.full
     }
 
-    /// Active time by the I/O threads' numbers, nanoseconds; I/O threads that have ended included.
+    /// Active time by the I/O threads' numbers, ns; ended threads included.
     pub fn active_ns(&self) -> Vec<u64> {
         let mut all = self.ended_active_ns.clone();
         for thread in self.threads.iter().flatten() {

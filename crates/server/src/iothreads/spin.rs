@@ -1,83 +1,86 @@
-//! Whether threads spin, that is look for work for some microseconds before they sleep: a pure state machine,
-//! fed ten times a second.
+//! Whether threads spin, i.e. poll for work for some microseconds before they sleep: a pure state
+//! machine, stepped ten times a second.
 //!
-//! A request that goes through an I/O thread costs two wake-ups: the I/O thread wakes the main thread for the
-//! batch, and the main thread wakes it for the replies. Under many clients both are awake anyway. With a few
-//! clients, each with one request under way, both have gone to sleep each time, and a wake-up takes longer
-//! than the request. So where every thread that would spin has a processor of its own, and one half of a
-//! processor is left over, they spin.
+//! A request that goes through an I/O thread costs two wake-ups: the I/O thread wakes the main thread for
+//! the batch, and the main thread wakes the I/O thread for the replies. Under many clients both threads
+//! are awake anyway. With a few clients, each with one request under way, both have gone to sleep each
+//! time, and a wake-up takes longer than the request. So threads spin if each of them has a processor of
+//! its own, and half a processor is left over.
 //!
-//! All shares are of work: time in which a thread has spun is not in them.
+//! All shares are of work: time spent spinning is excluded.
 
-/// What is seen of the last tenth of a second.
+/// Load of the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinSample {
     /// I/O threads that take connections.
     pub io_threads: usize,
-    /// As [`super::policy::LoadSample::main_busy`].
+    /// Busy share of the main thread, as [`super::policy::LoadSample::main_busy`].
     pub main_busy: f64,
-    /// Mean of the same over the active I/O threads.
+    /// Mean busy share of the active I/O threads.
     pub io_threads_busy: f64,
-    /// As [`super::policy::LoadSample::idle_processors`]: processors that would be idle if nobody spun.
+    /// Processors that would be idle if no thread spun; see [`super::policy::LoadSample::idle_processors`].
     pub idle_processors: f64,
     /// Commands executed in a tenth of a second.
     pub commands: u64,
 }
 
-/// The state machine.
+/// The state machine: whether threads spin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin {
     is_on: bool,
-    /// A test has threads spin on any machine and under any load.
+    /// Whether a test has threads spin on any machine and under any load.
     is_forced: bool,
 }
 
-/// How long a thread looks for work after its last work: some round trips of a client on the same network.
+/// How long a thread polls after its last work, ns: some round trips of a client on the same network.
 pub const SPIN_NS: u64 = 50_000;
-/// Threads begin to spin below this busy share of the I/O threads. Above it they seldom sleep.
+/// Threads begin to spin below this busy share of the I/O threads. Busier threads seldom sleep.
 const LIGHT: f64 = 0.5;
-/// And stop from this one on: above, because clients that are answered sooner ask sooner; and below what I/O
-/// threads show that have always something to do, .77 to .86.
+/// Threads stop spinning from this busy share on. It is above `LIGHT`, because clients that are answered
+/// sooner ask sooner, and below the share that saturated I/O threads show, .77 to .86.
 const HEAVY: f64 = 0.7;
-/// Processors that stay idle beside all that spin, for spinning to begin.
+/// Processors that must stay idle, beside all spinning threads, for spinning to begin.
 const LEFT_OVER: f64 = 0.5;
-/// And for it to go on.
+/// Processors that must stay idle for spinning to continue.
 const LEFT_OVER_ON: f64 = 0.25;
-/// Commands in a tenth of a second from which on it begins: below this, threads would spin more than work.
+/// Commands in a tenth of a second from which on spinning begins: with fewer, threads would spin more
+/// than they work.
 pub const COMMANDS: u64 = 1000;
 
-/// Processors that would be idle if nobody spun, of those that are idle and those on which threads spun.
-/// Where hardly any is idle, a thread that spins has been in the way of others, and its time counts as work.
+/// Processors that would be idle if no thread spun, from those that are idle and those on which threads
+/// spun. Where hardly any processor is idle, spinning threads have displaced others, and their time
+/// counts as work.
 pub fn would_be_idle(idle: f64, spun: f64) -> f64 {
     if idle >= LEFT_OVER_ON { idle + spun } else { idle }
 }
 
 impl Spin {
-    /// Nobody spins yet. `is_forced`: threads spin whenever there are I/O threads that take connections.
+    /// A state in which no thread spins. `is_forced`: threads spin whenever there are I/O threads
+    /// that take connections.
     pub fn new(is_forced: bool) -> Spin {
         Spin { is_on: false, is_forced }
     }
 
-    /// How long threads look for work after their last work, nanoseconds; 0: not at all.
+    /// How long threads poll after their last work, ns; 0: not at all.
     pub fn ns(self) -> u64 {
         if self.is_on { SPIN_NS } else { 0 }
     }
 
-    /// Whether samples are needed of a server with little to do: spinning that is on may have to end, and
-    /// spinning that a test forces begins under any load.
+    /// Whether an almost idle server must be sampled: spinning may have to end, and forced spinning
+    /// begins under any load.
     pub fn needs_samples(self) -> bool {
         self.is_on || self.is_forced
     }
 
-    /// Nobody spins.
+    /// Has no thread spin from now on.
     pub fn stop(&mut self) {
         self.is_on = false;
     }
 
-    /// Takes a sample; whether threads spin from now on.
+    /// Takes a sample; returns whether threads spin from now on.
     pub fn step(&mut self, seen: SpinSample) -> bool {
         let SpinSample { io_threads, main_busy, io_threads_busy, idle_processors, commands } = seen;
-        // What all threads take beyond their work if they never sleep.
+        // Processors that all threads use beyond their work if they never sleep.
         let spinning = (1.0 - main_busy) + (1.0 - io_threads_busy) * io_threads as f64;
         let (heavy, left_over, least) = match self.is_on {
             true => (HEAVY, LEFT_OVER_ON, COMMANDS / 2),
@@ -93,7 +96,7 @@ impl Spin {
 mod tests {
     use super::*;
 
-    /// Eight clients with one request each on a machine of 16 processors, half of which the clients have.
+    /// Eight clients with one request each on a machine of 16 processors; the clients use half of them.
     const FEW: SpinSample = SpinSample {
         io_threads: 7,
         main_busy: 0.3,
@@ -111,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_trial_begins_with_threads_that_spin() {
-        // The main thread alone is busy all the time, and the two I/O threads of the trial have none yet.
+        // The main thread alone is always busy; the two I/O threads on trial have no connections yet.
         let first = SpinSample { io_threads: 2, main_busy: 1.0, io_threads_busy: 0.0, ..FEW };
         assert!(Spin::default().step(first));
     }
@@ -149,12 +152,12 @@ mod tests {
         let threads = 1.0 + FEW.io_threads as f64;
         let work = FEW.main_busy + FEW.io_threads_busy * FEW.io_threads as f64;
         let mut spin = Spin::default();
-        // What others take of sixteen processors, and whether threads spin afterwards.
+        // The processors that other processes use, of sixteen, and whether threads spin afterwards.
         for (of_others, expected) in
             [(2.0, true), (7.0, true), (7.9, false), (7.9, false), (7.0, true), (16.0, false)]
         {
             let (own, spun) = if spin.ns() > 0 { (threads, threads - work) } else { (work, 0.0) };
-            // A spinning thread that waits for its processor counts its wait as spun.
+            // A spinning thread that waits for its processor counts the wait as time spun.
             let idle = (16.0 - own - of_others).max(0.0);
             let idle_processors = would_be_idle(idle, spun);
             assert_eq!(spin.step(SpinSample { idle_processors, ..FEW }), expected, "others take {of_others}");

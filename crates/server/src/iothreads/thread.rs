@@ -1,10 +1,10 @@
-//! An I/O thread: an event loop, the connections it owns, and the two rings to the main thread.
+//! An I/O thread: an event loop, the connections that it owns, and the two rings to the main thread.
 //!
-//! An iteration: take what the main thread sent; receive, parse and prepare; flush what was gathered, all at
-//! once, and wake the main thread if it sleeps. While batches are at the main thread the I/O thread waits for
-//! some microseconds at a time instead of sleeping until it is woken: answers come soon, and a wake-up costs
-//! the main thread more than all the rest of a request. Where processors are free (`spin.rs`), the thread
-//! looks for work for some microseconds before either.
+//! In an iteration, an I/O thread takes the main thread's messages, receives, parses and prepares requests,
+//! flushes all gathered messages at once, and wakes the main thread if that sleeps. While batches are at the
+//! main thread, the I/O thread waits for some microseconds at a time instead of sleeping until it is woken:
+//! replies come soon, and a wake-up costs the main thread more than all the rest of a request. Where
+//! processors are free (`spin.rs`), the thread first polls for some microseconds.
 
 mod multicast;
 
@@ -34,53 +34,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What an I/O thread publishes about itself: written by it alone, read by the main thread for INFO and the
-/// policy. All relaxed: it only informs.
+/// Counters of an I/O thread, written by it alone, and read by the main thread for INFO and the policy.
+/// All accesses are relaxed, because nothing is ordered by them.
 #[derive(Debug, Default)]
 pub struct Published {
     /// Nanoseconds in iterations that had work.
     pub active_ns: AtomicU64,
-    /// Nanoseconds in which the thread looked for work and found none.
+    /// Nanoseconds in which the thread polled for work and found none.
     pub spun_ns: AtomicU64,
-    /// Times it slept until woken.
+    /// How often the thread slept until woken.
     pub parks: AtomicU64,
-    /// Waits of its loop that found something.
+    /// Waits of the thread's event loop that found an event.
     pub polls: AtomicU64,
-    /// Messages that found the ring full.
+    /// Messages for which the ring was full.
     pub full: AtomicU64,
-    /// Bytes that the allocator has given to it, where the parts of memory are summed.
+    /// Bytes that the allocator has given to the thread; 0 unless the parts of memory are summed.
     pub footprint: AtomicU64,
 }
 
-/// Adds to a counter that this thread alone writes: no read-modify-write is needed.
+/// Adds to a counter that only this thread writes, so no atomic read-modify-write is needed.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// What an I/O thread starts with.
+/// The channels and settings that an I/O thread starts with.
 pub struct Channels {
-    /// What the main thread calls it.
+    /// The main thread's name for the I/O thread.
     pub id: IoThreadId,
-    /// From the main thread.
+    /// The ring of messages from the main thread.
     pub inbox: spsc::Consumer<ToIoThread>,
-    /// To the main thread.
+    /// The lane of messages to the main thread.
     pub lane: Lane<ToMain>,
     /// Wakes the main thread.
     pub main: Waker,
-    /// What it publishes.
+    /// The counters that this thread publishes.
     pub published: Arc<Published>,
-    /// The limits in force.
+    /// The settings in force.
     pub settings: Arc<Settings>,
 }
 
-/// An I/O thread.
+/// The state of an I/O thread.
 pub struct IoThread {
     channels: Channels,
     event_loop: AnyLoop,
     clock: Clock,
     connections: Vec<Option<Box<Connection>>>,
     count: usize,
-    /// Batches that are at the main thread.
+    /// Batches that the main thread has.
     batches_at_main: usize,
     #[allow(
         clippy::vec_box,
@@ -88,65 +88,65 @@ pub struct IoThread {
     )]
     spare_batches: Vec<Box<Batch>>,
     spare: SpareBuffers,
-    /// Messages that the ring had no room for, oldest first. Bounded by what there is to say: for each
-    /// connection a batch, a `Usage`, and its end; a `Traffic` for each 16 KiB of output that it has, and ten
-    /// a second.
+    /// Messages for which the ring had no room, oldest first. Bounded: for each connection a batch, a
+    /// `Usage` and its end; a `Traffic` for each 16 KiB of its output, and ten `Traffic` a second.
     overflow: VecDeque<ToMain>,
-    /// Connections with traffic that was not reported, each once.
+    /// Connections with unreported traffic, each once.
     unreported: Vec<SessionKey>,
-    /// When it is reported at the latest.
+    /// When that traffic is reported at the latest, monotonic ns.
     report_at_ns: u64,
-    /// It ends when the last connection has gone.
+    /// Whether the thread ends when its last connection has ended or left.
     stopping: bool,
-    /// It has said that it ends.
+    /// Whether [`ToMain::Stopped`] was sent.
     said_so: bool,
     empty_waits: u32,
-    /// The present iteration, or the last one, had something to do.
+    /// Whether the present iteration, or the last one, had work.
     had_work: bool,
-    /// When the last iteration ended that had, monotonic nanoseconds.
+    /// Monotonic ns at the end of the last iteration that had work.
     worked_ns: u64,
-    /// This iteration looks for work: it did not wait.
+    /// Whether this iteration polls, without a wait.
     spins: bool,
-    /// Something was sent since the ring was flushed.
+    /// Whether a message was sent since the last flush of the ring.
     unflushed: bool,
-    /// When this iteration began, monotonic nanoseconds.
+    /// Monotonic ns at the begin of this iteration.
     began_ns: u64,
-    /// How many requests a batch brings.
+    /// How many requests a batch brings, on average.
     depth: Depth,
-    /// Values to be freed when the iteration's work is done.
+    /// Values that are freed at the end of the iteration.
     garbage: Vec<Value>,
-    /// Whether it publishes how much memory it has.
+    /// Whether the thread publishes its memory.
     sums_memory: bool,
-    /// What messages for many connections need again and again.
+    /// Buffers reused for messages to many connections.
     copies: Copies,
 }
 
-/// Requests in a batch at most: enough for the deepest usual pipeline, few enough that replies start soon.
+/// Requests in a batch, at most: enough for the deepest usual pipeline, and few enough that
+/// replies start soon.
 const BATCH_REQUESTS: usize = 128;
-/// How long a bounded wait lasts.
+/// Length of a bounded wait for batches at the main thread.
 const WAIT: Duration = Duration::from_micros(40);
-/// How long it lets input gather between two iterations that had work, under pipelines: then the main thread
-/// is woken for more batches at a time, which saves it a fifth of its time for each (measured: 15, 30 and 60
-/// us alike, so the shortest).
+/// Length of the wait that lets input gather between two iterations that had work, under pipelines: the
+/// main thread is then woken for more batches at a time, which saves it a fifth of its time for each
+/// (measured: 15, 30 and 60 us alike, so the shortest).
 const GATHER: Duration = Duration::from_micros(15);
-/// Bounded waits that find nothing before the I/O thread sleeps until it is woken.
+/// Bounded waits without an event before the I/O thread sleeps until it is woken.
 const EMPTY_WAITS_MAX: u32 = 16;
-/// Sent bytes are reported with the next batch, or by themselves from this many on.
+/// Sent bytes are reported with the next batch, or in a message of their own from this many on.
 const UNREPORTED_BYTES_MAX: usize = 16 * 1024;
-/// Or when so much time has passed.
+/// Unreported traffic is reported after this time at the latest.
 const REPORT_EVERY_NS: u64 = 100_000_000;
-/// How long a wait lasts while the main thread has not emptied a full ring for some time.
+/// Length of a wait while the main thread leaves a full ring full.
 const FULL_RING_WAIT: Duration = Duration::from_millis(1);
-/// Weight of the mean of requests in a batch against the newest.
+/// Weight of the running mean of requests in a batch, against the newest value.
 const DEPTH_WEIGHT: u64 = 31;
 const SPARE_BATCHES_MAX: usize = 64;
 const SPARE_REPLY_BYTES: usize = 64 * 1024;
 
 impl IoThread {
-    /// An I/O thread on the thread that calls this.
+    /// An I/O thread on the calling thread.
     pub fn new(channels: Channels, event_loop: AnyLoop) -> IoThread {
-        // Bounded waits are shorter than the default slack of timers. Where it cannot be set, they are
-        // longer.
+        // Bounded waits are shorter than the default slack of timers. If setting the slack fails, the
+        // waits are longer.
         let _ = prctl::set_timerslack(1);
         IoThread {
             channels,
@@ -175,10 +175,10 @@ impl IoThread {
         }
     }
 
-    /// Tells how much memory this thread has, where that is summed.
+    /// Publishes how much memory this thread has, if memory is summed.
     fn publish_footprint(&self) {
         if self.sums_memory {
-            // Relaxed: it informs alone.
+            // Relaxed, because the number orders nothing.
             self.channels.published.footprint.store(self.footprint() as u64, Relaxed);
         }
     }
@@ -200,7 +200,7 @@ impl IoThread {
             + self.copies.footprint()
     }
 
-    /// Works until the message to stop.
+    /// Runs iterations until the thread was told to end and has no connection.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
         self.publish_footprint();
@@ -210,7 +210,7 @@ impl IoThread {
             match self.event_loop.wait(now_ns, until) {
                 Ok(waited) if waited.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
-                // A broken loop can serve no connection: all are given up.
+                // With a broken event loop no connection can be served: all are given up.
                 Err(_) => return self.give_up(),
             }
             let began = self.clock.now().mono_ns;
@@ -225,7 +225,7 @@ impl IoThread {
                 self.report_all_traffic(began);
             }
             self.flush();
-            // Replies went out and the main thread has its batches: now no client waits for this.
+            // Freed after the replies and batches were sent, so that no client waits for it.
             self.garbage.clear();
             self.publish_footprint();
             now_ns = if self.had_work { self.clock.now().mono_ns } else { began };
@@ -244,7 +244,7 @@ impl IoThread {
         }
     }
 
-    /// Until when the event loop may sleep, after a bounded wait where one is due.
+    /// The deadline of the next wait in the event loop; does a bounded wait first if one is due.
     fn wait_deadline(&mut self, now_ns: u64) -> Deadline {
         self.spins = false;
         if self.had_work {
@@ -262,7 +262,7 @@ impl IoThread {
             return Deadline::PAST;
         }
         if !self.overflow.is_empty() {
-            // Nobody says when the ring has room again.
+            // The main thread does not report when the ring has room again.
             std::thread::sleep(FULL_RING_WAIT);
             return Deadline::PAST;
         }
@@ -270,7 +270,7 @@ impl IoThread {
         if self.unreported.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.report_at_ns) }
     }
 
-    /// Says that this I/O thread ends; whether that has gone out.
+    /// Sends the thread's last message; returns whether the ring has taken it.
     fn ended(&mut self) -> bool {
         if !std::mem::replace(&mut self.said_so, true) {
             self.send(ToMain::Stopped(self.channels.id));
@@ -303,7 +303,7 @@ impl IoThread {
         }
     }
 
-    /// Parses what has come, and sends it to the main thread when there is something to execute.
+    /// Parses received bytes, and sends complete requests to the main thread.
     fn parse(&mut self, connection: &mut Connection) {
         if !connection.input.is_open() || connection.input.query_buf.is_empty() {
             return;
@@ -334,7 +334,7 @@ impl IoThread {
             input.part_query_buf();
             return self.spend(batch);
         }
-        // The batch takes the buffer; what is behind its requests begins the next one.
+        // The batch takes the buffer; the bytes after its requests begin the next buffer.
         let behind = &input.query_buf[progress.consumed..];
         let mut rest = Vec::new();
         if !behind.is_empty() {
@@ -342,7 +342,7 @@ impl IoThread {
             rest.extend_from_slice(behind);
         }
         std::mem::swap(&mut batch.input, &mut input.query_buf);
-        // What went into `rest` must not be here too: a batch that is deferred is put before it again.
+        // The bytes copied to `rest` must not stay here: a deferred batch is put before `rest` again.
         batch.input.truncate(progress.consumed);
         let mut spent = std::mem::replace(&mut input.query_buf, rest);
         self.spare.keep_query_buf(&mut spent);
@@ -352,7 +352,7 @@ impl IoThread {
         batch.from = self.channels.id;
         batch.at_ns = self.began_ns;
         batch.traffic = std::mem::take(&mut connection.unreported);
-        // The usage goes with the batch: it needs no report of its own.
+        // The batch reports the usage, which needs no report of its own.
         batch.usage = input.usage();
         let _ = input.unreported();
         input.begin_executing();
@@ -363,20 +363,20 @@ impl IoThread {
     fn replied(&mut self, mut batch: Box<Batch>) {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
-        // A batch of an earlier thread with this id may arrive, which was not counted here: then the count is
-        // one too low.
+        // A batch of an earlier thread with this id may arrive, which was not counted here; the count is
+        // then one too low.
         self.batches_at_main = self.batches_at_main.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
         connection.input.end_executing();
         if before == AuthState::Authenticated && batch.authentication == AuthState::Unauthenticated {
-            // After a RESET the rest is parsed again, as that of a client that has not authenticated.
+            // After a RESET the remaining bytes are parsed again, as those of an unauthenticated client.
             connection.input.parser = Parser::new();
         }
         match batch.outcome {
             BatchOutcome::GoOn => {}
             BatchOutcome::Deferred | BatchOutcome::Resumed => {
-                // The request that waits, and all behind it, is parsed again when its time comes.
+                // The blocked request and all bytes after it are parsed again when it has ended.
                 let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
                 query_buf.append(&mut connection.input.query_buf);
                 connection.input.query_buf = query_buf;
@@ -413,7 +413,7 @@ impl IoThread {
         connection::resume(self, connection);
     }
 
-    /// Reports the traffic of connections that have had no batch since, now and then.
+    /// Reports, at intervals, the traffic of connections that no batch has reported.
     fn report_all_traffic(&mut self, now_ns: u64) {
         if now_ns < self.report_at_ns {
             return;
@@ -426,7 +426,7 @@ impl IoThread {
         }
     }
 
-    /// Lists a connection among those whose traffic is reported now and then.
+    /// Lists a connection for the next report of traffic.
     fn list(&mut self, connection: &mut Connection) {
         if !connection.is_listed {
             connection.is_listed = true;
@@ -437,7 +437,7 @@ impl IoThread {
         }
     }
 
-    /// Reports what went over a connection since the last report.
+    /// Reports the bytes sent and received on a connection since the last report.
     fn report_traffic(&mut self, connection: &mut Connection) {
         let traffic = std::mem::take(&mut connection.unreported);
         if traffic != Traffic::default() {
@@ -445,7 +445,7 @@ impl IoThread {
         }
     }
 
-    /// Keeps a spent batch, and in it a spent reply buffer, which it takes back to the main thread.
+    /// Keeps a spent batch with a spent reply buffer, which goes back to the main thread with the next batch.
     fn spend(&mut self, mut batch: Box<Batch>) {
         if self.spare_batches.len() < SPARE_BATCHES_MAX {
             batch.trim();
@@ -461,14 +461,14 @@ impl IoThread {
         connection::resume(self, connection);
     }
 
-    /// The main thread wants a connection back.
+    /// Begins to give a connection back to the main thread.
     fn release(&mut self, key: SessionKey) {
         let Some(mut connection) = self.take(key) else { return };
         connection.begin_leaving(&mut self.event_loop);
         self.put(connection);
     }
 
-    /// Closes what has nothing to send; the rest follows when it has sent it.
+    /// Closes the connections that have nothing to send; the others close when they have sent their output.
     fn finish(&mut self) {
         self.stopping = true;
         for slot in 0..self.connections.len() {
@@ -489,8 +489,8 @@ impl IoThread {
         self.count -= 1;
     }
 
-    /// The event loop is broken. The main thread ends connections that were sent to this thread and not
-    /// received.
+    /// Ends all connections after a failure of the event loop. The main thread ends the connections that
+    /// this thread was sent and did not receive.
     fn give_up(mut self) {
         for slot in 0..self.connections.len() {
             if let Some(connection) = self.connections[slot].take() {
@@ -503,8 +503,8 @@ impl IoThread {
         }
     }
 
-    /// Sends a message, at the end of the iteration at the latest; whether it has to wait for room in the
-    /// ring.
+    /// Sends a message, which is flushed at the end of the iteration at the latest. Returns whether it
+    /// waits for room in the ring.
     fn send(&mut self, message: ToMain) -> bool {
         self.unflushed = true;
         if self.overflow.is_empty() {
@@ -517,8 +517,7 @@ impl IoThread {
         true
     }
 
-    /// Brings a message that has waited up to date: what has come since was not reported, because this stands
-    /// for it.
+    /// Updates a waiting usage message to the present usage: no other report is made while one waits.
     fn freshen(&mut self, message: ToMain) -> ToMain {
         let ToMain::Usage(key, _) = message else { return message };
         let Some(connection) = self.connection(key) else { return message };
@@ -530,7 +529,7 @@ impl IoThread {
         self.connections.get_mut(key.slot as usize)?.as_deref_mut().filter(|connection| connection.key == key)
     }
 
-    /// Makes messages visible to the main thread, and wakes it if it sleeps.
+    /// Makes messages visible to the main thread, and wakes the main thread if it sleeps.
     fn flush(&mut self) {
         while let Some(message) = self.overflow.pop_front() {
             let message = self.freshen(message);
@@ -550,8 +549,8 @@ impl IoThread {
         let unflushed = std::mem::take(&mut self.unflushed);
         match self.channels.lane.publish() {
             Notified::First => drop(self.channels.main.wake()),
-            // Another I/O thread has notified first and wakes the main thread. That thread may have been
-            // descheduled before its wake-up, with few processors for a time slice of the scheduler.
+            // Another I/O thread has notified first and wakes the main thread. That I/O thread may have
+            // been descheduled before its wake-up, with few processors for a time slice of the scheduler.
             Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
             Notified::Already => {}
         }
@@ -619,9 +618,9 @@ impl ConnectionHost for IoThread {
     }
 
     fn report_usage(&mut self, connection: &mut Connection) {
-        // A buffer that is empty serves another connection; the room of an unfinished request stays.
+        // An empty buffer is kept for other connections; an unfinished request keeps its room.
         self.spare.keep_query_buf(&mut connection.input.query_buf);
-        // A batch at the main thread reported it.
+        // The batch at the main thread has reported the usage.
         if connection.input.state() != InputState::Executing
             && !connection.usage_waits
             && let Some(usage) = connection.input.unreported()
@@ -641,7 +640,8 @@ impl ConnectionHost for IoThread {
     }
 
     fn input_ended(&mut self, connection: Box<Connection>) {
-        // A batch that is away stops the receiving, so that nothing is owed when the end of the input is met.
+        // While a batch is away nothing is received, so no reply is pending when the end of the
+        // input is seen.
         self.end(connection, connection::CLIENT_CLOSED);
     }
 

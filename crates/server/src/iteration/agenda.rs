@@ -1,20 +1,20 @@
-//! What an iteration has to do beside clients' plain commands: the reasons for which phases run, and when
-//! something is due. `phases.rs` says how the two come about.
+//! The work of an iteration other than clients' plain commands: the reasons for which phases run, and the
+//! next deadline. `phases.rs` says how both are computed.
 
-/// Reasons for phases to run.
+/// A set of reasons for phases to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reasons(u16);
 
 impl Reasons {
-    /// The iteration itself.
+    /// A reason that every iteration has.
     pub(super) const EACH: Reasons = Reasons(1);
-    /// Something happened that is no plain command of a client: another event, a wake-up by another thread, a
-    /// change of the control plane, a request of the engine.
+    /// Something other than a client's plain command happened: another event, a wake-up by another
+    /// thread, a change of the control plane, a request of the engine.
     pub(super) const NEWS: Reasons = Reasons(1 << 1);
-    /// A deadline has come.
+    /// The deadline `Agenda::next_ns` has passed.
     pub(super) const TIME: Reasons = Reasons(1 << 2);
-    /// Something goes on in each iteration until it is over: what another thread does for this one, work in
-    /// slices, connections that wait or move.
+    /// Work that goes on in each iteration until it is over: another thread works for the main thread, a
+    /// job runs in slices, connections wait or move.
     pub(super) const UNDER_WAY: Reasons = Reasons(1 << 3);
     /// I/O threads run.
     pub(super) const IO_THREADS: Reasons = Reasons(1 << 4);
@@ -24,7 +24,7 @@ impl Reasons {
     pub(super) const CLUSTER: Reasons = Reasons(1 << 6);
     /// The metrics endpoint may want a sample.
     pub(super) const METRICS: Reasons = Reasons(1 << 7);
-    /// Whatever makes an iteration more than clients' plain commands.
+    /// Any reason other than [`Reasons::EACH`].
     pub(super) const MORE: Reasons = Reasons(!Reasons::EACH.0);
 
     #[inline]
@@ -43,18 +43,19 @@ impl Reasons {
     }
 }
 
-/// What an iteration has to do beside clients' plain commands.
+/// The work of an iteration other than clients' plain commands.
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// Of the iteration under way.
+    /// The reasons of the iteration under way.
     pub(super) reasons: Reasons,
-    /// The reasons that stand: as of the end of the last iteration that was not plain.
+    /// The reasons that hold until something changes, as computed at the end of the last iteration that
+    /// was not plain.
     pub(super) standing: Reasons,
-    /// Until when the event loop may wait: as of then.
+    /// Until when the event loop may wait, monotonic ns; computed together with `standing`.
     pub(super) next_ns: u64,
-    /// The epoch of the control plane that was seen last.
+    /// The control plane's epoch as last seen.
     pub(super) epoch: u32,
-    /// Something has happened that is no plain command, and that this thread alone knows of.
+    /// Something other than a plain command happened that only the main thread knows of.
     pub(super) is_news: bool,
 }
 
@@ -66,7 +67,7 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// Something has happened that is no plain command of a client.
+    /// Records that something other than a client's plain command happened.
     #[inline]
     pub(super) fn note_news(&mut self) {
         self.is_news = true;

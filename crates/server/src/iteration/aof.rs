@@ -1,4 +1,4 @@
-//! The append-only file in the event loop: opened, fed, listened to, closed.
+//! The append-only file in the event loop: opening, appending, news of its thread, closing.
 
 use super::Server;
 use crate::aof::{AofCommand, AofEnding, AofNews};
@@ -10,17 +10,17 @@ use sluice_config::param;
 use sluice_storage::aof::{Folder, History};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The server cannot keep what it is asked to keep; the log says why.
+/// The append-only file cannot be opened or made; the log says why.
 #[derive(Clone, Copy, Debug)]
 pub struct NotOpened;
 
 impl Server {
-    /// Has [`Server::open_aof`] be called with this folder when the load under way has ended.
+    /// Sets the folder that [`Server::open_aof`] gets after the load under way has ended.
     pub fn open_when_loaded(&mut self, folder: Option<Folder>) {
         self.folder_to_open = folder;
     }
 
-    /// The data of the start were loaded: clients are served from now on.
+    /// Begins to serve clients after the data of the start were loaded.
     pub(super) fn serve_loaded(&mut self) -> Result<(), NotOpened> {
         let folder = self.folder_to_open.take();
         self.open_aof(folder)?;
@@ -28,7 +28,7 @@ impl Server {
         Ok(())
     }
 
-    /// Opens the append-only file where the configuration wants one, behind the data that were loaded.
+    /// Opens the append-only file after the data were loaded, if the configuration wants one.
     pub fn open_aof(&mut self, folder: Option<Folder>) -> Result<(), NotOpened> {
         let Some(folder) = folder else { return Ok(()) };
         let opened = self.host.open_aof_at_start(&mut self.engine, folder);
@@ -40,12 +40,12 @@ impl Server {
         Ok(())
     }
 
-    /// Has the process say something about itself in the log.
+    /// Has the process log something about itself.
     pub fn say(&mut self, what: fn(&mut Host, &Config)) {
         what(&mut self.host, self.engine.config());
     }
 
-    /// Takes up `appendfsync` and `aof-disable-auto-gc`.
+    /// Applies `appendfsync` and `aof-disable-auto-gc`.
     pub(super) fn configure_aof(&mut self) {
         if let Some(aof) = &self.host.aof.open {
             let config = self.engine.config();
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Gives the file what the iteration has to append, and takes what has happened there.
+    /// Appends the iteration's effects to the file, and takes the news of the file's thread.
     pub(super) fn feed_aof(&mut self) {
         let Some(aof) = &self.host.aof.open else { return };
         aof.shared().numbers.has_job.store(self.engine.has_job(), Relaxed);
@@ -70,7 +70,7 @@ impl Server {
         match news {
             AofNews::Log(level, line) => self.host.note(level, &line),
             AofNews::Fault(fault) => self.engine.report_aof_fault(fault),
-            // No reply that is not durable was sent, and none is.
+            // No reply was sent whose effects are not durable, and no such reply is sent now.
             AofNews::Fatal => std::process::exit(1),
             AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
             AofNews::IncrBegun(number, begun) => {
@@ -89,9 +89,10 @@ impl Server {
         }
     }
 
-    /// Makes everything durable that was executed; nothing may be executed after this. Whether it is.
+    /// Makes everything executed durable; nothing may be executed after this. Returns whether all of
+    /// it is durable.
     pub(super) fn close_aof(&mut self) -> bool {
-        // One that was left for a synchronisation has data of before.
+        // A former append-only file that is still closing has older data.
         self.host.await_closing_aof();
         let Some(aof) = &self.host.aof.open else { return true };
         aof.append_all(&mut self.engine);

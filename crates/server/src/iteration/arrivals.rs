@@ -1,4 +1,4 @@
-//! Connections that come: who becomes a client in which iteration, and who is refused.
+//! New connections: which of them become clients in which iteration, and which are refused.
 //!
 //! ```text
 //!  accepted ─┬─ by TLS ──► a handshake on a thread, of `priority-subnets` on one of their own ──► a client
@@ -6,15 +6,15 @@
 //!            └─ any other ──► waits for its turn ───────────────────────────────────────────────► a client
 //! ```
 //!
-//! Invariants: (1) a connection counts for `maxclients` from its accept on, so that no more wait than can be
-//! clients, and one too many is refused at once; (2) an iteration accepts at most [`ACCEPTS_PER_ITERATION`]
-//! connections, and makes at most `max-new-connections-per-cycle` of those that wait clients, and
-//! `max-new-tls-connections-per-cycle` of the handshakes that are over: clients that are there are served
-//! meanwhile; (3) connections that come first have no turn to wait for; (4) all others have theirs in the
-//! order of their coming.
+//! Invariants: (1) a connection counts for `maxclients` from its accept on, so that no more connections wait
+//! than can become clients, and a connection beyond the bound is refused at once; (2) an iteration accepts at
+//! most [`ACCEPTS_PER_ITERATION`] connections, and makes clients of at most `max-new-connections-per-cycle`
+//! waiting connections and `max-new-tls-connections-per-cycle` completed handshakes: existing clients are
+//! served in between; (3) connections by a unix socket or from `priority-subnets` wait for no turn; (4) all
+//! other connections become clients in the order of their accept.
 //!
-//! More are accepted than become clients because the kernel has one queue for all: while it is full, the
-//! kernel ignores whoever comes, who tries again a second later.
+//! More connections are accepted than become clients because the kernel has one queue for all of them: while
+//! that queue is full, the kernel ignores new connections, and their clients try again a second later.
 
 use super::Server;
 use crate::arrivals::{ACCEPTS_PER_ITERATION, Newcomer};
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// Makes the first connections that wait clients, as many as have their turn in an iteration.
+    /// Makes clients of the longest-waiting connections, as many as have their turn in an iteration.
     pub(super) fn take_waiting(&mut self) {
         if self.arrivals.waiting.is_empty() {
             return;
@@ -50,14 +50,14 @@ impl Server {
                 return self.arrivals.waiting.shrink_to(ACCEPTS_PER_ITERATION as usize);
             };
             self.timing.is_busy = true;
-            // More may have come first meanwhile than there was room for.
+            // Connections without a turn may have filled the room meanwhile.
             if let Some(stream) = unless_refused(self, &newcomer.accepted, stream) {
                 admit(self, newcomer, stream, &[], None);
             }
         }
     }
 
-    /// Takes up connections whose handshake is over.
+    /// Takes the connections whose TLS handshake has ended.
     pub(super) fn take_handshakes(&mut self) {
         while let Some(outcome) = self.arrivals.first_handshakes.take() {
             end_handshake(self, outcome);
@@ -103,14 +103,14 @@ fn accept(server: &mut Server, slot: u32, generation: u32, stream: Stream) {
     }
 }
 
-/// Has a thread do the handshake of a connection that speaks TLS.
+/// Has a thread do the handshake of a TLS connection.
 #[cold]
 fn begin_handshake(server: &mut Server, newcomer: Newcomer, stream: Stream) {
     let taken = connections(server);
     let config = server.engine.config();
     let is_full = taken.leave_no_room_for(&newcomer.accepted, config);
     let Some(context) = server.host.settings.tls.context().cloned().filter(|_| !is_full) else {
-        // Nothing can be said before the handshake, which is not worth it.
+        // Nothing can be sent before the handshake, and a handshake is too costly for an error reply.
         let rejected = taken.rejected(&newcomer.accepted, config);
         return server.engine.count_rejected(rejected);
     };
@@ -140,20 +140,20 @@ fn end_handshake(server: &mut Server, outcome: HandshakeOutcome<Newcomer>) {
 fn note_handshake_failure(server: &mut Server, reason: &str, origin: &Newcomer) {
     let Accepted { addr, laddr, .. } = &origin.accepted;
     let text = format!("Error accepting a client connection: {reason} (addr={addr} laddr={laddr})");
-    // Whoever can connect can fail: what they make the log say is bounded.
+    // Any peer that can connect can fail: the log lines that failures cause are bounded.
     let now_s = server.host.recent().mono_ns / 1_000_000_000;
     let is_told = server.arrivals.handshakes_for(origin).failure_is_told(now_s);
     let level = if is_told { LogLevel::Warning } else { LogLevel::Debug };
     server.host.note(level, &text);
 }
 
-/// What counts for `maxclients`.
+/// The numbers of connections that count for `maxclients`.
 fn connections(server: &Server) -> TakenConnections {
     let of_bus = server.engine.node().map_or(0, Cluster::connections_wanted);
     server.arrivals.taken(server.engine.connections(), of_bus)
 }
 
-/// The connection back, unless the server refuses the connection: then the client is told why.
+/// Returns the connection unless the server refuses it; a refused client is sent the reason.
 fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> Option<Stream> {
     let unguarded = server.engine.default_user_has_no_password();
     let refusal = listen::refusal(accepted, connections(server), server.engine.config(), unguarded);
@@ -163,11 +163,11 @@ fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> O
     None
 }
 
-/// Makes a connection a client's. `plain` has come already; `names` are those of the client's certificate.
+/// Makes a connection a client. `plain` was received already; `names` are those of the client's certificate.
 fn admit(server: &mut Server, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
     let Newcomer { accepted, unix } = newcomer;
     let fd = stream.number();
-    // Nearly always the same as that of the client before.
+    // The address is nearly always that of the client before.
     if *server.sockets.laddr != *accepted.laddr {
         server.sockets.laddr = accepted.laddr.into();
     }

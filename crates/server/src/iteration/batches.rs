@@ -1,4 +1,4 @@
-//! Batches of requests from I/O threads: executed here, and sent back with their replies.
+//! Executes the batches of requests of I/O threads, and sends them back with their replies.
 
 mod lists;
 
@@ -18,17 +18,17 @@ use sluice_engine::Flow;
 use sluice_session::Closing;
 use sluice_value::Value;
 
-/// Batches whose keys are prefetched together, at most: enough to hide the misses.
+/// Batches whose keys are prefetched together, at most: enough to hide the cache misses.
 const PREFETCH_BATCHES: usize = 32;
-/// No batch is added to so many keys: few enough that their lines stay in the cache.
+/// A group of batches with so many keys is complete: few enough that their cache lines stay in the cache.
 const PREFETCH_KEYS: usize = 128;
 
-/// A value of up to so many bytes is freed on the main thread where no I/O thread gets a batch.
+/// Up to this heap size, a value is freed on the main thread if no I/O thread gets a batch.
 const FREED_HERE_BYTES: usize = 64 << 10;
 
 impl Server {
-    /// Executes what the I/O threads have prepared. Not inlined into a loop that runs where there are no I/O
-    /// threads.
+    /// Executes what the I/O threads have prepared. Not inlined, because the calling loop also runs where
+    /// there are no I/O threads.
     #[inline(never)]
     pub(super) fn collect_from_io_threads(&mut self) {
         let mut messages = std::mem::take(&mut self.batches.messages);
@@ -87,7 +87,7 @@ impl Server {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
-                // A client that gave room back has sent nothing.
+                // A client whose buffer shrank has sent nothing.
                 let known = self.engine.session(key).map_or(0, |session| session.caller.traffic.input_bytes);
                 if usage.used > known {
                     self.engine.touch_last_interaction(key, self.host.recent());
@@ -101,8 +101,8 @@ impl Server {
         }
     }
 
-    /// An I/O thread has ended. Connections that it had then are lost: that happens only when its event loop
-    /// failed.
+    /// Notes that an I/O thread has ended. Its remaining connections are lost: it has some only when its
+    /// event loop failed.
     fn io_thread_stopped(&mut self, id: IoThreadId) {
         if self.io_threads.pool.stopped(id) {
             self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
@@ -149,13 +149,13 @@ impl Server {
             (Flow::Closing, _) => BatchOutcome::Close,
         };
         if self.note_usage(key, batch.usage) {
-            // Not to be parsed again while the news of its end is on the way.
+            // The I/O thread must not parse the batch's rest again while the order to close is on the way.
             batch.outcome = BatchOutcome::Close;
         }
         self.batches.executed.push(batch);
     }
 
-    /// Learns the usage of a query buffer of an I/O thread; whether the client is ended for it.
+    /// Records the usage of a query buffer of an I/O thread; returns whether the client is ended for it.
     fn note_usage(&mut self, key: SessionKey, usage: QueryBufUsage) -> bool {
         self.host.note_input(usage.room);
         self.engine.publish_input(key, usage.used, usage.room.saturating_sub(usage.used));
@@ -170,18 +170,18 @@ impl Server {
         self.engine.session(key).is_none_or(|session| session.caller.closing != Closing::No)
     }
 
-    /// Whether a client's request is deferred, and with it those behind. While a debugger has stopped a
-    /// script, the requests behind EVAL are for the debugger.
+    /// Whether a client is blocked, so that its request and the requests after it are deferred. While a
+    /// debugger has stopped a script, the requests after EVAL are for the debugger.
     pub(super) fn is_deferred(&self, key: SessionKey) -> bool {
         self.engine.session(key).is_some_and(|session| session.waiting.is_some()) && !self.engine.debugs(key)
     }
 
-    /// Has a value freed elsewhere: by an I/O thread that gets a batch anyway, or by the background thread.
+    /// Frees a value on another thread: an I/O thread that gets a batch anyway, or the background thread.
     pub(super) fn free_value(&mut self, value: Value) {
-        // In turn, so that no I/O thread gets all.
+        // The I/O threads take turns, so that none of them frees all values.
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
-            // Nothing goes there: what is small is freed here, as it costs less than a message.
+            // No batch goes to an I/O thread. Freeing a small value here costs less than a message.
             0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
@@ -200,7 +200,7 @@ impl Server {
         for batch in executed.drain(..) {
             self.batches.has_served = true;
             let needs = match self.engine.output_bound() {
-                // Nothing waits.
+                // No output waits for a synchronisation of the append-only file.
                 u64::MAX => 0,
                 _ => self.engine.output_position(batch.key),
             };
@@ -209,9 +209,9 @@ impl Server {
         self.batches.executed = executed;
     }
 
-    /// Sends a batch back with its replies, or keeps it until they are durable: its connection is not
-    /// received from meanwhile, does not move, and has no other batch. `needs`: the position that its replies
-    /// need.
+    /// Sends a batch back with its replies, or keeps it until the replies are durable. While it is kept,
+    /// its connection is not received from, does not move, and has no other batch. `needs`: the position
+    /// of the append-only file that must be durable before the replies are sent.
     fn return_when_durable(&mut self, mut batch: Box<Batch>, needs: u64) {
         let key = batch.key;
         let is_durable = needs <= self.engine.output_bound();
@@ -219,7 +219,7 @@ impl Server {
             if is_durable {
                 batch.reply = outbox;
             } else if !outbox.is_empty() {
-                // What came before its requests.
+                // Output that came up before the batch's requests.
                 let push = Push { key, outbox, then: AfterPush::Stay };
                 self.io_threads.pool.send(batch.from, ToIoThread::Push(Box::new(push)));
             }
@@ -237,8 +237,8 @@ impl Server {
         self.return_batch(batch);
     }
 
-    /// Output of a client has become durable, or came up: goes on with its batch that was kept. Whether there
-    /// is one.
+    /// Continues the kept batch of a client whose output has become durable or grown. Returns whether
+    /// there is one.
     pub(super) fn go_on_with_kept(&mut self, key: SessionKey) -> bool {
         if self.batches.kept.is_empty() {
             return false;
@@ -251,14 +251,14 @@ impl Server {
     /// Sends a finished batch back to its I/O thread.
     fn return_batch(&mut self, mut batch: Box<Batch>) {
         if batch.outcome == BatchOutcome::Deferred && !self.is_deferred(batch.key) {
-            // What it waited for has ended meanwhile.
+            // The blocking request has ended meanwhile.
             batch.outcome = BatchOutcome::Resumed;
         }
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }
 
-    /// Sends what was published to clients of I/O threads: before their batches and outboxes, because it came
-    /// up before.
+    /// Sends published messages to clients of I/O threads: before batches and outboxes, because the
+    /// messages were published before.
     pub(super) fn send_multicasts(&mut self) {
         while let Some(output) = self.engine.take_multicast(&mut self.host) {
             self.host.work.writes += output.receivers;
@@ -268,7 +268,7 @@ impl Server {
         }
     }
 
-    /// Sends output that no batch asked for to a client of an I/O thread.
+    /// Sends output that belongs to no batch to a client of an I/O thread.
     pub(super) fn push_output(&mut self, key: SessionKey, id: IoThreadId) {
         let Some((outbox, closing)) = self.engine.take_output(key) else { return };
         if outbox.is_empty() && closing == Closing::No {
@@ -283,7 +283,7 @@ impl Server {
     }
 }
 
-/// What follows a push to a client that ends, or does not.
+/// What an I/O thread does with the client after a push.
 pub(super) fn after_push(closing: Closing) -> AfterPush {
     match closing {
         Closing::No => AfterPush::Stay,

@@ -1,5 +1,5 @@
-//! The bus, driven: what the engine orders is done, what comes of it and what comes from other nodes is told
-//! to the engine.
+//! Drives the cluster bus: carries out the engine's orders, and reports their results and the messages of
+//! other nodes to the engine.
 
 use super::Server;
 use crate::bus::lanes::LaneBytes;
@@ -19,14 +19,15 @@ use sluice_evloop::{AnyLoop, Event, Interest, Received, SendBuf, Sending, Sent};
 use sluice_storage::plain_error;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes that one write of a link carries, at most.
+/// Bytes of messages that one write of a link carries, at most.
 const WRITE_BYTES: usize = 64 * 1024;
-/// Bytes of answers of TLS that wait for a write, at most: nobody has reason for more.
+/// Bytes of TLS protocol answers that wait for a write, at most: a correct peer causes far fewer.
 const ANSWERS_MAX: usize = 64 * 1024;
 
 impl Server {
-    /// From now on this server is a node that writes its file so. `waits`: it connects to nobody, and accepts
-    /// nobody, before its data are loaded. A primary whose load takes longer than others wait is replaced.
+    /// Makes this server a cluster node that writes its file through `file`. With `waits`, the node dials
+    /// no other node and accepts none before its data are loaded. A primary that loads longer than the
+    /// other nodes wait is replaced.
     pub fn join_cluster(&mut self, file: FileWriter, waits: bool) {
         self.bus.file = Some(file);
         match waits {
@@ -46,20 +47,20 @@ impl Server {
         }
     }
 
-    /// Does what the engine has ordered, until there is no order left.
+    /// Carries out the engine's orders until there is none left.
     pub(super) fn drive_bus(&mut self) {
         if self.bus.is_on() {
             self.bus_driver().drive();
         }
     }
 
-    /// Takes an event of a connection of the bus.
+    /// Handles an event of a bus connection.
     #[cold]
     pub(super) fn bus_event(&mut self, place: BusPlace, event: Event) {
         self.bus_driver().event(place, event);
     }
 
-    /// Takes in a connection to the bus port.
+    /// Takes a connection that was accepted on the bus port.
     #[cold]
     pub(super) fn accept_on_bus(&mut self, stream: Stream) {
         if self.bus.is_on() {
@@ -67,14 +68,14 @@ impl Server {
         }
     }
 
-    /// The data are loaded: nodes are connected to, and may connect.
+    /// Begins to dial nodes and to accept them, after the data are loaded.
     pub(super) fn open_bus(&mut self) {
         if self.bus.is_on() {
             self.bus_driver().open();
         }
     }
 
-    /// The server ends: the file is written once more, and another process may have it then (N-21).
+    /// Writes the node's file a last time when the server ends; then another process may lock it (N-21).
     pub(super) fn end_bus(&mut self) {
         let Some(file) = &mut self.bus.file else { return };
         let Some(text) = self.engine.node().map(Cluster::file_text) else { return };
@@ -84,7 +85,7 @@ impl Server {
     }
 }
 
-/// The bus, and what of the server it is driven with.
+/// The bus and the parts of the server that drive it.
 struct BusDriver<'a> {
     bus: &'a mut Bus,
     engine: &'a mut Engine,
@@ -156,7 +157,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Tells what came of writes of `nodes.conf`.
+    /// Reports the results of writes of `nodes.conf` to the engine.
     fn take_node_file(&mut self) {
         while let Some(report) = self.bus.file.as_mut().and_then(FileWriter::take) {
             let generation = report.generation;
@@ -221,7 +222,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Bytes go to the engine as they come.
+    /// Passes received bytes to the engine.
     fn received(&mut self, place: BusPlace, chunk: &[u8]) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         let key = link.key;
@@ -249,7 +250,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// The alert that says why a connection of TLS ends, where there is room for it.
+    /// Sends the TLS alert that says why a connection ends, if the socket has room for it.
     fn send_answers_now(&mut self, place: BusPlace) {
         if let Some(link) = self.bus.links.get_mut(place)
             && link.in_flight.is_none()
@@ -259,7 +260,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// A connection has ended: the engine is told.
+    /// Drops a connection that has ended, and reports that to the engine.
     fn end_link(&mut self, place: BusPlace, reason: &str) {
         let Some(key) = self.drop_link(place) else { return };
         if !reason.is_empty() {
@@ -268,18 +269,18 @@ impl BusDriver<'_> {
         self.step(&ClusterInput::Closed { link: key });
     }
 
-    /// Closes a connection, of which the engine knows already.
+    /// Closes a connection whose end the engine knows already.
     fn drop_link(&mut self, place: BusPlace) -> Option<LinkKey> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
             BusLinkPhase::Dialling | BusLinkPhase::Open => self.event_loop.close(link.source),
-            // The socket comes, finds that the place is gone, and is closed then.
+            // A socket of the place that arrives later finds no entry for the place, and is closed then.
             BusLinkPhase::Held | BusLinkPhase::Leaving | BusLinkPhase::Shaking => {}
         }
         Some(link.key)
     }
 
-    /// The kernel has made a connection, or has not.
+    /// Handles the result of a dial: connected or failed.
     fn dialled(&mut self, place: BusPlace) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         let (source, key) = (link.source, link.key);
@@ -304,7 +305,8 @@ impl BusDriver<'_> {
         self.step(&ClusterInput::Connected { link: key });
     }
 
-    /// A dialled connection has left the event loop: TLS begins, on the thread of handshakes.
+    /// Begins the TLS handshake, on the handshake thread, of a dialled connection that has left
+    /// the event loop.
     fn begin_dialled_handshake(&mut self, place: BusPlace, stream: Stream) {
         let Some(link) = self.bus.links.get_mut(place) else { return };
         link.phase = BusLinkPhase::Shaking;
@@ -337,7 +339,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Makes a connection a link, unless the engine has too many. `plain` has come already.
+    /// Makes a connection a link, unless the engine has too many. `plain` was received already.
     fn admit(&mut self, stream: Stream, plain: &[u8]) {
         let Ends { peer: Some(peer), own: Some(own) } = stream.ends() else { return };
         let (peer, own) = (peer.ip().to_canonical(), own.ip().to_canonical());
@@ -349,7 +351,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Messages flow on a connection from now on.
+    /// Attaches a connection to the event loop; messages flow on it from now on.
     fn attach(&mut self, place: BusPlace, stream: Stream) {
         let event_loop = &mut *self.event_loop;
         let (source, codec) = stream.attach(event_loop, Endpoint::BusLink(place));
@@ -359,7 +361,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Takes up connections whose handshake is over.
+    /// Takes the connections whose handshake has ended.
     fn take_handshakes(&mut self) {
         while let Some(outcome) = self.bus.handshakes.take() {
             match outcome {
@@ -395,7 +397,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Gives each link that has something to send one write. What is left has its turn in the next iteration.
+    /// Gives each link with something to send one write. The remainder is sent in the next iteration.
     fn send_all(&mut self) {
         for place in self.bus.take_ready() {
             self.write(place);
@@ -429,7 +431,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// A write is over.
+    /// Handles the end of a write.
     fn sent(&mut self, place: BusPlace, bytes: LaneBytes, sent: Sent) {
         let Some(key) = self.bus.links.get_mut(place).map(|link| link.key) else { return };
         if let Some(error) = sent.error {
@@ -448,7 +450,7 @@ impl BusDriver<'_> {
     }
 }
 
-/// The answers of TLS, with encoded messages appended.
+/// Appends the encoded messages to the TLS protocol answers in `out`.
 fn encode(codec: &mut dyn Codec, plain: Vec<u8>, mut out: Vec<u8>) -> Result<Vec<u8>, String> {
     if !plain.is_empty() {
         codec.encode(&[&plain], &mut out)?;

@@ -1,4 +1,4 @@
-//! Moves of slots from this node: their connections come from threads, and are clients' from then on.
+//! Moves of slots from this node: threads make the connections, which become clients' connections here.
 
 use super::Server;
 use crate::connection::transport::Transport;
@@ -11,7 +11,7 @@ use sluice_resp::AuthState;
 use sluice_session::{ClientAddress, Medium};
 
 impl Server {
-    /// Takes up what threads have come to.
+    /// Takes the reports of the threads that connect.
     pub(super) fn hear_exports(&mut self) {
         while let Some(report) = self.exports.next() {
             let (engine, process) = (&mut self.engine, &mut self.host);
@@ -28,10 +28,10 @@ impl Server {
     }
 }
 
-/// Makes the connection with the target of a move a client.
+/// Makes a client of the connection with the target of a slot move.
 fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
     if !links::is_wanted(&mut server.engine, job) {
-        // Dropped, it shuts its socket.
+        // Dropping the stream closes its socket.
         return;
     }
     let (addr, laddr) = stream.ends().shown();

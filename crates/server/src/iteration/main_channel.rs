@@ -1,5 +1,5 @@
-//! The main channel, driven: what comes on it while the snapshot comes on another connection, and its
-//! execution behind the snapshot.
+//! Drives the main channel of a full sync: receives the replication stream while the snapshot arrives on
+//! another connection, and executes the stream after the snapshot.
 
 use super::Server;
 use super::replica::{Decoded, decode_on_link};
@@ -16,7 +16,7 @@ use sluice_evloop::{Event, Received};
 use sluice_replication::Input;
 
 impl Server {
-    /// Takes an event of the main channel's connection.
+    /// Handles an event of the main channel's connection.
     pub(super) fn main_channel_event(&mut self, event: Event) {
         let attempt = self.follower.attempt;
         if self.follower.main.is_none() {
@@ -31,7 +31,7 @@ impl Server {
         self.sockets.event_loop.give_back(chunk);
     }
 
-    /// Takes bytes of the main channel, as they came from the socket.
+    /// Handles bytes of the main channel as received from the socket.
     fn main_channel_received(&mut self, attempt: u64, chunk: &[u8]) {
         let Some(main) = &mut self.follower.main else { return };
         let is_buffering = main.buffer.is_some();
@@ -58,7 +58,7 @@ impl Server {
         self.sockets.spare.keep_decoded(buffers);
     }
 
-    /// Keeps bytes of the stream. Beyond the bound nothing more is received.
+    /// Buffers bytes of the stream. Beyond the limit the connection is not received from any more.
     pub(super) fn keep_of_stream(&mut self, bytes: &[u8]) {
         let bound = self.engine.replica_output_limit();
         let Some(main) = &mut self.follower.main else { return };
@@ -78,11 +78,11 @@ impl Server {
         }
     }
 
-    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was
-    /// buffered first.
+    /// Makes the main channel the connection of a session once the snapshot is loaded; the session first
+    /// executes the buffered stream.
     pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
         let MainLink { mut transport, buffer, .. } = main;
-        // Nothing is received until what has come is executed.
+        // Nothing is received until the buffered stream is executed.
         transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
         let key = self.session_of_transport(&transport);
         self.follower.holder = LinkConnection::Session(key);
@@ -95,11 +95,11 @@ impl Server {
         self.replay_stream();
     }
 
-    /// Executes a block of what was buffered; behind the last one, the socket is received from again.
+    /// Executes a block of the buffered stream; after the last block the socket is received from again.
     pub(super) fn replay_stream(&mut self) {
         let Some(key) = self.follower.session() else { return };
         let Some(mut connection) = connection::ConnectionHost::take(self, key) else { return };
-        // A command that waits has the others wait.
+        // A command that waits has the commands after it wait.
         if !matches!(connection.input.state(), InputState::Open | InputState::Large) {
             return connection::ConnectionHost::put(self, connection);
         }
@@ -124,9 +124,9 @@ impl Server {
         }
     }
 
-    /// Takes an event of the session that executes what was buffered. Bytes come although the socket is not
-    /// received from: they belong behind what was buffered. An end is met again when the socket is received
-    /// from.
+    /// Handles an event of the session that executes the buffered stream. Bytes can arrive although the
+    /// socket is not received from: they belong after the buffered ones. An end of the connection is
+    /// reported again when receiving resumes.
     fn keep_late(&mut self, event: Event) {
         let Some(key) = self.follower.session().filter(|_| self.follower.replay.is_some()) else { return };
         match event {
@@ -154,7 +154,7 @@ impl Server {
         connection::ConnectionHost::put(self, connection);
     }
 
-    /// Whether a block of what was buffered can be executed at once.
+    /// Whether a block of the buffered stream can be executed at once.
     pub(super) fn has_replay(&self) -> bool {
         let owner = self.follower.session().and_then(|key| self.sockets.clients.owner(key));
         self.follower.replay.is_some()
@@ -162,13 +162,13 @@ impl Server {
                 if matches!(connection.input.state(), InputState::Open | InputState::Large))
     }
 
-    /// Bytes of the stream that are kept.
+    /// Bytes that the allocator has given for the buffered stream.
     pub(super) fn stream_buffer_footprint(&self) -> usize {
         let kept = self.follower.main.as_ref().and_then(|main| main.buffer.as_ref());
         kept.or(self.follower.replay.as_ref()).map_or(0, StreamBuffer::footprint)
     }
 
-    /// Gives up the main channel, and what it has brought.
+    /// Closes the main channel, and frees its buffered stream.
     pub(super) fn close_main_channel(&mut self) {
         if let Some(mut main) = self.follower.main.take() {
             main.transport.close(&mut self.sockets.event_loop);
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    /// What was buffered and not executed is of no use any more.
+    /// Frees the buffered stream of a session that has ended.
     pub(super) fn forget_replay(&mut self, key: SessionKey) {
         if self.follower.session() == Some(key)
             && let Some(replay) = self.follower.replay.take()
@@ -185,7 +185,7 @@ impl Server {
         }
     }
 
-    /// Frees a buffer elsewhere: it may be as large as the output limit of replicas.
+    /// Frees a buffer on the background thread: it may be as large as the output limit of replicas.
     fn forget_stream(&mut self, buffer: Option<StreamBuffer>) {
         self.host.incoming.stream_buffer.set(0);
         if let Some(buffer) = buffer {

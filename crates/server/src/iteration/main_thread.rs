@@ -1,4 +1,4 @@
-//! The main thread as an owner of connections: requests are executed where they were received.
+//! The main thread as an owner of connections: requests are executed where they are received.
 
 use super::turns::ServesInTurns;
 use super::{SENT_BYTES_MAX, SHORT_OUTPUT, Server};
@@ -16,11 +16,11 @@ use sluice_evloop::{AnyLoop, SendBuf, Shared};
 use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, Requests, State};
 use sluice_session::Closing;
 
-/// A reply that shares so many values, a mebibyte of pages, lets go of them on another thread.
+/// A reply that shares so many values (a mebibyte of pages) is dropped on the background thread.
 const SHARED_FREED_ELSEWHERE: usize = 16;
 
 impl Server {
-    /// Parses and executes `bytes`; returns how many of them are done with.
+    /// Parses and executes `bytes`; returns how many bytes were consumed.
     #[inline]
     fn execute(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let key = connection.key;
@@ -38,8 +38,8 @@ impl Server {
                     Flow::Continue => {}
                     Flow::Closing => self.shut_input(connection),
                     Flow::Waiting => {
-                        // The engine has the request that waits. What is behind it is parsed again when its
-                        // time comes.
+                        // The engine has the blocked request. The bytes after it are parsed again when
+                        // it has ended.
                         connection.input.defer();
                         return used + end_of_executed(&self.sockets.requests, done.executed, rest);
                     }
@@ -48,7 +48,7 @@ impl Server {
             used += progress.consumed;
             match progress.state {
                 State::Full => {}
-                // After a RESET the rest is parsed again, as that of a client that has not authenticated.
+                // After a RESET the remaining bytes are parsed again, as those of an unauthenticated client.
                 State::Starved if used < bytes.len() && connection.authentication != authentication => {
                     connection.input.parser = Parser::new();
                 }
@@ -71,15 +71,15 @@ impl Server {
         ParseLimits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
     }
 
-    /// The client sent its last request. It may have no reply to wait for: then the phase `write` ends it.
+    /// Notes that the client sent its last request. If no reply waits, the phase `write` ends the client.
     #[cold]
     fn shut_input(&mut self, connection: &mut Connection) {
         connection.input.shut();
         self.sockets.ready.push(connection.key);
     }
 
-    /// Executes what the query buffer has and keeps the rest. The room stays: more is likely to come in
-    /// pieces.
+    /// Executes the complete requests of the query buffer and keeps the rest. The buffer keeps its room,
+    /// because the request is likely to arrive in more pieces.
     fn execute_query_buf(&mut self, connection: &mut Connection) {
         let mut query_buf = std::mem::take(&mut connection.input.query_buf);
         let peak = u32::try_from(query_buf.len()).unwrap_or(u32::MAX);
@@ -90,15 +90,15 @@ impl Server {
         connection.input.part_query_buf();
     }
 
-    /// Sends the output of a client.
+    /// Sends the output of a client whose connection the main thread owns.
     #[inline]
     pub(super) fn send_output(&mut self, key: SessionKey) {
         let Some(connection) = self.take(key) else { return self.send_output_elsewhere(key) };
         if connection.output.is_idle() && connection.stay == MoveState::Yes {
             self.send_own_output(connection);
         } else {
-            // The output stays in the session until the send in flight is over, or the connection has arrived
-            // elsewhere. A reader that lags is found out here.
+            // The output stays in the session until the send in flight is over, or the connection has
+            // reached its new owner. The check finds clients that read too slowly.
             self.put(connection);
             self.engine.check_output_limit(key, &mut self.host);
         }
@@ -112,7 +112,7 @@ impl Server {
             self.engine.recycle(outbox);
             self.put(connection);
             match closing {
-                // What waits until it is durable is output, too.
+                // Replies that wait for durability count as output, too.
                 Closing::No => self.engine.check_output_limit(key, &mut self.host),
                 Closing::AfterReply | Closing::Now => self.end_client(key),
             }
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Sends the output of a client whose connection an I/O thread owns.
+    /// Sends the output of a client that an I/O thread owns.
     fn send_output_elsewhere(&mut self, key: SessionKey) {
         if self.go_on_with_kept(key) {
             return;
@@ -143,13 +143,13 @@ impl Server {
                 let id = *id;
                 self.push_output(key, id);
             }
-            // The output waits in the session until the connection has arrived here.
+            // The output waits in the session until the connection has arrived at the main thread.
             Some(SocketOwner::LeavingIoThread(_)) => self.engine.check_output_limit(key, &mut self.host),
             Some(SocketOwner::Main(_) | SocketOwner::InHand) | None => {}
         }
     }
 
-    /// A client has gone: the connection is closed at the end of the iteration; the engine learns of it now.
+    /// Ends a client whose connection is lost; the socket is closed at the end of the iteration.
     pub(super) fn connection_lost(&mut self, key: SessionKey, why: &str) {
         if self.host.log.wants(LogLevel::Verbose)
             && let Some(session) = self.engine.session(key)
@@ -159,13 +159,13 @@ impl Server {
         self.end_client(key);
     }
 
-    /// Ends a client without a word in the log.
+    /// Ends a client without a log line.
     pub(super) fn end_client(&mut self, key: SessionKey) {
         self.engine.client_lost(key, &mut self.host);
         self.sockets.to_close.push(key);
     }
 
-    /// Ends a client that has sent more than `client-query-buffer-limit` of what cannot be executed yet.
+    /// Ends a client whose incomplete request exceeds `client-query-buffer-limit`.
     #[cold]
     pub(super) fn end_overlong(&mut self, key: SessionKey) {
         self.engine.count_query_buffer_disconnection(key, &mut self.host);
@@ -180,7 +180,7 @@ impl ServesInTurns for Server {
     }
 
     fn is_short(&self, client: SessionKey) -> bool {
-        // A replica takes its stream a window at a time, and others wait for what it has: WAIT, a failover.
+        // A replica is sent one window of its stream at a time, and WAIT and failovers wait for its offset.
         self.engine
             .session(client)
             .is_none_or(|session| session.caller.replica.is_some() || session.output_bytes() <= SHORT_OUTPUT)
@@ -216,7 +216,7 @@ impl ConnectionHost for Server {
     #[inline]
     fn process(&mut self, connection: &mut Connection, mut fresh: &[u8]) {
         if self.ending.is_some() {
-            // The last replies are sent, and nothing more is executed.
+            // The last replies are being sent, and nothing more is executed.
             return;
         }
         loop {
@@ -267,14 +267,14 @@ impl ConnectionHost for Server {
     }
 
     fn output_is_idle(&mut self, key: SessionKey) {
-        // What came up behind the send waits in the session.
+        // Output that came up during the send waits in the session.
         self.sockets.ready.push(key);
     }
 
-    /// A reply may be the last owner of a large string's pages: many of them are let go of elsewhere.
+    /// A reply may be the last owner of a large string's pages: many such pages are freed on another thread.
     #[inline]
     fn recycle(&mut self, buf: SendBuf) {
-        // Whoever looks at a value that a key holds drops no memory with it.
+        // Pages that a key's value shares are not freed with the reply.
         let is_last_owner = |shared: &Shared| !shared.bytes.is_shared();
         if buf.shared.len() >= SHARED_FREED_ELSEWHERE
             && buf.shared.iter().filter(|shared| is_last_owner(shared)).count() >= SHARED_FREED_ELSEWHERE
@@ -312,7 +312,7 @@ impl ConnectionHost for Server {
     #[cold]
     fn input_ended(&mut self, mut connection: Box<Connection>) {
         let key = connection.key;
-        // A client that has not taken what it was sent before gets no more: nobody may be there.
+        // A client that has not read its earlier output gets no more replies: the peer may be gone.
         let is_at_rest = connection.output.is_idle() && connection.stay == MoveState::Yes;
         if is_at_rest && self.engine.input_ended(key, &mut self.host) {
             connection.input.shut();
@@ -333,7 +333,7 @@ impl Server {
     }
 }
 
-/// Where the last executed request ends in the bytes that were parsed.
+/// The end of the last executed request, as an offset in the parsed bytes.
 pub(super) fn end_of_executed(requests: &Requests, executed: usize, bytes: &[u8]) -> usize {
     executed.checked_sub(1).map_or(0, |last| requests.end_of(last).min(bytes.len()))
 }

@@ -9,21 +9,21 @@ use sluice_subscriptions::multicast::OutputGroup;
 
 /// Connections that begin to move in one iteration, at most.
 const SHARE: usize = 100;
-/// Clients that are looked at for it, at most.
+/// Client slots that one iteration examines for moves, at most.
 const LOOKED_AT: usize = 4096;
 
-/// The group of clients whose connections an I/O thread has.
+/// The output group of the clients of an I/O thread.
 fn group_of(id: IoThreadId) -> OutputGroup {
     OutputGroup(u16::try_from(id.0).expect("there are fewer I/O threads"))
 }
 
 impl Server {
-    /// Has a share of the connections begin to move that are to change their owner.
+    /// Begins to move some of the connections that are to change their owner.
     pub(super) fn move_connections(&mut self) {
         if !self.io_threads.moves.are_pending() {
             return;
         }
-        // Nothing follows a connection that leaves.
+        // Messages for a group would not follow a connection that leaves it.
         self.send_multicasts();
         let slots = self.sockets.clients.slots();
         let mut begun = 0;
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// If the client in a slot is to change its owner, has it begin to; whether it does.
+    /// Begins the move of the client in a slot if the client is to change its owner; returns whether it does.
     fn begin_move(&mut self, slot: usize) -> bool {
         let link = self.follower.session();
         let (pool, moves) = (&self.io_threads.pool, &mut self.io_threads.moves);
@@ -71,24 +71,24 @@ impl Server {
         }
     }
 
-    /// An I/O thread gives a connection back.
+    /// Takes a connection that an I/O thread gives back.
     pub(super) fn returned(&mut self, moving: Moving) {
         let Moving { mut connection, stream } = moving;
         let traffic = std::mem::take(&mut connection.unreported);
         self.count_traffic(connection.key, traffic);
-        // A client that has ended meanwhile is closed by dropping its socket.
+        // If the client has ended meanwhile, dropping the socket closes it.
         if let Some(id) = self.sockets.clients.returned(connection.key) {
             self.io_threads.pool.left(id);
             self.assign_owner(connection, stream);
         }
     }
 
-    /// Gives a connection in hand an owner, whose socket is in no event loop: an I/O thread, or the main
-    /// thread.
+    /// Gives a connection in hand, whose socket is in no event loop, an owner: an I/O thread, or
+    /// the main thread.
     pub(super) fn assign_owner(&mut self, connection: Box<Connection>, stream: Stream) {
         let key = connection.key;
         if !connection.is_at_rest() {
-            // It was ended on its way: what the event loop had received before went beyond the limit.
+            // The client was ended during the move: the input received before exceeded the limit.
             drop(stream);
             self.put(connection);
             return self.end_client(key);
@@ -97,11 +97,11 @@ impl Server {
             true => self.take_in(connection, stream),
             false => self.hand_over(connection, stream),
         }
-        // Output that came up on the way waits in the session.
+        // Output that came up during the move waits in the session.
         self.sockets.ready.push(key);
     }
 
-    /// Gives a connection in hand to the active I/O thread with the least to do.
+    /// Gives a connection in hand to the least busy active I/O thread.
     pub(super) fn hand_over(&mut self, mut connection: Box<Connection>, stream: Stream) {
         let Some(id) = self.io_threads.pool.least_loaded() else { return self.take_in(connection, stream) };
         let key = connection.key;
@@ -120,7 +120,7 @@ impl Server {
         connection::resume(self, connection);
     }
 
-    /// What kept a request waiting may have ended while its connection was between two threads.
+    /// Resumes a client whose blocking request ended while its connection was between two threads.
     fn resume_if_done(&self, connection: &mut Connection) {
         if !self.is_deferred(connection.key) {
             connection.input.resume();

@@ -1,4 +1,4 @@
-//! The phases of an iteration: their order, and what each of them waits for.
+//! The phases of an iteration: their order, and the reasons for which each of them runs.
 //!
 //! ```text
 //!  wait ─► collect and execute ─► see what else is ─► ... ─► write ─► ... ─► wait
@@ -8,14 +8,14 @@
 //! ```
 //!
 //! Most iterations execute clients' plain commands and nothing else. Asking each phase whether it has
-//! something to do cost such an iteration an eighth of all instructions of a GET that comes alone. So the
-//! reasons of an iteration are one word, and a phase runs where one of its reasons is in the word.
+//! work cost such an iteration an eighth of all instructions of a GET that arrives alone. So the reasons
+//! of an iteration are one word, and a phase runs if one of its reasons is in the word.
 //!
 //! Invariants: (1) [`PHASES`] is the one place that orders the phases; (2) a phase that is left out has
-//! nothing to do: builds with debug assertions ask each of them (`IterationPhase::has_work`); (3) what stands
-//! changes in iterations that have more reasons than [`Reasons::EACH`] alone, or end with news: these look at
-//! all of it at their end; (4) until such an iteration the time until which the event loop may wait stays
-//! what it is, since nothing else makes anything due earlier.
+//! nothing to do: builds with debug assertions check that (`IterationPhase::has_work`); (3) standing
+//! reasons change only in iterations that have more reasons than [`Reasons::EACH`], or that end with
+//! news: such an iteration computes all of them anew at its end; (4) until such an iteration the event
+//! loop's deadline stays the same, because nothing else makes anything due earlier.
 
 use super::Server;
 use super::agenda::Reasons;
@@ -26,12 +26,12 @@ use sluice_evloop::{Deadline, Iteration};
 
 /// A phase of an iteration.
 struct IterationPhase {
-    /// What the phase does.
+    /// The name, for the message of a failed debug assertion.
     name: &'static str,
-    /// The phase runs where the iteration has one of these reasons.
+    /// The reasons for which the phase runs; one of them suffices.
     waits_for: Reasons,
-    /// Whether the phase has something to do: asked where the phase is left out, in builds with debug
-    /// assertions.
+    /// Whether the phase has something to do. Called when the phase is left out, in builds
+    /// with debug assertions.
     has_work: fn(&Server) -> bool,
     run: fn(&mut Server),
 }
@@ -45,11 +45,11 @@ const fn phase(
     IterationPhase { name, waits_for, has_work, run }
 }
 
-/// The reasons of what begins by news and goes on until it is over.
+/// The reasons of work that begins with news and continues until it is over.
 const GOES_ON: Reasons = Reasons::NEWS.or(Reasons::UNDER_WAY);
 
-/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after that, so
-/// that an iteration's replies of one client leave together.
+/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after
+/// that, so that all replies to one client in an iteration are sent together.
 const PHASES: &[IterationPhase] = &[
     phase("collect and execute", Reasons::EACH, always, Server::collect),
     phase("see what else is", Reasons::EACH, always, see_reasons),
@@ -67,7 +67,7 @@ const PHASES: &[IterationPhase] = &[
         |server| !server.slow_reads.is_idle(),
         Server::take_slow_reads,
     ),
-    // When the cron is due, too: connections that are kept grow older.
+    // Also when the cron is due, because idle connections that are kept must be closed in time.
     phase("end migrations", GOES_ON.or(Reasons::TIME), has_migrations, Server::end_migrations),
     phase("end loads of users", GOES_ON, |server| server.user_loads.is_running(), Server::end_user_loads),
     phase(
@@ -79,7 +79,7 @@ const PHASES: &[IterationPhase] = &[
     phase("take up connections", GOES_ON, |server| !server.arrivals.waiting.is_empty(), Server::take_waiting),
     phase("cron", Reasons::TIME.or(Reasons::NEWS), |server| server.timing.cron_is_due(), Server::cron),
     phase("expire", GOES_ON.or(Reasons::TIME), is_expiring, Server::expire),
-    // The phases so far may ask for actions, and the cron for moves of connections.
+    // The phases so far may request actions, and the cron may request moves of connections.
     phase("act", Reasons::MORE, has_actions, Server::act),
     phase(
         "move connections",
@@ -87,12 +87,12 @@ const PHASES: &[IterationPhase] = &[
         |server| server.io_threads.moves.are_pending(),
         Server::move_connections,
     ),
-    // Before anybody is told: who has killed a client finds that client's socket closed when the reply comes,
-    // unless the two belong to different I/O threads.
+    // Before replies are sent: when CLIENT KILL's reply arrives, the killed client's socket is already
+    // closed, unless the two clients belong to different I/O threads.
     phase("close", Reasons::EACH, always, Server::close),
     phase("write", Reasons::EACH, always, Server::write),
     phase("close who failed", Reasons::EACH, always, Server::close),
-    // After the end of the engine's iteration, in which the cron of a cluster's node runs.
+    // After the end of the engine's iteration, in which the cron of a cluster node runs.
     phase("drive the bus", Reasons::CLUSTER, |server| server.bus.is_on(), Server::drive_bus),
     phase("flush to I/O threads", Reasons::MORE, |server| server.io_threads.pool.is_running(), Server::flush),
     phase(
@@ -101,7 +101,7 @@ const PHASES: &[IterationPhase] = &[
         |server| server.engine.node().is_some(),
         Server::walk_exports,
     ),
-    // A full copy for a replica begins its job in the phase `write`.
+    // A full sync for a replica begins its job in the phase `write`.
     phase("save", Reasons::EACH, always, Server::save),
     phase("sample", Reasons::MORE, |server| server.metrics.is_on(), Server::sample),
 ];
@@ -139,7 +139,7 @@ fn is_saving(server: &Server) -> bool {
 }
 
 impl Server {
-    /// Runs until a request to end; the process's exit status.
+    /// Runs iterations until the server is to end; returns the process's exit status.
     pub fn run(&mut self) -> i32 {
         self.watch_signals();
         let mut now_ns = self.host.now().mono_ns;
@@ -160,13 +160,13 @@ impl Server {
         }
     }
 
-    /// Until when the iteration may wait in the event loop; an I/O thread that has something wakes it (T-6).
-    /// The main thread makes no bounded waits to let batches gather, as I/O threads do: that was measured,
-    /// and cost it a quarter more for each request.
+    /// The deadline of the wait in the event loop; an I/O thread with a message ends the wait (T-6).
+    /// Unlike I/O threads, the main thread makes no bounded waits to let batches gather: measured, such
+    /// waits made each request cost a quarter more.
     #[inline]
     fn wait_deadline(&mut self) -> Deadline {
         plan(self);
-        // What the engine asked for after the phase `act` does not wait for an event.
+        // Requests that the engine makes after the phase `act` do not wait for an event.
         let more_to_do = self.engine.has_more_to_do()
             || self.engine.has_ready()
             || self.sockets.kept_back != 0
@@ -175,7 +175,8 @@ impl Server {
     }
 }
 
-/// Waits, and runs the phases of an iteration; what time it is then. Errors: the event loop is broken.
+/// Waits, and runs the phases of an iteration; returns the time at its end, monotonic ns. Errors: the
+/// event loop is broken.
 #[inline]
 fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
     let until = server.wait_deadline();
@@ -191,11 +192,11 @@ fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
     Ok(server.end_iteration())
 }
 
-/// Waits, and looks for work for some time before it sleeps: I/O threads then need not wake this thread.
+/// Waits, but polls for work for `spin_ns` before it sleeps, so that I/O threads need not wake this thread.
 fn spin(server: &mut Server, began_ns: u64, spin_ns: u64, until: Deadline) -> std::io::Result<Iteration> {
     let mut now_ns = began_ns;
     loop {
-        // An I/O thread may have been held up between its messages and its wake-up.
+        // An I/O thread may have been delayed between its messages and its wake-up.
         let is_at_hand = server.io_threads.pool.has_messages() || server.sockets.event_loop.is_due(now_ns);
         let may_sleep = Deadline::at_ns(now_ns) >= until || now_ns >= began_ns.saturating_add(spin_ns);
         if may_sleep && !is_at_hand {
@@ -222,7 +223,7 @@ fn run(server: &mut Server) {
     }
 }
 
-/// Sees which reasons the iteration has, after its commands.
+/// Computes the reasons of the iteration, after its commands were executed.
 fn see_reasons(server: &mut Server) {
     let epoch = beside_commands::epoch(&server.engine);
     let agenda = &mut server.agenda;
@@ -236,8 +237,8 @@ fn see_reasons(server: &mut Server) {
         Reasons::EACH.or(agenda.standing).or(Reasons::NEWS.when(is_news)).or(Reasons::TIME.when(is_due));
 }
 
-/// Plans the next iteration, unless nothing has changed that the plan is made of. The end of the engine's
-/// iteration may have made news: it hands this server's role over, and begins full copies.
+/// Plans the next iteration, unless the inputs of the plan are unchanged. The end of the engine's
+/// iteration may have made news: it hands this server's role over, and begins full syncs.
 #[inline]
 fn plan(server: &mut Server) {
     let is_plain = server.agenda.reasons == Reasons::EACH
@@ -252,7 +253,7 @@ fn plan(server: &mut Server) {
     server.agenda.next_ns = next_deadline_ns(server);
 }
 
-/// Whether the next iteration has more to do at once of what stands.
+/// Whether standing work must continue at once, without waiting for an event.
 #[inline]
 fn stands_and_goes_on(server: &Server) -> bool {
     server.agenda.standing.meets(Reasons::MORE) && goes_on(server)
@@ -267,7 +268,7 @@ fn goes_on(server: &Server) -> bool {
         || server.bus.has_more_to_send()
 }
 
-/// When something is due by the clock, monotonic ns.
+/// The earliest deadline, monotonic ns.
 fn next_deadline_ns(server: &Server) -> u64 {
     let engine = &server.engine;
     engine

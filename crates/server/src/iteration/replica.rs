@@ -1,8 +1,8 @@
-//! The connections of the link to the primary: the server as [`LinkTransport`], and what comes on them and
-//! from threads, which is told to the link.
+//! The connections of the link to the primary: the server as [`LinkTransport`]. Events of the connections
+//! and reports of threads become input of the link.
 //!
-//! Threads wake the event loop when they have something, so that nothing waits for a clock (D-2); ten times a
-//! second the driver tells the time to the link.
+//! Threads wake the event loop when they have a report, so that no report waits for a timer (D-2); ten
+//! times a second the driver passes the time to the link.
 
 use super::Server;
 use crate::connection::input::Receive;
@@ -37,9 +37,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 impl Server {
-    /// Goes on with the link to the primary: what its threads have reported, what is wanted, what is due.
+    /// Drives the link to the primary: takes the reports of its threads, carries out its orders,
+    /// and handles deadlines.
     pub(super) fn follow_primary(&mut self) {
-        // A role that waited for the end of a load is taken up here, with or without a link.
+        // A role that waited for the end of a load takes effect here, with or without a link.
         self.carry_out();
         if self.follower.replay.is_some() {
             self.replay_stream();
@@ -50,7 +51,7 @@ impl Server {
         }
     }
 
-    /// When the link wants the next iteration at the latest, ns of the monotonic clock.
+    /// When the link wants the next iteration at the latest, monotonic ns.
     pub(super) fn link_deadline_ns(&self) -> u64 {
         match self.has_replay() {
             true => 0,
@@ -102,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Takes up what the source of a load has told.
+    /// Takes the reports of a load from the primary's connection.
     fn hear_memory_sync(&mut self) {
         while let LinkConnection::Loading(sync) = &self.follower.holder {
             let Some(report) = sync.take() else { return };
@@ -121,7 +122,7 @@ impl Server {
         }
     }
 
-    /// What a download has received is counted as the main thread's from now on.
+    /// Adds the bytes that a download has received to the main thread's counts.
     fn merge_download(&mut self) {
         if let Some(progress) = &self.host.incoming.sync {
             let bytes = progress.merge();
@@ -130,7 +131,8 @@ impl Server {
         }
     }
 
-    /// What was heard so far on the connection, whoever reads it.
+    /// Received bytes, time in seconds of the last receive, and bytes of waiting input on
+    /// the link's connection.
     fn last_activity(&self) -> (u64, i64, usize) {
         match &self.follower.holder {
             LinkConnection::Receiving(download) => (download.progress().received(), 0, 0),
@@ -167,7 +169,7 @@ impl Server {
         self.link_input(Input::Opened(attempt));
     }
 
-    /// Takes an event of one of the link's connections.
+    /// Handles an event of one of the link's connections.
     #[cold]
     pub(super) fn link_event(&mut self, channel: LinkChannel, attempt: u32, event: Event) {
         if self.follower.is_main_channel(channel, attempt) {
@@ -194,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Takes bytes of the link's connection, as they came from the socket.
+    /// Handles bytes of the link's connection as received from the socket.
     fn link_received(&mut self, attempt: u64, chunk: &[u8]) {
         let (LinkConnection::Attached(transport) | LinkConnection::Leaving(transport, _)) =
             &mut self.follower.holder
@@ -225,14 +227,14 @@ impl Server {
         self.sockets.spare.keep_decoded(buffers);
     }
 
-    /// Says why a connection of the link has ended, where that is known.
+    /// Logs why a connection of the link has ended, if the reason is known.
     pub(super) fn note_link_end(&mut self, why: &str) {
         if !why.is_empty() {
             self.host.note(LogLevel::Warning, &format!("The connection to the primary has ended: {why}"));
         }
     }
 
-    /// The event loop has let go of the connection.
+    /// Takes the connection's socket after the event loop has released it.
     fn leave_done(&mut self, socket: Fd) {
         let (transport, first) = match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
             LinkConnection::Leaving(transport, first) => (transport, first),
@@ -243,7 +245,7 @@ impl Server {
         self.link_left(self.follower.attempt);
     }
 
-    /// The connection that the event loop has let go of, and the bytes of the snapshot that have come.
+    /// Takes the connection that the event loop has released, with the bytes of the snapshot received so far.
     fn take_left(&mut self) -> Result<(Stream, Vec<u8>), String> {
         match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
             LinkConnection::Left(stream, first) => Ok((stream, first)),
@@ -254,7 +256,7 @@ impl Server {
         }
     }
 
-    /// The load of a snapshot of the primary has ended.
+    /// Handles the end of the load of a primary's snapshot.
     pub(super) fn sync_loaded(&mut self) {
         self.hear_memory_sync();
         self.merge_download();
@@ -277,8 +279,8 @@ impl Server {
         output.push(bytes);
         let piece = OutputPiece::Output(output);
         let event_loop = &mut self.sockets.event_loop;
-        // The end of the connection is reported by the receive, too. What is sent here is short, and the
-        // primary answers before more follows: nothing is left to be sent.
+        // The receive reports a broken connection, too. The bytes sent here are few, and the primary
+        // answers before more is sent: no partial send remains.
         let _ = match transport.is_coded() {
             false => Ok(transport.send(event_loop, piece)),
             true => transport.send_coded(event_loop, piece, Vec::new()).sending,
@@ -290,7 +292,7 @@ impl Server {
         add_session_of_link(self, addr, &laddr, number)
     }
 
-    /// The client of the link has gone.
+    /// Notes that the link's client was closed.
     pub(super) fn note_link_closed(&mut self, key: SessionKey) {
         if matches!(self.follower.holder, LinkConnection::Session(own) if own == key) {
             self.forget_replay(key);
@@ -304,7 +306,7 @@ impl Server {
         self.follower.session() == Some(key)
     }
 
-    /// The server ends: what is received is given up, and its file removed (D-5).
+    /// Gives up the download under way at the end of the server, and removes its file (D-5).
     pub(super) fn end_link(&mut self) {
         if let LinkConnection::Receiving(download) =
             std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody)
@@ -314,15 +316,15 @@ impl Server {
     }
 }
 
-/// What became of bytes that came on a connection of the link.
+/// The result of decoding bytes of a connection of the link.
 pub(super) enum Decoded<'a> {
-    /// These are the primary's.
+    /// Decoded bytes of the primary.
     Plain(&'a [u8]),
-    /// The connection is over; why, unless the primary has ended it in good order.
+    /// The connection is over. Holds the reason; empty if the primary has closed it in good order.
     Ended(String),
 }
 
-/// Decodes bytes of a connection of the link, and sends what has to be sent because of them.
+/// Decodes bytes of a connection of the link, and sends TLS's answers to them.
 pub(super) fn decode_on_link<'a>(
     transport: &mut Transport,
     event_loop: &mut AnyLoop,
@@ -336,8 +338,8 @@ pub(super) fn decode_on_link<'a>(
             transport.send_last(event_loop, &answer);
         } else {
             let sending = transport.send_coded(event_loop, OutputPiece::Answer(answer), Vec::new()).sending;
-            // While a send is in flight there is no room for a second one, and the records of TLS would lack
-            // this one. The link makes another connection.
+            // While a send is in flight there is no room for a second one, and the TLS record sequence
+            // would lack this record. The link makes another connection.
             if matches!(sending, Ok(Sending::Done(Sent { error: Some(_), .. })) | Err(_)) {
                 return Decoded::Ended("what TLS answers to the primary could not be sent".to_owned());
             }
@@ -487,7 +489,7 @@ impl LinkTransport for Server {
         }
     }
 
-    /// The connection is that of a session from now on, in the main thread's event loop.
+    /// Makes the connection that of a session, in the main thread's event loop.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool {
         let holder = std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody);
         if let Some(main) = self.follower.main.take() {
@@ -535,7 +537,7 @@ impl LinkTransport for Server {
         match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
             LinkConnection::Nobody | LinkConnection::Connecting(_) | LinkConnection::Leaving(..) => {}
             LinkConnection::Attached(mut transport) => transport.close(&mut self.sockets.event_loop),
-            // Dropped, it shuts its socket.
+            // Dropping the download closes its socket.
             LinkConnection::Receiving(download) => drop(download),
             LinkConnection::Loading(sync) => {
                 drop(sync);
@@ -549,13 +551,13 @@ impl LinkTransport for Server {
     }
 }
 
-/// Whether the primary was told that this server takes a compressed stream.
+/// Whether this server has offered the primary to take a compressed stream.
 fn may_be_packed(config: &Config) -> bool {
     config.choice(param::REPL_COMPRESSION) != ReplCompression::No
 }
 
-/// Has the connection decompress the primary's stream, of which `first` has come. Errors: the stream is
-/// malformed, and the connection will end.
+/// Has the connection decompress the primary's stream, whose first bytes are `first`. Errors: the stream
+/// is malformed, and the connection will end.
 fn unpack_first(
     transport: &mut Transport,
     event_loop: &mut AnyLoop,
@@ -568,7 +570,7 @@ fn unpack_first(
     unpacked
 }
 
-/// A client for the link.
+/// Adds a client for the link.
 fn add_session_of_link(server: &mut Server, addr: String, laddr: &str, fd: i32) -> SessionKey {
     let client = sluice_session::ClientAddress {
         addr,

@@ -1,10 +1,11 @@
-//! How much of the main thread's time a save gets.
+//! The share of the main thread's time that a save gets.
 //!
-//! While clients work, a save has between a 24th and a quarter of the time that passes: as much as keeps the
-//! threads that format and write the file busy for half of the time. A save so takes about twice as long as
-//! without clients, where these have a processor and capturing takes less than a quarter of their time; where
-//! clients have the processor, or the disk is slow, more of the main thread's time would not help, and
-//! clients keep it. Without clients a save follows upon itself. Times are monotonic nanoseconds.
+//! While clients work, a save gets between a 24th and a quarter of the time: enough to keep the threads
+//! that format and write the file busy for half of the time. If the clients leave a processor free and
+//! capturing takes less than a quarter of the time, such a save takes about twice as long as a save
+//! without clients. If the clients use all processors, or the disk is slow, more of the main thread's
+//! time would not help, and the clients keep it. Without clients, slices follow each other immediately.
+//! Times are monotonic nanoseconds.
 //!
 //! ```text
 //!  look (each iteration): is all written that was captured? ──► share of a window in which it was
@@ -12,34 +13,36 @@
 //!                                                                  └ below three eighths: less
 //! ```
 
-/// A save gets one of so many parts of the time that passes while clients work: at least, and at most.
-/// Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput on two processors, an
-/// eighth 0.65.
+/// While clients work, a save gets between one part in `PARTS_MAX` and one part in `PARTS_MIN` of the
+/// time. Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput on two
+/// processors, an eighth 0.65.
 const PARTS_MAX: u64 = 24;
 const PARTS_MIN: u64 = 4;
-/// How long the threads are watched before the share changes.
+/// How long the threads' idle time is measured before the share changes.
 const WINDOW_NS: u64 = 10_000_000;
-/// Clients work when a command was executed in so much time.
+/// Clients count as working if a command was executed within this time.
 const WORKING_NS: u64 = 5_000_000;
-/// Less than this is not worth a slice: a look at the clock comes every 10 µs of capturing.
+/// A slice shorter than this is not worth its cost: capturing looks at the clock every 10 µs.
 const SLICE_MIN_NS: u64 = 30_000;
-/// Most time of a slice: what a client may wait for it.
+/// The longest slice: the longest that a save makes a client wait.
 const SLICE_MAX_NS: u64 = 250_000;
 
-/// See the module.
+/// The pace of one save: when its next slice is due, and how much time the slice may take.
 #[derive(Debug)]
 pub struct SavePace {
-    /// When the next slice is due; none is where nothing is to be captured now.
+    /// When the next slice is due; `None` while there is nothing to capture.
     next_ns: Option<u64>,
-    /// The time that the save may use, as of `seen_ns`. Slices overdraw it; what is short is waited for.
+    /// The time that the save may use, as of `seen_ns`. Slices may overdraw it; the next slice waits
+    /// until the time is earned.
     credit_ns: i64,
     seen_ns: u64,
-    /// Commands executed until a look, and the last look that found new ones.
+    /// The number of commands executed as of the last call, and the time of the last call that
+    /// found new ones.
     commands: u64,
     worked_ns: u64,
     /// The save gets one of so many parts of the time.
     parts: u64,
-    /// What has passed of the window, and for how much of it the threads had nothing to do.
+    /// The elapsed time of the window, and for how much of it the threads had nothing to do.
     window_ns: u64,
     starved_ns: u64,
 }
@@ -60,18 +63,18 @@ impl Default for SavePace {
 }
 
 impl SavePace {
-    /// Whether a save was given time, or refused some, since this was made.
+    /// Whether a save was given or refused time since this value was made.
     pub fn has_begun(&self) -> bool {
         self.seen_ns != 0
     }
 
-    /// Until when the event loop may wait, for the sake of the save.
+    /// Until when the event loop may wait; `u64::MAX` without a planned slice.
     pub fn next_ns(&self) -> u64 {
         self.next_ns.unwrap_or(u64::MAX)
     }
 
-    /// The time that a slice may take now; none before it is due. `commands`: how many were executed since
-    /// the start. `is_starved`: whether everything that was captured is written.
+    /// The time that a slice may take now; `None` before it is due. `commands`: the number executed since
+    /// the start. `is_starved`: whether everything captured has been written.
     pub fn budget(&mut self, now_ns: u64, commands: u64, is_starved: bool) -> Option<u64> {
         if std::mem::replace(&mut self.commands, commands) != commands {
             self.worked_ns = now_ns;
@@ -93,7 +96,7 @@ impl SavePace {
         Some(self.credit_ns as u64)
     }
 
-    /// Changes the save's share at the end of a window.
+    /// Counts elapsed time, and changes the save's share at the end of a window.
     fn watch(&mut self, passed_ns: u64, is_starved: bool) {
         self.window_ns += passed_ns;
         self.starved_ns += if is_starved { passed_ns } else { 0 };
@@ -108,9 +111,9 @@ impl SavePace {
         (self.window_ns, self.starved_ns) = (0, 0);
     }
 
-    /// A slice took from `began_ns` to `now_ns`; there `is_more` to capture.
+    /// Notes a slice that took from `began_ns` to `now_ns`; with `is_more`, there is more to capture.
     pub fn end(&mut self, began_ns: u64, now_ns: u64, is_more: bool) {
-        // An overdraft of more than a long slice is forgiven: a save never stands still for long.
+        // An overdraft beyond one long slice is forgiven, so that a save never stops for long.
         let left = self.credit_ns.saturating_sub_unsigned(now_ns.saturating_sub(began_ns));
         self.credit_ns = left.max(-(SLICE_MAX_NS as i64));
         self.next_ns = is_more.then_some(now_ns);
@@ -123,9 +126,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The shares of a second that slices get, and that the thread is busy for, when commands are executed
-    /// every so often. A slice takes 20 µs more than it may, and gives the thread so many times its own time
-    /// of work.
+    /// The share of a second that slices take, and the share for which the writing thread is busy, when a
+    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and
+    /// gives the thread `work_of_slice` times its own time of work.
     fn shares(command_every_ns: u64, work_of_slice: f64) -> (f64, f64) {
         let (mut pace, mut spent, mut busy, mut now, mut busy_until) = (SavePace::default(), 0, 0.0, MS, 0.0);
         while now < 1000 * MS {
@@ -149,7 +152,7 @@ mod tests {
     fn a_save_beside_clients_keeps_the_thread_busy_for_half_of_the_time() {
         for work_of_slice in [2.5, 4.0, 8.0] {
             let (spent, busy) = shares(1_000, work_of_slice);
-            // What is seen at a look counts for the time since the look before.
+            // The state seen at a look counts for the time since the look before.
             assert!((0.42..0.85).contains(&busy), "{work_of_slice}: {spent}, {busy}");
         }
     }

@@ -1,4 +1,4 @@
-//! The end of the server: replies are sent, then everything is closed.
+//! The end of the server: pending replies are sent, then everything is closed.
 
 use super::Server;
 use crate::clients::SocketOwner;
@@ -9,14 +9,13 @@ use sluice_control::process::ProcessClock;
 use sluice_evloop::Deadline;
 use std::time::Duration;
 
-/// How long the end of the server waits for clients to take their last replies.
+/// How long the end of the server waits for clients to read their last replies.
 const FINISH_NS_MAX: u64 = 500_000_000;
-/// How often it looks meanwhile.
+/// The time between two checks during that wait.
 const FINISH_WAIT: Duration = Duration::from_micros(100);
 
 impl Server {
-    /// Ends the server; the status of the process: `status`, unless data that were acknowledged are not on
-    /// disk.
+    /// Ends the server. Returns the exit status: `status`, unless acknowledged data are not on disk.
     pub(super) fn shut_down(&mut self, mut status: i32) -> i32 {
         if let Some(load) = &self.host.incoming.load {
             load.stop();
@@ -39,7 +38,7 @@ impl Server {
         self.io_threads.pool.set_active(0);
         let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;
         self.drain_until(deadline_ns, Server::has_moving_connections);
-        // Its own time, however much of the first was spent: I/O threads send what they were given last.
+        // A separate deadline, even if the first wait used all its time: I/O threads send their last output.
         let deadline_ns = deadline_ns.max(self.host.now().mono_ns + FINISH_NS_MAX / 5);
         self.io_threads.pool.finish();
         self.drain_until(deadline_ns, |server| {
@@ -51,13 +50,13 @@ impl Server {
         status
     }
 
-    /// Sends what there is and takes connections in that arrive, until `goes_on` says no, or the deadline.
-    /// Nothing more is executed: `ending` is set, and the engine has stopped.
+    /// Sends pending output and takes in connections that arrive, until `goes_on` returns false, or the
+    /// deadline. Nothing more is executed: `ending` is set, and the engine has stopped.
     fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
         loop {
             self.flush();
-            // Replies of the last iteration have been handed to the event loop already, and now to the
-            // kernel.
+            // Replies of the last iteration were handed to the event loop already; this hands them
+            // to the kernel.
             let now_ns = self.host.now().mono_ns;
             if self.sockets.event_loop.wait(now_ns, Deadline::PAST).is_err() {
                 return;
@@ -71,7 +70,7 @@ impl Server {
         }
     }
 
-    /// Whether a connection is on its way from one thread to another.
+    /// Whether a connection is between two threads.
     fn has_moving_connections(&self) -> bool {
         self.sockets.clients.iter().any(|(_, owner)| match owner {
             SocketOwner::Main(connection) => connection.stay == MoveState::Detached,
@@ -80,7 +79,7 @@ impl Server {
         })
     }
 
-    /// Whether a connection of the main thread sends.
+    /// Whether a connection of the main thread has a send in flight.
     fn is_sending(&self) -> bool {
         self.sockets.clients.iter().any(|(_, owner)| match owner {
             SocketOwner::Main(connection) => connection.output.is_sending(),

@@ -1,40 +1,40 @@
-//! When things are due, and how long iterations take.
+//! The deadlines of the cron and of samples, and how long iterations take.
 
 use crate::host::Work;
 use crate::pipeline_depth::Depth;
 
-/// See the module. Times are monotonic nanoseconds.
+/// The timing of iterations. Times are monotonic nanoseconds.
 #[derive(Debug, Default)]
 pub struct Timing {
     /// When this iteration began.
     pub began_ns: u64,
-    /// Something happened in this iteration.
+    /// Whether this iteration did any work.
     pub is_busy: bool,
     /// When the cron is due.
     pub next_cron_ns: u64,
     next_sample_ns: u64,
-    /// How many requests a receive brings.
+    /// How many requests a receive brings, on average.
     depth: Depth,
-    /// From this depth on, waits gather (`event-loop-batch-wait-depth`).
+    /// From this depth on, waits gather events (`event-loop-batch-wait-depth`).
     pub gather_depth: u64,
-    /// Commands executed and receives made when the depth was last looked at.
+    /// Commands executed and receives made as of the last call of `learn_depth`.
     commands: u64,
     reads: u64,
 }
 
-/// Time between two looks at the numbers of the process: reading the allocator's costs as much as a hundred
-/// commands, and the engine's cron comes more often while entries are compacted.
+/// Time between two readings of the process's numbers: reading the allocator's costs as much as a hundred
+/// commands, and the engine's cron runs more often while entries are compacted.
 const SAMPLE_NS: u64 = 10_000_000;
-/// Weight of the mean of requests in a receive against the newest.
+/// Weight of the running mean of requests in a receive, against the newest value.
 const DEPTH_WEIGHT: u64 = 7;
 
 impl Timing {
-    /// An iteration begins.
+    /// Notes the time at which an iteration begins.
     pub fn begin(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
     }
 
-    /// An iteration ends; the time it took, if something happened in it.
+    /// Notes the end of an iteration; returns how long it took if it did any work.
     pub fn end(&mut self, now_ns: u64, command_ns: u64, work: &mut Work) -> Option<u64> {
         let spent_ns = now_ns.saturating_sub(self.began_ns);
         let is_busy = std::mem::take(&mut self.is_busy);
@@ -42,8 +42,9 @@ impl Timing {
         is_busy.then_some(spent_ns)
     }
 
-    /// Learns how many requests a receive brings; whether that is enough for waits to gather. A wait that is
-    /// spread over a pipeline's replies costs them little; a single reply would feel it.
+    /// Learns how many requests a receive brings; returns whether that is enough for waits to gather
+    /// events. The cost of a wait is small when spread over a pipeline's replies; a single reply would be
+    /// delayed by all of it.
     pub fn learn_depth(&mut self, commands: u64, reads: u64) -> bool {
         let (new, receives) = (commands.saturating_sub(self.commands), reads.saturating_sub(self.reads));
         (self.commands, self.reads) = (commands, reads);
@@ -56,12 +57,12 @@ impl Timing {
         self.began_ns >= self.next_cron_ns
     }
 
-    /// The cron is due again so many milliseconds later.
+    /// Plans the next cron so many milliseconds after this iteration's begin.
     pub fn plan_cron(&mut self, wait_ms: u64) {
         self.next_cron_ns = self.began_ns + wait_ms.max(1) * 1_000_000;
     }
 
-    /// Whether the numbers of the process are to be read; the next time is planned.
+    /// Whether the process's numbers are to be read; if so, plans the next reading.
     pub fn sample_is_due(&mut self) -> bool {
         let is_due = self.began_ns >= self.next_sample_ns;
         if is_due {

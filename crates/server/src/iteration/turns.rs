@@ -1,25 +1,24 @@
-//! The order in which clients are sent their output, where all of it is more than one iteration sends.
+//! The order in which output is sent to clients, when there is more output than one iteration sends.
 
 use sluice_base::SessionKey;
 
-/// A sender of output to clients, and how much of an iteration's bytes is left to it.
+/// A sender of output to clients, with a byte budget for each iteration.
 pub(super) trait ServesInTurns {
-    /// Sends what a client is to have.
+    /// Sends a client's output.
     fn send(&mut self, client: SessionKey);
 
-    /// Whether a client is to have so little that it needs no turn.
+    /// Whether a client's output is so short that it needs no turn.
     fn is_short(&self, client: SessionKey) -> bool;
 
-    /// Whether the iteration has sent as much as it may.
+    /// Whether the iteration's byte budget is spent.
     fn is_spent(&self) -> bool;
 }
 
-/// Sends to the clients that are `ready`, of whom the first `kept` have waited for a turn since earlier
-/// iterations. Afterwards `ready` holds the clients that wait on, in order.
+/// Sends to the clients in `ready`; the first `kept` of them have waited for a turn since earlier
+/// iterations. Afterwards `ready` holds the clients that still wait, in order.
 ///
-/// A short output never waits for long ones, and among long ones those that came first are sent first, one in
-/// each iteration at least. Cost:
-/// O(1) for each client; a look at its session only where somebody waits.
+/// A short output never waits for long ones. Long outputs are sent in the order of their arrival, at least
+/// one in each iteration. Cost: O(1) for each client; a look at its session only while some client waits.
 pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<SessionKey>, kept: usize) {
     let mut waiting = kept;
     for at in kept..ready.len() {
@@ -33,7 +32,7 @@ pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<Se
     }
     ready.truncate(waiting);
     let mut sent = 0;
-    // One of those that have waited at least, however much the short ones were.
+    // At least one of the clients that have waited is sent to, however much the short outputs were.
     while sent < waiting && ((sent == 0 && kept > 0) || !sender.is_spent()) {
         sender.send(ready[sent]);
         sent += 1;
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// A sender whose clients have outputs of so many bytes.
+    /// A sender whose clients have outputs of given sizes, in bytes.
     struct Fake {
         outputs: BTreeMap<SessionKey, usize>,
         sent: Vec<usize>,
@@ -69,7 +68,8 @@ mod tests {
         }
     }
 
-    /// What each iteration sends, where clients with outputs of these sizes, each size once, become ready.
+    /// The sizes that each iteration sends, when clients with outputs of the given sizes become ready; no
+    /// size occurs twice.
     fn run(iterations: &[&[usize]]) -> Vec<Vec<usize>> {
         let mut fake = Fake { outputs: BTreeMap::new(), sent: Vec::new(), bytes: 0 };
         let (mut ready, mut all) = (Vec::new(), Vec::new());

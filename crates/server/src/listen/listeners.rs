@@ -8,7 +8,7 @@ use socket2::SockRef;
 use std::net::Shutdown;
 use std::sync::Arc;
 
-/// The listeners that accept, by slot. The slots of closed ones are given away again.
+/// The accepting listeners, by slot. Slots of closed listeners are reused.
 #[derive(Default)]
 pub struct Listeners {
     slots: Vec<ListenerSlot>,
@@ -16,13 +16,14 @@ pub struct Listeners {
 
 #[derive(Default)]
 struct ListenerSlot {
-    /// How often the slot was given away.
+    /// How often the slot was used.
     generation: u32,
     listener: Option<(Source, Listener)>,
 }
 
 impl Listeners {
-    /// Brings the event loop's listeners in line with those that are wanted. Connections stay.
+    /// Closes the event loop's listeners that are not wanted, and opens the missing ones.
+    /// Accepted connections stay.
     pub fn replace(&mut self, event_loop: &mut AnyLoop, wanted: Vec<Listener>) {
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
         for slot in &mut self.slots {
@@ -48,23 +49,23 @@ impl Listeners {
         }
     }
 
-    /// The listener of an event; `None` when the slot has another since.
+    /// The listener of an event; `None` if the slot has another listener now.
     pub fn get(&self, slot: u32, generation: u32) -> Option<&Listener> {
         let slot = self.slots.get(slot as usize).filter(|slot| slot.generation == generation)?;
         slot.listener.as_ref().map(|(_, listener)| listener)
     }
 
-    /// All of them.
+    /// Every open listener, in the order of the slots.
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.slots.iter().filter_map(|slot| slot.listener.as_ref()).map(|(_, listener)| listener)
     }
 
-    /// Sets on every listener what its connections are to have.
+    /// Sets the options of every listener that its connections shall have.
     pub fn tune(&self, config: &Config) {
         self.iter().for_each(|listener| tune(listener, config));
     }
 
-    /// Accepts nothing more.
+    /// Closes all listeners: no connection is accepted any more.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
         for slot in &mut self.slots {
             if let Some((source, listener)) = slot.listener.take() {
@@ -74,11 +75,11 @@ impl Listeners {
     }
 }
 
-/// Ends a listener before the caller goes on. Closing alone is not enough on io_uring: an accept in flight
-/// holds the socket until its cancellation is done, and the kernel would go on taking connections in behind
+/// Ends a listener at once. Closing the socket is not enough on io_uring: an accept in flight holds
+/// the socket until its cancellation is done, and the kernel would go on accepting connections after
 /// the server's end.
 fn end(event_loop: &mut AnyLoop, source: Source, listener: &Listener) {
-    // One that has ended does not mind.
+    // Fails without harm on a socket that has ended.
     let _ = SockRef::from(&*listener.socket).shutdown(Shutdown::Both);
     event_loop.close(source);
 }

@@ -20,7 +20,7 @@ fn listen(listening: &mut Listening, lines: &str) -> Result<(), ListenError> {
     listening.listen_tcp(&config(lines), &mut |_| {})
 }
 
-/// A connection that was accepted, on this machine or elsewhere.
+/// An accepted connection, from this machine or another.
 fn newcomer(local: bool) -> Accepted {
     Accepted { addr: String::new(), laddr: String::new(), local, has_priority: false }
 }
@@ -77,17 +77,17 @@ fn what_is_kept_for_priority_is_closed_to_others_alone() {
         assert_eq!(refusal.text, NO_ROOM);
         Some(refusal.rejected)
     };
-    // Clients, those of them with priority, and how many are kept.
+    // Clients, those with priority among them, and how many places are reserved.
     for (taken, ordinary, priority) in [
         ((2, 0, 3), None, None),
         ((3, 0, 3), Some(Ordinary), None),
-        // Priority beyond what is kept takes nothing from the others, but for the whole.
+        // Clients with priority beyond the reserved number take no ordinary places, only places of the whole.
         ((5, 4, 3), None, None),
         ((6, 4, 3), Some(Ordinary), Some(Priority)),
-        // As much is kept as there is, or more.
+        // As many places as there are, or more, are reserved.
         ((0, 0, 6), Some(Ordinary), None),
         ((1, 1, 100), Some(Ordinary), None),
-        // Nothing is.
+        // No place is reserved.
         ((5, 0, 0), None, None),
         ((6, 0, 0), Some(Ordinary), Some(Priority)),
     ] {
@@ -126,8 +126,8 @@ fn a_failure_leaves_everything_as_it_was() {
     let port = free_port();
     let mut listening = Listening::default();
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1 127.0.0.2")).expect("first");
-    // The wildcard makes the old sockets let go of the port before the other address turns out to be missing
-    // on this machine.
+    // The wildcard makes the old sockets release the port before the other address turns out to be
+    // missing on this machine.
     let failed = listen(&mut listening, &format!("port {port}\nbind * 192.0.2.1"));
     let text = format!(
         "Could not create server TCP listening socket 192.0.2.1:{port}: bind: Cannot assign requested address"
@@ -191,13 +191,13 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o720);
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     assert_eq!(listening.unix_file(), Some(&*path));
-    // A change of the TCP side leaves it alone.
+    // A change of the TCP sockets does not affect the unix socket.
     let port = free_port();
     listen(&mut listening, &format!("port {port}\nbind 127.0.0.1")).expect("tcp too");
     listen(&mut listening, "port 0").expect("no tcp any more");
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     assert_eq!(listening.info_lines(), [(1, format!("name=unix,bind={}", path.display()))]);
-    // Another server has taken the name over: its file stays.
+    // Another server has replaced the socket: its file stays.
     std::fs::remove_file(&path).expect("removable");
     let other = std::os::unix::net::UnixListener::bind(&path).expect("free");
     listening.remove_unix_file();
@@ -206,7 +206,7 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     listening.listen_unix(&config(&lines)).expect("listening");
     listening.remove_unix_file();
     assert!(!path.exists());
-    // A file with data is no socket of an earlier run.
+    // A file with data is not the socket of an earlier run.
     std::fs::write(&path, "data").expect("writable");
     let error = listening.listen_unix(&config(&lines)).expect_err("a file is there").to_string();
     assert_eq!(error, "opening Unix socket: bind: Address already in use");

@@ -1,95 +1,97 @@
-//! HTTP as far as the metrics endpoint speaks it: requests out of bytes, replies into bytes. It knows no
-//! socket and no clock.
+//! The part of HTTP that the metrics endpoint needs: parses requests and formats replies, without
+//! sockets and clocks.
 //!
-//! A browser that shows the page sends credentials in a header of its own, [`USER_HEADER`], in hexadecimal
-//! digits: a page from elsewhere cannot send that without asking first, and nobody answers such a question.
+//! A browser that shows the page sends credentials in a separate header, [`USER_HEADER`], in hexadecimal
+//! digits: a page from elsewhere would need a preflight request for that header, which is never answered.
 //!
-//! Invariants: (1) a request is a head of [`HEAD_BYTES_MAX`] bytes at most and has no body: one that
-//! announces a body is refused, and its connection closed, so that nothing behind the head is taken for a
-//! request that a proxy has not seen; (2) no bytes make it panic, or allocate more than they are.
+//! Invariants: (1) a request is a head of at most [`HEAD_BYTES_MAX`] bytes and has no body: a request
+//! that announces a body is refused, and its connection closed, so that bytes after the head are never
+//! taken for a request that a proxy has not seen; (2) no input causes a panic, or an allocation larger
+//! than the input.
 
 use httparse::{EMPTY_HEADER, Header};
 use sluice_numbers::info::text::MetricsFormat;
 use sluice_numbers::page::details::BasicCredentials;
 use std::net::IpAddr;
 
-/// Most connections at a time.
+/// Connections at a time, at most.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Longest head of a request. Prometheus sends less than one KiB.
+/// Length of a request's head, at most. Prometheus sends less than one KiB.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Most headers of a request.
+/// Headers of a request, at most.
 pub const HEADERS_MAX: usize = 64;
-/// The header with a user and a password: hexadecimal digits of each, a colon between.
+/// The header with a user and a password, both in hexadecimal digits, separated by a colon.
 pub const USER_HEADER: &str = "sluice-user";
-/// The header that the page sends with each request. A page from elsewhere would have to ask whether it may,
-/// which nobody answers: so no other site has a visitor's browser ask for anything that costs.
+/// The header that the page sends with each request. A page from elsewhere would need a preflight request
+/// for it, which is never answered: so no other site can have a visitor's browser make costly requests.
 pub const PAGE_HEADER: &str = "sluice-page";
 
-/// What bytes begin with.
+/// The result of parsing received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ParsedHead {
-    /// The head of a request is not whole.
+    /// The head of a request is incomplete.
     Partial,
-    /// A request.
+    /// The head of a request is complete.
     Request {
         request: HttpRequest,
-        /// The bytes of its head.
+        /// Length of the head in bytes.
         used: usize,
     },
-    /// It is not served, and neither is what follows.
+    /// The bytes are not served, nor any that follow on the connection.
     Refused(HttpStatus),
 }
 
 /// A request without a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// What it asks for; none: there is nothing under that path.
+    /// The requested resource; `None`: there is none under that path.
     pub resource: Option<Resource>,
-    /// The reply has no body (HEAD).
+    /// Whether the reply has no body (HEAD).
     pub is_head: bool,
-    /// The connection stays.
+    /// Whether the connection stays open after the reply.
     pub stays: bool,
-    /// What it shows behind `Authorization: Bearer`.
+    /// The token after `Authorization: Bearer`.
     pub token: Option<Box<[u8]>>,
-    /// Who wants to see names of keys, as [`USER_HEADER`] says.
+    /// The credentials in [`USER_HEADER`], with which the page asks for names of keys.
     pub credentials: Option<BasicCredentials>,
-    /// It has the header [`PAGE_HEADER`].
+    /// Whether the request has the header [`PAGE_HEADER`].
     pub is_from_page: bool,
-    /// A browser sends it in the name of some page, as the header `Sec-Fetch-Site` says.
+    /// Whether a browser sends the request on behalf of a page, according to the header `Sec-Fetch-Site`.
     pub is_from_some_page: bool,
-    /// The host that it names is an address or this machine: no name that somebody else has pointed here.
+    /// Whether the `Host` is an address or localhost: not a name that a stranger may have pointed
+    /// to this machine.
     pub names_own_host: bool,
-    /// The format that it prefers.
+    /// The text format that the client prefers.
     pub format: MetricsFormat,
 }
 
-/// What can be asked for.
+/// A resource of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// All numbers, for machines.
+    /// All numbers, in a text format for machines.
     Metrics,
     /// Keys and memory of each hash slot, for machines.
     SlotMetrics,
-    /// Whether the server should be sent clients.
+    /// Whether clients should be directed to this server.
     Health,
     /// The page for people.
     Page,
-    /// What the page shows now.
+    /// The current data for the page.
     PageData {
-        /// With the largest keys.
+        /// Whether the largest keys are included.
         looks_at_keys: bool,
     },
-    /// What the page draws over time.
+    /// The points of the page's charts.
     PageHistory {
-        /// Points behind this one.
+        /// Number of the last point that the page has; later points are returned.
         since: u64,
-        /// The history that `since` belongs to.
+        /// Begin of the history to which `since` belongs, ms since the epoch.
         of: i64,
     },
 }
 
 impl Resource {
-    /// Whether it shows anything of the server, so that the token is asked for.
+    /// Whether the resource shows data of the server, so that a configured token is required.
     pub fn is_guarded(self) -> bool {
         match self {
             Resource::Metrics
@@ -100,13 +102,13 @@ impl Resource {
         }
     }
 
-    /// Whether a browser asks for it in the name of a page.
+    /// Whether the page requests this resource itself.
     pub fn is_for_the_page(self) -> bool {
         matches!(self, Resource::PageData { .. } | Resource::PageHistory { .. })
     }
 }
 
-/// What is under a path. A further resource is an arm here, and one in `EndpointThread::answer`.
+/// The resource under a path. A further resource is an arm here, and one in `EndpointThread::answer`.
 fn resource_of(path: &str) -> Option<Resource> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let value = |name: &str| {
@@ -127,7 +129,7 @@ fn resource_of(path: &str) -> Option<Resource> {
     }
 }
 
-/// Statuses of replies.
+/// The HTTP statuses that this endpoint uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpStatus {
     Ok,
@@ -154,7 +156,7 @@ impl HttpStatus {
         }
     }
 
-    /// A header that the status must have.
+    /// The header that a reply of this status must have, with its line end; empty for most.
     fn header(self) -> &'static str {
         match self {
             HttpStatus::Unauthorized => "WWW-Authenticate: Bearer realm=\"metrics\"\r\n",
@@ -164,7 +166,7 @@ impl HttpStatus {
     }
 }
 
-/// Reads the head of a request. Cost: a pass over the bytes.
+/// Parses the head of a request. Cost: a pass over the bytes.
 pub fn head(bytes: &[u8]) -> ParsedHead {
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -189,7 +191,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpStatus
         let first = found.next();
         found.next().map_or(Ok(first), |_| Err(HttpStatus::BadRequest))
     };
-    // No request has a body here, and one that might have one ends the connection.
+    // No request has a body here; a request that might have one ends the connection.
     if all("transfer-encoding").next().is_some() {
         return Err(HttpStatus::BadRequest);
     }
@@ -224,7 +226,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpStatus
     })
 }
 
-/// What [`USER_HEADER`] says.
+/// Decodes the value of [`USER_HEADER`].
 fn credentials(value: &[u8]) -> Result<BasicCredentials, HttpStatus> {
     let mut parts = value.split(|byte| *byte == b':').map(unhex);
     match (parts.next().flatten(), parts.next().flatten(), parts.next()) {
@@ -240,7 +242,7 @@ fn unhex(digits: &[u8]) -> Option<Box<[u8]>> {
     if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
-/// Whether a `Host` names this machine without anybody's help: an address, or `localhost`.
+/// Whether a `Host` needs no name server: an address, or `localhost`.
 fn is_own_host(value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
     let text = text.trim();
@@ -251,7 +253,7 @@ fn is_own_host(value: &[u8]) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-/// What stands between commas in a header.
+/// The parts of a header's value that are separated by commas.
 fn words<'h>(header: &Header<'h>) -> impl Iterator<Item = &'h str> {
     std::str::from_utf8(header.value).unwrap_or_default().split(',').map(str::trim)
 }
@@ -261,7 +263,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// The format that a client prefers: the older one where it says nothing.
+/// The format that a client prefers: the older one without a preference.
 fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> MetricsFormat {
     let (mut open_metrics, mut text) = (0, 0);
     for range in accept.flat_map(words) {
@@ -291,14 +293,14 @@ fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> Metric
     }
 }
 
-/// A quality, `0` to `1` with three decimals at most, in thousandths; 0 for what is none.
+/// A quality value, `0` to `1` with at most three decimals, in thousandths; 0 if malformed.
 fn thousandths(text: &str) -> u32 {
     let quality: f32 = text.parse().unwrap_or(0.0);
     (quality.clamp(0.0, 1.0) * 1000.0) as u32
 }
 
-/// Whether a request shows the token. Where it stops to be the same does not show in the time that this
-/// takes.
+/// Whether a request's token is the right one. The time that this takes does not depend on where
+/// the two differ.
 pub fn is_token(wanted: &[u8], shown: &[u8]) -> bool {
     let mut differs = wanted.len() ^ shown.len();
     for (at, byte) in shown.iter().enumerate() {
@@ -308,21 +310,21 @@ pub fn is_token(wanted: &[u8], shown: &[u8]) -> bool {
     std::hint::black_box(differs) == 0
 }
 
-/// What a reply says of its connection and its body.
+/// The form of a reply: with or without a body, and whether the connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyForm {
-    /// The body is left out (HEAD).
+    /// Whether the body is left out (HEAD).
     pub is_head: bool,
-    /// The connection stays.
+    /// Whether the connection stays open after the reply.
     pub stays: bool,
 }
 
-/// What a reply's body is.
+/// The body of a reply, with its headers.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpContent<'a> {
-    /// Its type.
+    /// The media type, for the header `Content-Type`.
     pub kind: &'a str,
-    /// Further headers, each with its end.
+    /// Further headers, each with its line end.
     pub headers: &'a str,
     /// The body, in parts.
     pub body: &'a [&'a [u8]],
@@ -346,13 +348,13 @@ pub fn reply(status: HttpStatus, content: HttpContent<'_>, form: ReplyForm) -> V
     bytes
 }
 
-/// A reply of a line of text.
+/// A reply with one line of text.
 pub fn say(status: HttpStatus, text: &str, form: ReplyForm) -> Vec<u8> {
     let body = [text.as_bytes(), b"\n"];
     reply(status, HttpContent { kind: "text/plain; charset=utf-8", headers: "", body: &body }, form)
 }
 
-/// The reply to a request that is refused; its connection is closed behind it.
+/// The reply to an invalid request; the connection is closed after it.
 pub fn refuse(status: HttpStatus) -> Vec<u8> {
     let text = status.line().split_once(' ').map_or("", |(_, text)| text);
     say(status, text, ReplyForm { is_head: false, stays: false })

@@ -1,4 +1,4 @@
-//! What the main thread tells the thread of the metrics endpoint, and is asked by it.
+//! The messages between the main thread and the thread of the metrics endpoint.
 
 use crate::listen::Listener;
 use sluice_evloop::Waker;
@@ -9,43 +9,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-/// How the endpoint is served.
+/// The settings with which the endpoint is served.
 pub struct MetricsSettings {
-    /// The sockets.
+    /// The listening sockets; empty: the endpoint is off.
     pub listeners: Vec<Listener>,
-    /// What a request for metrics must show.
+    /// The token that a request for metrics must have; `None`: no token is required.
     pub token: Option<Box<[u8]>>,
-    /// By what TLS is spoken; none: HTTP is plain.
+    /// The TLS context; `None` for plain HTTP.
     pub tls: Option<Context>,
-    /// Nobody is answered who has neither the token nor a certificate: so any name of the server may be used.
+    /// Whether a token or certificate is required. If so, a request may use any name of the server
+    /// as its host.
     pub is_guarded: bool,
 }
 
-/// See the module.
+/// A message to the endpoint's thread.
 pub enum ToEndpoint {
     Settings(Box<MetricsSettings>),
     Sample(Box<MetricsSample>, Option<Box<PageDetails>>),
-    /// The thread ends.
+    /// Ends the thread, which closes its connections.
     End,
 }
 
-/// The main thread as the endpoint's thread sees it.
+/// The endpoint thread's side of the main thread.
 pub(super) struct MainThread {
-    /// See `EndpointLink::wanted`.
+    /// Shared with `EndpointLink::wanted`.
     pub wanted: Arc<AtomicBool>,
-    /// What the page needs with a sample, sent ahead of `wanted`.
+    /// The page's needs for a sample, sent before `wanted` is set.
     pub ask: mpsc::Sender<PageAsk>,
     pub waker: Waker,
 }
 
 impl MainThread {
-    /// Asks for a sample, and for what the page needs beside it.
+    /// Requests a sample, and the additional data that the page needs.
     pub fn ask(&self, page: Option<PageAsk>) {
         if let Some(page) = page {
-            // Without a receiver the endpoint is at its end.
+            // The receiver is gone when the endpoint is ending.
             let _ = self.ask.send(page);
         }
-        // `MetricsEndpoint::wants_sample` acquires what was sent ahead.
+        // Pairs with `MetricsEndpoint::wants_sample`, which acquires what was sent before.
         self.wanted.store(true, Ordering::Release);
         self.waker.wake();
     }

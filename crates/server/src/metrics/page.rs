@@ -1,26 +1,26 @@
-//! The page for people: one file of HTML, CSS and JavaScript, which loads nothing from elsewhere and can
-//! change nothing.
+//! The page for people: one file of HTML, CSS and JavaScript, which loads nothing from elsewhere and
+//! cannot change anything on the server.
 //!
-//! What a browser may do with it is said in a header: run the one script and apply the one style sheet that
-//! stand in the file, as their hashes say, and ask this server for data. Nothing can be put into the page
-//! that runs, whatever names clients and keys have.
+//! A header limits what the browser may do with the page: run the one script and apply the one style
+//! sheet in the file, identified by their hashes, and request data from this server. No name of a client
+//! or key can inject a script into the page.
 
 use super::http::HttpContent;
 use base64ct::{Base64, Encoding};
 use sluice_acl::Digest;
 
-/// The page.
+/// The page's source, with its script and style sheet.
 const PAGE: &str = include_str!("page/page.html");
 /// The page as a body.
 const BODY: &[&[u8]] = &[PAGE.as_bytes()];
 
-/// The page as it is sent.
+/// The page with its header, computed once.
 pub(super) struct PageFile {
     headers: String,
 }
 
 impl PageFile {
-    /// Cost: hashes of its script and style.
+    /// Builds the headers. Cost: hashes of the script and the style sheet.
     pub fn new() -> PageFile {
         let hash = |tag: &str| {
             let digest = Digest::of(inside(PAGE, tag).as_bytes());
@@ -36,13 +36,13 @@ impl PageFile {
         PageFile { headers }
     }
 
-    /// The content of a reply.
+    /// The page as the content of a reply.
     pub fn content(&self) -> HttpContent<'_> {
         HttpContent { kind: "text/html; charset=utf-8", headers: &self.headers, body: BODY }
     }
 }
 
-/// What stands between a tag and its end.
+/// The text between a tag and its end tag; empty if the page lacks the tag.
 fn inside<'p>(page: &'p str, tag: &str) -> &'p str {
     let (begins, ends) = (format!("<{tag}>"), format!("</{tag}>"));
     let behind = page.split_once(&begins).map_or("", |(_, behind)| behind);
@@ -53,7 +53,7 @@ fn inside<'p>(page: &'p str, tag: &str) -> &'p str {
 mod tests {
     use super::*;
 
-    /// Bytes that the page may have.
+    /// Bound of the page's size in bytes.
     const PAGE_BYTES_MAX: usize = 60 * 1024;
 
     #[test]

@@ -1,11 +1,11 @@
-//! Samples as the endpoint's thread keeps them: the last one with what is made of it, and a quarter of an
-//! hour of points that are drawn.
+//! The samples that the endpoint's thread keeps: the last one with the texts made of it, and a quarter of
+//! an hour of points for the page's charts.
 //!
-//! Invariants: (1) requests have the main thread asked for a sample once a second at most, however many come,
-//! and never again before it has answered; the history has it asked once in five seconds, and what it answers
-//! to that is for nobody who asks later, so that no scrape is answered with numbers of the time before the
-//! scrape, unless another scrape has asked for them; (2) of a sample each text is made once; (3) a history
-//! has [`POINTS_MAX`] points.
+//! Invariants: (1) for requests, a sample is requested at most once a second, however many requests
+//! arrive, and not again before the main thread has answered; for the history, once in five seconds. A
+//! sample for the history serves only the requests that were waiting when it arrived, so that a scrape
+//! gets numbers from before the scrape only if another scrape has requested them; (2) each text is made
+//! of a sample once; (3) a history has at most [`POINTS_MAX`] points.
 
 use super::http::{HttpRequest, Resource};
 use sluice_base::Now;
@@ -17,29 +17,29 @@ use sluice_numbers::page::json::PageJson;
 use std::collections::VecDeque;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// How old a sample may be that answers a request at once.
+/// Age up to which a sample answers a request at once.
 pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
 /// Time between two points of the history.
 pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
-/// A quarter of an hour.
+/// Points in the history, at most: a quarter of an hour.
 pub(super) const POINTS_MAX: usize = 180;
-/// How long each sample comes with what the page needs, behind a look at the page.
+/// For this time after a request of the page, each sample includes the page's data.
 const LOOK_NS: u64 = 10 * SECOND_NS;
 
-/// See the module.
+/// The last sample and the history of the endpoint's thread.
 #[derive(Default)]
 pub(super) struct Samples {
     pub last: Option<KeptSample>,
     asked: AwaitedSample,
-    /// The last sample was made for the history.
+    /// Whether the last sample was made for the history.
     is_for_history: bool,
     pub count: u64,
     pub history: HistoryPoints,
-    /// Somebody looks at the page until then.
+    /// Until when the page counts as being watched.
     page_until_ns: u64,
 }
 
-/// What the main thread was asked for, until it answers.
+/// The sample that was requested from the main thread.
 #[derive(Default)]
 enum AwaitedSample {
     #[default]
@@ -50,38 +50,38 @@ enum AwaitedSample {
     ForRequests(PageAsk),
 }
 
-/// A sample, and what is made of it.
+/// A sample, and the texts made of it.
 pub(super) struct KeptSample {
     pub sample: Box<MetricsSample>,
     pub at_ns: u64,
     unix_ms: i64,
     details: Option<Box<PageDetails>>,
-    /// Whose credentials `details` have judged.
+    /// The credentials that `details` has results for, in the same order.
     credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
-    /// The sizes of slots were asked for with it, and what the page needs.
+    /// Whether slot sizes, and the page's data, were requested with the sample.
     looks_at_slots: bool,
     looks_at_page: bool,
-    /// It was made for the history: it is for those who waited when it came.
+    /// Whether the sample was made for the history: it serves only the requests that were waiting then.
     is_for_history: bool,
     texts: [Option<String>; 2],
-    /// JSON of the page, by what became of the credentials.
+    /// JSON of the page, by the result of checking the credentials.
     json: Vec<(Option<JudgedCredentials>, String)>,
 }
 
-/// Points, the oldest first.
+/// The points of the history, oldest first.
 #[derive(Default)]
 pub(super) struct HistoryPoints {
     points: VecDeque<ChartPoint>,
     totals: Option<HistoryTotals>,
     due_ns: u64,
     next_id: u64,
-    /// When the thread began, ms since the epoch: numbers of points mean nothing beyond it.
+    /// Begin of the thread, ms since the epoch: it identifies the history that a point's number belongs to.
     begun_ms: i64,
 }
 
 impl Samples {
-    /// Whether the last sample answers a request that waits, at `now_ns`.
+    /// Whether the last sample can answer a waiting request at `now_ns`.
     pub fn serves(&self, request: &HttpRequest, now_ns: u64) -> bool {
         match request.resource {
             Some(Resource::Page | Resource::PageHistory { .. }) | None => true,
@@ -95,14 +95,14 @@ impl Samples {
         }
     }
 
-    /// A sample that is young enough for a request that comes now.
+    /// The last sample if it is recent enough for a new request.
     pub fn young(&self, now_ns: u64) -> Option<&KeptSample> {
         let is_young = |last: &&KeptSample| now_ns.saturating_sub(last.at_ns) < SAMPLE_NS_MAX;
         self.last.as_ref().filter(is_young).filter(|last| !last.is_for_history)
     }
 
-    /// When the main thread is to be asked: at once, later, or not at all. `is_waited_for`: some request
-    /// waits.
+    /// When the next sample is to be requested; `None` while one is requested already. `is_waited_for`:
+    /// some request is waiting.
     pub fn due_ns(&self, is_waited_for: bool) -> Option<u64> {
         if !matches!(self.asked, AwaitedSample::Nothing) {
             return None;
@@ -112,7 +112,7 @@ impl Samples {
         Some(if is_waited_for { again_ns } else { self.history.due_ns.max(again_ns) })
     }
 
-    /// What to ask for, for these requests that wait; notes that it was asked.
+    /// The page's needs for a sample that the `waiting` requests cause; notes that a sample was requested.
     pub fn ask<'r>(
         &mut self,
         waiting: impl Iterator<Item = &'r HttpRequest>,
@@ -132,7 +132,7 @@ impl Samples {
                 ask.credentials.push(shown.clone());
             }
         }
-        // Of a sample for the history too: a main thread that then stands still leaves something to be shown.
+        // Also for a history sample, so that there is data to show if the main thread then hangs.
         ask.looks_at_page = now_ns < self.page_until_ns;
         self.asked = match is_for_history {
             true => AwaitedSample::ForHistory,
@@ -141,7 +141,8 @@ impl Samples {
         (ask.looks_at_page || ask.looks_at_slots).then_some(ask)
     }
 
-    /// The main thread has answered. The caller serves the requests that wait, then calls [`Samples::keep`].
+    /// Takes a sample from the main thread. The caller answers the waiting requests,
+    /// then calls [`Samples::keep`].
     pub fn take(&mut self, sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
         let (asked, is_for_history) = match std::mem::take(&mut self.asked) {
             AwaitedSample::ForRequests(ask) => (ask, false),
@@ -169,8 +170,8 @@ impl Samples {
         self.is_for_history = is_for_history;
     }
 
-    /// Marks the last sample, once the waiting requests are served: one made for the history serves no later
-    /// request.
+    /// Marks the last sample once the waiting requests are answered: a history sample answers
+    /// no later request.
     pub fn keep(&mut self) {
         if let Some(last) = &mut self.last {
             last.is_for_history = self.is_for_history;
@@ -179,7 +180,8 @@ impl Samples {
 }
 
 impl HistoryPoints {
-    /// The thread begins: the first point is made with the first sample that is asked for, or in a while.
+    /// Begins the history: the first point comes with the first sample, which is requested after
+    /// `POINT_NS` at the latest.
     pub fn begin(&mut self, now: Now) {
         (self.due_ns, self.begun_ms) = (now.mono_ns + POINT_NS, now.unix_ms());
     }
@@ -196,7 +198,8 @@ impl HistoryPoints {
         self.due_ns = now.mono_ns + POINT_NS;
     }
 
-    /// The points behind number `since` of the history that began at `of`; all of them where another one did.
+    /// The points after number `since` of the history that began at `of`, as JSON; all points if `of`
+    /// names another history.
     pub fn json(&self, since: u64, of: i64) -> String {
         let since = if of == self.begun_ms { since } else { 0 };
         history_json(self.begun_ms, self.points.iter().filter(|point| point.id > since))
@@ -213,7 +216,7 @@ impl KeptSample {
         self.texts[index].get_or_insert_with(|| sample.text(format))
     }
 
-    /// Keys and memory of each hash slot; of none where the keys were not looked at once.
+    /// Keys and memory of each hash slot, as text; no slots if the sample has no slot sizes.
     pub fn slots_text(&self, format: MetricsFormat) -> String {
         let look = self.details.as_ref().and_then(|details| details.slot_look.clone());
         slot_sizes_text(&look.unwrap_or_default(), format)
@@ -224,8 +227,8 @@ impl KeptSample {
         self.details.as_ref()?.judged.get(index).copied()
     }
 
-    /// What the page shows to whom has these credentials: of a sample that was not made for the page, its
-    /// numbers alone.
+    /// The page's data as JSON for the given credentials. A sample that was not made for the page has
+    /// only its numbers.
     pub fn json(&mut self, credentials: Option<&BasicCredentials>) -> &str {
         let judged = credentials.and_then(|shown| self.judged(shown));
         let made = self.json.iter().position(|(of, _)| *of == judged);

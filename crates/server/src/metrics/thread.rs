@@ -1,10 +1,10 @@
-//! The thread of the metrics endpoint: connections, their deadlines, and what they are answered with.
+//! The thread of the metrics endpoint: connections, their deadlines, and the replies to requests.
 //!
-//! Invariants: (1) at most [`CONNECTIONS_MAX`] connections; a newcomer takes the place of the one that has
-//! been without a request for longest, so that strangers who say nothing keep nobody out; (2) every
-//! connection has a deadline in every state: for the head of a request, for an answer of the main thread, for
-//! taking a reply, for the next request; (3) a connection keeps a head, a reply, and the text that its socket
-//! has not taken. When the main thread is asked for a sample is in `samples.rs`.
+//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; a new one replaces the connection
+//! that has been without a request for longest, so that silent strangers do not block others; (2) every
+//! connection has a deadline in every state: for the head of a request, for a sample from the main
+//! thread, for reading a reply, for the next request; (3) a connection keeps a head, a reply, and the
+//! text that its socket has not taken. `samples.rs` decides when the main thread is asked for a sample.
 
 use super::facts;
 use super::http::{
@@ -31,25 +31,25 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// How long the head of a request may take, a handshake of TLS included.
+/// How long the head of a request may take, including the TLS handshake.
 pub(super) const HEAD_NS_MAX: u64 = 5 * SECOND_NS;
 /// How long a connection may be without a request.
 pub(super) const IDLE_NS_MAX: u64 = 120 * SECOND_NS;
-/// How long a client may take for a reply.
+/// How long a client may take to read a reply.
 pub(super) const REPLY_NS_MAX: u64 = 10 * SECOND_NS;
-/// How long a connection is kept behind its last reply, so that the client reads that.
+/// How long a connection is kept after its last reply, so that the client can read the reply.
 const LINGER_NS_MAX: u64 = SECOND_NS;
-/// How long a request waits for the main thread before it is answered with the last sample.
+/// How long a request waits for a sample before it is answered with the last one.
 pub(super) const ANSWER_NS_MAX: u64 = SECOND_NS / 2;
-/// How long a request for what the page shows waits, since that may come with the next sample only.
+/// How long a request for the page's data waits, because the data may come only with the next sample.
 pub(super) const PAGE_ANSWER_NS_MAX: u64 = 2 * SECOND_NS;
 
-/// Starts the thread; what it does is sent to it. `main` is woken when a sample is wanted.
+/// Starts the thread; returns the sender of its messages. The thread wakes `main` when it wants a sample.
 ///
 /// # Errors
 /// The system has no thread or no event loop for it.
 pub(super) fn start(main: MainThread) -> io::Result<Sender<ToEndpoint>> {
-    // It ends when it is told, or with the process.
+    // The thread ends on `ToEndpoint::End`, or with the process.
     threads::start_with_loop(Thread::Metrics, move |event_loop, inbox| {
         EndpointThread::new(event_loop, inbox, main).run();
     })
@@ -63,7 +63,7 @@ struct EndpointThread {
     listeners: Listeners,
     token: Option<Box<[u8]>>,
     tls: Option<sluice_tls::Context>,
-    /// See [`MetricsSettings::is_guarded`].
+    /// The value of [`MetricsSettings::is_guarded`].
     is_guarded: bool,
     page: PageFile,
     table: Vec<HttpSlot>,
@@ -84,27 +84,27 @@ struct HttpConnection {
     source: Source,
     peer: Option<SocketAddr>,
     tls: Option<Session>,
-    /// What has come and is no whole head yet.
+    /// Received bytes that are not a complete head yet.
     input: Vec<u8>,
-    /// Bytes that wait behind the send in flight.
+    /// Bytes that wait for the send in flight.
     output: Vec<u8>,
     is_sending: bool,
-    /// The client has said that nothing more comes.
+    /// Whether the client has ended its sending side.
     is_half_closed: bool,
     state: HttpState,
-    /// Since when the state holds, and until when it may.
+    /// Begin and deadline of the state, monotonic ns.
     since_ns: u64,
     deadline_ns: u64,
 }
 
 enum HttpState {
-    /// It has no request.
+    /// The connection has no request.
     Reading,
-    /// Its request waits for a sample.
+    /// A request of the connection waits for a sample.
     Waiting(HttpRequest),
-    /// It is sent a reply, and stays behind that or not.
+    /// A reply is being sent; afterwards the connection stays open or ends.
     Replying { stays: bool },
-    /// It was sent the end; what comes is not looked at.
+    /// The connection's end was sent; received bytes are ignored.
     Ending,
 }
 
@@ -163,7 +163,7 @@ impl EndpointThread {
         })
     }
 
-    /// Asks the main thread for a sample, if some request or the history wants one by now.
+    /// Requests a sample from the main thread if a request or the history needs one now.
     fn ask_if_due(&mut self, now_ns: u64) {
         let due_ns = self.samples.due_ns(self.waiting().next().is_some());
         if due_ns.is_some_and(|due_ns| due_ns <= now_ns) {
@@ -187,7 +187,7 @@ impl EndpointThread {
                 self.receive(key, &chunk, now_ns);
                 self.event_loop.give_back(chunk);
             }
-            // One that has asked and says that nothing more comes is answered all the same.
+            // A client that has sent a request and then ended its sending side is answered all the same.
             (Some(Endpoint::Client(key)), Event::Received { received: Received::Eof, .. }) => {
                 let waits = self.connection(key).is_some_and(|connection| {
                     matches!(connection.state, HttpState::Waiting(_) | HttpState::Replying { .. })
@@ -224,7 +224,7 @@ impl EndpointThread {
             Some(Err(_)) => return,
         };
         let Some(slot) = self.free_slot() else {
-            // All are answered just now.
+            // All connections have a request that is being answered.
             self.refused += 1;
             return;
         };
@@ -247,7 +247,8 @@ impl EndpointThread {
         });
     }
 
-    /// A slot for a newcomer: a free one, or that of the connection that has had no request for longest.
+    /// A slot for a new connection: a free one, or that of the connection that has been without a
+    /// request for longest.
     fn free_slot(&mut self) -> Option<usize> {
         if let Some(slot) = self.table.iter().position(|slot| slot.connection.is_none()) {
             return Some(slot);
@@ -256,8 +257,8 @@ impl EndpointThread {
             self.table.push(HttpSlot::default());
             return Some(self.table.len() - 1);
         }
-        // One that takes its time for a reply goes behind those without a request. What the main thread is
-        // asked for is answered soon.
+        // Connections whose clients are slow to read a reply come after those without a request. Requests
+        // that wait for a sample are answered soon.
         let rank = |connection: &HttpConnection| match connection.state {
             HttpState::Reading | HttpState::Ending => Some((0, connection.since_ns)),
             HttpState::Replying { .. } => Some((1, connection.since_ns)),
@@ -310,12 +311,12 @@ impl EndpointThread {
         self.send(key, now_ns);
         match is_fine {
             true => self.read(key, now_ns),
-            // With what TLS has to say of it, if the socket has room for that.
+            // `send` has sent the TLS alert, if the socket had room for it.
             false => self.close(key),
         }
     }
 
-    /// Takes up the requests that have come, one after the other.
+    /// Handles the requests received so far, in order.
     fn read(&mut self, key: SessionKey, now_ns: u64) {
         loop {
             let Some(connection) = self.connection(key) else { return };
@@ -343,7 +344,7 @@ impl EndpointThread {
         }
     }
 
-    /// Answers a request, at once or when the main thread has.
+    /// Answers a request, at once or after the main thread's next sample.
     fn take_up(&mut self, key: SessionKey, now_ns: u64) {
         let Some(HttpConnection { state: HttpState::Waiting(request), .. }) = self.connection(key) else {
             return;
@@ -360,13 +361,14 @@ impl EndpointThread {
         self.ask_if_due(now_ns);
     }
 
-    /// Why a request is not served.
+    /// The refusal of a request; `None` if it is served.
     fn refusal(&self, request: &HttpRequest) -> Option<(HttpStatus, &'static str)> {
         let Some(resource) = request.resource else {
             return Some((HttpStatus::NotFound, "there is /, /metrics, /metrics/slots and /healthz"));
         };
         if resource.is_guarded() && !self.is_guarded && !request.names_own_host {
-            // Somebody's page may have its name point to this machine, and ask in the name of a visitor.
+            // A foreign page could have its host name resolve to this machine, and send requests through
+            // a visitor's browser.
             return Some((
                 HttpStatus::Forbidden,
                 "without metrics-token, ask for http://127.0.0.1, http://localhost or another address, not for a name",
@@ -379,7 +381,7 @@ impl EndpointThread {
             ));
         }
         if resource == Resource::SlotMetrics && request.is_from_some_page {
-            // It costs more than a sample: a visitor's browser is not to ask for it in a page's name.
+            // This reply costs more than a sample: no page may have a visitor's browser request it.
             return Some((HttpStatus::Forbidden, "this is for machines: no page may ask for it"));
         }
         let is_allowed = match (&self.token, &request.token) {
@@ -409,7 +411,7 @@ impl EndpointThread {
         self.read(key, now_ns);
     }
 
-    /// Answers a request that waits, with the sample that there is.
+    /// Answers a waiting request with the last sample.
     fn answer(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let HttpState::Waiting(request) = &connection.state else { return };
@@ -436,7 +438,7 @@ impl EndpointThread {
             return http::say(HttpStatus::Unavailable, NO_ANSWER, form);
         };
         let numbers = EndpointNumbers {
-            // Read each time: a limit may change while the process runs.
+            // Read each time, because the limit may change while the process runs.
             memory_limit: sluice_daemon::usage::memory_limit().unwrap_or(0),
             age_ns: now_ns.saturating_sub(last.at_ns),
             waited_ns,
@@ -471,7 +473,7 @@ impl EndpointThread {
         }
     }
 
-    /// What the page shows, behind how old that is.
+    /// The page's data, preceded by their age in milliseconds.
     fn page_data(&mut self, request: &HttpRequest, form: ReplyForm, now_ns: u64) -> Vec<u8> {
         let age_ms =
             self.samples.last.as_ref().map_or(0, |last| now_ns.saturating_sub(last.at_ns) / 1_000_000);
@@ -479,20 +481,20 @@ impl EndpointThread {
             Some(last) => {
                 let text = last.json(request.credentials.as_ref());
                 let head = format!("{{\"age_ms\":{age_ms},");
-                // The text's own brace is in the head.
+                // The opening brace of the text is in `head`.
                 json(&[head.as_bytes(), text.as_bytes().get(1..).unwrap_or_default()], form)
             }
             None => http::say(HttpStatus::Unavailable, NO_ANSWER, form),
         }
     }
 
-    /// Sends a reply.
+    /// Queues and sends a reply; `stays`: the connection stays open afterwards.
     fn reply(&mut self, key: SessionKey, bytes: Vec<u8>, stays: bool, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let is_encoded = match &mut connection.tls {
             Some(session) => session.send([bytes.as_slice()].into_iter(), &mut connection.output).is_ok(),
             None => {
-                // Nearly always there is nothing before it.
+                // Nearly always no output waits.
                 match connection.output.is_empty() {
                     true => connection.output = bytes,
                     false => connection.output.extend_from_slice(&bytes),
@@ -508,7 +510,7 @@ impl EndpointThread {
         self.send(key, now_ns);
     }
 
-    /// Sends what waits. Behind a reply that was taken whole, the connection has no request again, or ends.
+    /// Sends waiting bytes. After a completely sent reply, the connection waits for a request again, or ends.
     fn send(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key).filter(|connection| !connection.is_sending) else {
             return;
@@ -540,8 +542,8 @@ impl EndpointThread {
         }
     }
 
-    /// Tells a client the end. Its socket is not closed at once: what it still sends would have the kernel
-    /// throw away the reply.
+    /// Sends a connection's end. The socket is not closed at once: if the client still sent bytes, the
+    /// kernel would discard the reply.
     fn end(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let source = connection.source;
@@ -554,7 +556,8 @@ impl EndpointThread {
         self.event_loop.shutdown(source, Shutdown::Write);
     }
 
-    /// Ends connections whose time is over; a request that waited is answered with what there is.
+    /// Handles connections whose deadline has passed: a waiting request is answered with the last sample,
+    /// other connections are closed.
     fn end_late(&mut self, now_ns: u64) {
         let late = self.connections().filter(|(_, connection)| connection.deadline_ns <= now_ns);
         let late: Vec<(SessionKey, bool)> = late.map(|(key, it)| (key, it.is_waiting())).collect();
@@ -577,8 +580,8 @@ impl HttpConnection {
         matches!(self.state, HttpState::Waiting(_))
     }
 
-    /// Keeps what has come; whether that is not too much. The first byte of a request behind another one
-    /// begins its time.
+    /// Keeps received bytes; returns false if there are too many. The first byte of a further request
+    /// starts that request's deadline.
     fn keep(&mut self, bytes: &[u8], now_ns: u64) -> bool {
         match self.state {
             HttpState::Ending => return true,
@@ -586,7 +589,7 @@ impl HttpConnection {
                 self.deadline_ns = self.deadline_ns.min(now_ns + HEAD_NS_MAX);
             }
             HttpState::Reading => {}
-            // Requests that are sent ahead of a reply have the room of a head.
+            // Requests that arrive before the reply to an earlier one have the room of one head.
             HttpState::Waiting(_) | HttpState::Replying { .. } => {
                 if self.input.len() + bytes.len() > HEAD_BYTES_MAX {
                     return false;

@@ -1,4 +1,4 @@
-//! What transforms the bytes of a connection on their way between the socket and the rest of the server: TLS.
+//! Transforms the bytes of a connection between the socket and the rest of the server: TLS.
 //!
 //! A codec belongs to the holder of the connection and moves along with it: [`super::Stream`] carries it,
 //! `Transport` uses it in an event loop, [`super::BlockingStream`] on a thread.
@@ -8,56 +8,57 @@ use std::fmt;
 
 /// Transforms a connection's bytes.
 pub trait Codec: Send + fmt::Debug {
-    /// Decodes bytes from the socket: appends those for the server to `buffers.plain` and those that the peer
-    /// must be sent because of them to `buffers.answer`. What is no whole unit yet is held back.
+    /// Decodes bytes from the socket: appends plain bytes for the server to `buffers.plain`, and protocol
+    /// bytes that must be sent to the peer to `buffers.answer`. An incomplete unit is held back.
     ///
     /// # Errors
-    /// The bytes are invalid: the connection ends, for this reason. What is in `buffers.answer` is sent
-    /// before, if there is room.
+    /// The bytes are invalid: the connection ends with this reason. The bytes in `buffers.answer` are
+    /// sent before, if the socket has room.
     fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String>;
 
     /// Appends the parts, encoded, to `out`.
     ///
     /// # Errors
-    /// Nothing more can be sent: the connection ends, for this reason.
+    /// Nothing more can be sent: the connection ends with this reason.
     fn encode(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String>;
 
-    /// Whether the peer has said that nothing more comes.
+    /// Whether the peer has sent its closing message.
     fn peer_has_ended(&self) -> bool;
 
-    /// Appends what tells the peer that nothing more follows.
+    /// Appends the closing message for the peer.
     fn end(&mut self, out: &mut Vec<u8>);
 
     /// Bytes that the allocator has given.
     fn footprint(&self) -> usize;
 }
 
-/// The peer's side of a connection.
+/// The state of the peer's sending side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerSide {
-    /// More may come.
+    /// More bytes may arrive from the peer.
     Open,
-    /// The peer has said that nothing more comes.
+    /// The peer has sent its closing message.
     Ended,
 }
 
-/// TLS.
+/// The codec of a TLS session whose handshake is over.
 pub struct TlsCodec {
     session: Session,
-    /// What came with the peer's last packet of the handshake; it is decoded with what comes next.
+    /// Plain bytes that arrived with the peer's last packet of the handshake; the next `decode`
+    /// returns them first.
     unread: Vec<u8>,
     peer_has_ended: bool,
 }
 
 impl TlsCodec {
-    /// The codec of a session whose handshake is over, and of which nothing is unread; the peer may have said
-    /// already that nothing more comes.
+    /// The codec of an established session without unread bytes; the peer may have sent its
+    /// closing message already.
     pub fn boxed(session: Session, peer_has_ended: bool) -> Box<dyn Codec> {
         Box::new(TlsCodec { session, unread: Vec::new(), peer_has_ended })
     }
 
-    /// The codec of a client's session: a server does not speak before it was asked, so that something is
-    /// unread only where the server is none of ours.
+    /// The codec of a session in which this server is the client: a server sends nothing before a
+    /// request, so `unread` has bytes only if the other server is no Sluice or Valkey.
     pub fn with_unread(session: Session, unread: Vec<u8>) -> Box<dyn Codec> {
         Box::new(TlsCodec { session, unread, peer_has_ended: false })
     }

@@ -1,4 +1,4 @@
-//! What is behind a token of the event loop: the only module that makes and reads tokens.
+//! The connection or socket that a token of the event loop names. Only this module makes and reads tokens.
 //!
 //! ```text
 //!   63      56 55              32 31                                0
@@ -7,56 +7,56 @@
 //!  └──────────┴──────────────────┴──────────────────────────────────┘
 //! ```
 //!
-//! The index is a slot in the table of the kind, the generation tells those apart that had the slot one
-//! after the other: whoever gets an event finds by it that a connection is gone. A new kind is a variant
+//! The index is a slot in the table of the kind. The generation distinguishes the successive users of a
+//! slot: it shows the receiver of an event that the event's connection is gone. A new kind is a variant
 //! here, with its number, and an arm of the `match` in `Server::collect`.
 //!
-//! A client has the kind 0, so that an I/O thread, whose event loop has nothing but clients, need not look at
-//! the kind at all.
+//! A client has the kind 0, so that an I/O thread, whose event loop has only clients, need not
+//! check the kind.
 
 use sluice_base::SessionKey;
 use sluice_evloop::Token;
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// The connection of a client, by the session's key.
+    /// A client's connection, by the session's key.
     Client(SessionKey),
-    /// A listening socket.
+    /// A socket on which the main thread accepts connections.
     Listener {
-        /// Its slot among the listeners.
+        /// The slot in the table of listeners.
         slot: u32,
-        /// How often the slot was given away before.
+        /// How often the slot was used before.
         generation: u32,
     },
     /// A connection to the primary that is not, or not only, a client's.
     PrimaryLink {
         /// Which of the link's connections.
         channel: LinkChannel,
-        /// The link's attempt, the lower half.
+        /// The lower 32 bits of the link's attempt number.
         attempt: u32,
     },
-    /// The socket that signals write to.
+    /// The socket that signal handlers write to.
     Signal,
     /// A connection of the cluster's bus.
     BusLink(BusPlace),
 }
 
-/// The place of a connection among those of the bus.
+/// The place of a connection in the table of bus connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusPlace {
-    /// Its slot.
+    /// The slot in the table.
     pub slot: u32,
-    /// How often the slot was given away before.
+    /// How often the slot was used before.
     pub generation: u32,
 }
 
 /// A connection of the link to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkChannel {
-    /// That of the handshake: the only one, or the main channel.
+    /// The connection of the handshake: the only one, or the main channel of a dual-channel sync.
     Main,
-    /// One that a snapshot has for itself.
+    /// The connection that only transfers a snapshot.
     Snapshot,
 }
 
@@ -70,7 +70,7 @@ impl Endpoint {
     const SIGNAL: u8 = 3;
     const BUS_LINK: u8 = 4;
 
-    /// The token for it.
+    /// The token of this endpoint.
     pub fn token(self) -> Token {
         let (kind, index, generation) = match self {
             Endpoint::Client(key) => (Self::CLIENT, key.slot, key.generation),
@@ -86,8 +86,8 @@ impl Endpoint {
         Token(u64::from(kind) << 56 | u64::from(index & INDEX_MAX) << 32 | u64::from(generation))
     }
 
-    /// What a token names; `None` when no [`Endpoint::token`] has made it. Cost: for a client a comparison
-    /// and two shifts.
+    /// The endpoint that a token names; `None` if no [`Endpoint::token`] has made the token. Cost for a
+    /// client: a comparison and two shifts.
     #[inline(always)]
     pub fn of(token: Token) -> Option<Endpoint> {
         if token.0 >> 56 == u64::from(Self::CLIENT) {
@@ -96,14 +96,14 @@ impl Endpoint {
         Endpoint::rare(token)
     }
 
-    /// The client that a token names, of an event loop that has nothing but clients.
+    /// The client that a token names, in an event loop that has only clients.
     #[inline(always)]
     pub fn client(token: Token) -> SessionKey {
         debug_assert!(token.0 >> 56 == u64::from(Self::CLIENT), "it has nothing but clients");
         SessionKey { slot: (token.0 >> 32) as u32, generation: token.0 as u32 }
     }
 
-    /// What is no client.
+    /// The endpoint of a token that names no client.
     #[cold]
     fn rare(token: Token) -> Option<Endpoint> {
         let (index, generation) = ((token.0 >> 32) as u32 & INDEX_MAX, token.0 as u32);
@@ -122,7 +122,7 @@ impl Endpoint {
     }
 }
 
-/// The largest index.
+/// The largest index: 24 bits.
 const INDEX_MAX: u32 = (1 << 24) - 1;
 
 const _: () = assert!(Endpoint::CLIENTS_MAX < INDEX_MAX as usize);

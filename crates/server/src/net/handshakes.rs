@@ -1,17 +1,17 @@
-//! TLS handshakes of clients, and of the links of a cluster's bus: a thread of their own does them, since a
-//! signature takes up to a millisecond.
+//! TLS handshakes of clients and of cluster bus links. A separate thread does them, because a signature
+//! takes up to a millisecond.
 //!
 //! ```text
 //!  accepted ──Begin──► the thread's event loop: bytes ⇄ session ──established──► detached ──Established──► a client's connection
 //!                           └── deadline, alert, end of the peer ──Failed──► a line for the log
 //! ```
 //!
-//! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts as a
-//! connection for `maxclients` from its accept on, so that the thread's table is bounded; (3) it ends after
-//! the time that [`Handshakes::on`] was told, however slowly it goes on; (4) what came with the handshake's
-//! last packet travels with the connection, and what comes behind that waits in the kernel until the
-//! connection is served: nothing is decoded here without a bound; (5) the thread has a third of what others
-//! get where processors are short: who connects waits for who is served.
+//! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts for
+//! `maxclients` from its accept on, so that the thread's table is bounded; (3) a handshake ends after the
+//! time given to [`Handshakes::on`], however slowly it progresses; (4) the bytes that arrived with the
+//! handshake's last packet travel with the connection, and later bytes wait in the kernel until the
+//! connection is served: nothing is decoded here without a bound; (5) where processors are short, the
+//! thread gets a third of what other threads get: new connections wait for those that are served.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::threads::{self, Thread};
@@ -30,60 +30,60 @@ use std::time::Duration;
 /// This server's part in a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeRole {
-    /// The other end is a client, which has connected.
+    /// The peer is a client that has connected to this server.
     Server,
-    /// The other end is a node of the cluster, which has connected.
+    /// The peer is a cluster node that has connected to this server.
     Node,
-    /// This server has connected.
+    /// This server has connected to the peer.
     Dialler,
 }
 
-/// A connection that speaks TLS.
+/// A connection whose TLS handshake is to begin.
 pub struct NewHandshake<T> {
-    /// The socket.
+    /// The connected socket, which the thread owns during the handshake.
     pub stream: Stream,
-    /// By which it is served.
+    /// The TLS context of the session.
     pub context: Context,
-    /// Who does which part.
+    /// This server's part in the handshake.
     pub role: HandshakeRole,
-    /// Which name of a client's certificate is asked for, if any.
+    /// Which name of a client's certificate is wanted, if any.
     pub field: Option<NameField>,
-    /// What the main thread knows of it, which comes back.
+    /// The main thread's data about the connection, returned with the outcome.
     pub origin: T,
 }
 
-/// What became of a handshake.
+/// The result of a handshake.
 pub enum HandshakeOutcome<T> {
-    /// The connection can be served.
+    /// The handshake has succeeded, and the connection can be served.
     Established {
         /// The socket, with its codec.
         stream: Stream,
-        /// What was decoded of what came behind the handshake.
+        /// Plain bytes that arrived with the end of the handshake.
         plain: Vec<u8>,
-        /// The names in the client's certificate that were asked for; none where there is no certificate, or
-        /// none was asked for.
+        /// The requested names of the client's certificate; `None` if there is no certificate, or no
+        /// name was requested.
         names: Option<Vec<Vec<u8>>>,
-        /// See [`NewHandshake::origin`].
+        /// The value of [`NewHandshake::origin`].
         origin: T,
     },
-    /// It has ended.
+    /// The handshake has failed, and the connection is closed.
     Failed {
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
-        /// See [`NewHandshake::origin`].
+        /// The value of [`NewHandshake::origin`].
         origin: T,
     },
 }
 
-/// The handshakes under way, as the main thread sees them.
+/// The main thread's side of the handshakes under way.
 pub struct Handshakes<T> {
-    /// Which thread does them.
+    /// The name and processors of the thread.
     row: Thread<'static>,
-    /// How long one may take.
+    /// How long one handshake may take.
     at_most: Duration,
     thread: Option<HandshakeLink<T>>,
     in_progress: usize,
-    /// A second of the monotonic clock, and how many failures were told in it.
+    /// A second of the monotonic clock, and how many failures were logged in it.
     told: (u64, u32),
 }
 
@@ -93,17 +93,18 @@ struct HandshakeLink<T> {
 }
 
 impl<T: Send + 'static> Handshakes<T> {
-    /// None, and no thread yet: the first one starts this one. Each may take `at_most`.
+    /// No handshakes and no thread yet: the first handshake starts the thread. Each handshake
+    /// may take `at_most`.
     pub fn on(row: Thread<'static>, at_most: Duration) -> Handshakes<T> {
         Handshakes { row, at_most, thread: None, in_progress: 0, told: (0, 0) }
     }
 
-    /// How many there are: connections that are no clients yet.
+    /// How many handshakes are under way.
     pub fn in_progress(&self) -> usize {
         self.in_progress
     }
 
-    /// Whether the log should tell of one more failure: at most [`TOLD_MAX`] a second.
+    /// Whether one more failure should be logged: at most [`TOLD_MAX`] a second.
     pub fn failure_is_told(&mut self, now_s: u64) -> bool {
         if self.told.0 != now_s {
             self.told = (now_s, 0);
@@ -112,22 +113,22 @@ impl<T: Send + 'static> Handshakes<T> {
         self.told.1 <= TOLD_MAX
     }
 
-    /// Begins one; `main` is woken when it is over.
+    /// Begins a handshake; `main` is woken when it is over.
     ///
     /// # Errors
-    /// The system has no thread or no event loop for it. The connection is closed then.
+    /// The system has no thread or no event loop for the handshakes. The connection is closed then.
     pub fn begin(&mut self, begin: NewHandshake<T>, main: Waker) -> io::Result<()> {
         let running = match &mut self.thread {
             Some(running) => running,
             none => none.insert(start(self.row, self.at_most, main)?),
         };
-        // Whether the kernel had to be asked to wake the thread is of no interest.
+        // The result, whether the kernel had to be asked to wake the thread, is not needed.
         let _ = running.sender.send(begin);
         self.in_progress += 1;
         Ok(())
     }
 
-    /// The next one that is over. Cost: a comparison while none is under way.
+    /// The next finished handshake. Cost: a comparison while none is under way.
     pub fn take(&mut self) -> Option<HandshakeOutcome<T>> {
         if self.in_progress == 0 {
             return None;
@@ -138,8 +139,8 @@ impl<T: Send + 'static> Handshakes<T> {
                 Some(outcome)
             }
             Err(mpsc::TryRecvError::Empty) => None,
-            // The thread's event loop has failed, and its connections are closed: the next handshake starts
-            // another thread.
+            // The thread's event loop has failed, and its connections are closed: the next handshake
+            // starts another thread.
             Err(mpsc::TryRecvError::Disconnected) => {
                 (self.thread, self.in_progress) = (None, 0);
                 None
@@ -150,7 +151,7 @@ impl<T: Send + 'static> Handshakes<T> {
 
 fn start<T: Send + 'static>(row: Thread<'_>, at_most: Duration, main: Waker) -> io::Result<HandshakeLink<T>> {
     let (reports, outcomes) = mpsc::channel();
-    // It ends with the process. The first connection of TLS waits for its start, once.
+    // The thread ends with the process. The first TLS connection waits for the start of the thread.
     let sender = threads::start_with_loop(row, move |event_loop, inbox| {
         let thread = HandshakeThread {
             event_loop,
@@ -169,7 +170,7 @@ fn start<T: Send + 'static>(row: Thread<'_>, at_most: Duration, main: Waker) -> 
     Ok(HandshakeLink { sender, outcomes })
 }
 
-/// The thread.
+/// The state of the handshake thread.
 struct HandshakeThread<T> {
     event_loop: AnyLoop,
     clock: Clock,
@@ -179,7 +180,7 @@ struct HandshakeThread<T> {
     main: Waker,
     table: Vec<HandshakeSlot<T>>,
     free: Vec<u32>,
-    /// When connections end that are not established by then, in the order of their coming.
+    /// Deadlines of the handshakes, in the order of their begin.
     deadlines: VecDeque<(u64, SessionKey)>,
     buffers: Buffers,
 }
@@ -189,18 +190,18 @@ struct HandshakeSlot<T> {
     handshake: Option<PendingHandshake<T>>,
 }
 
-/// A connection in its handshake.
+/// A connection during its handshake.
 struct PendingHandshake<T> {
     source: Source,
     session: Session,
     field: Option<NameField>,
     origin: T,
-    /// What waits behind the send in flight.
+    /// Encoded bytes that wait for the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Whether the peer has sent anything yet, or does not speak first.
+    /// Whether the peer has sent anything, or this server has dialled the peer.
     has_begun: bool,
-    /// The peer has said, after its first requests, that nothing more comes.
+    /// The peer has sent its closing message after its first requests.
     peer_has_ended: bool,
     /// Decoded bytes of the client's first requests.
     plain: Vec<u8>,
@@ -213,13 +214,13 @@ impl<T> PendingHandshake<T> {
     }
 }
 
-/// How far a connection is.
+/// The stage of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HandshakeStage {
     Shaking,
-    /// It is established; it leaves when everything was sent.
+    /// The handshake is over; the connection leaves when everything was sent.
     Established,
-    /// The event loop lets go of it.
+    /// The event loop was asked to release the socket.
     Leaving,
 }
 
@@ -276,7 +277,7 @@ impl<T> HandshakeThread<T> {
             origin,
             waiting: first.answer,
             is_sending: false,
-            // Whoever was connected to may answer with an alert.
+            // A server that was dialled may answer with an alert first.
             has_begun: role == HandshakeRole::Dialler,
             peer_has_ended: false,
             plain: Vec::new(),
@@ -312,7 +313,7 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            // One that is established leaves with its requests; the end is met again.
+            // An established connection leaves with its requests; its next holder sees the end again.
             Event::Received { received: Received::Eof, .. } if !self.is_shaking(key) => {}
             Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
@@ -342,7 +343,7 @@ impl<T> HandshakeThread<T> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let result = match self.handshake(key) {
             None => Ok(()),
-            // An alert would be garbage to whoever speaks something else.
+            // A peer that does not speak TLS would take an alert for garbage.
             Some(handshake) if handshake.is_other_than_tls(bytes) => {
                 Err("the client does not speak TLS".to_owned())
             }
@@ -359,8 +360,8 @@ impl<T> HandshakeThread<T> {
                         handshake.peer_has_ended |= received.closed;
                         if handshake.session.is_established() && handshake.stage == HandshakeStage::Shaking {
                             handshake.stage = HandshakeStage::Established;
-                            // A client that does not take the last flight keeps the connection here, and may
-                            // send data meanwhile.
+                            // A client that does not read the last flight keeps the connection here, and
+                            // may send data meanwhile.
                             let source = handshake.source;
                             self.event_loop.recv_stop(source);
                         }
@@ -376,7 +377,7 @@ impl<T> HandshakeThread<T> {
         result
     }
 
-    /// Sends what waits, and lets an established connection leave.
+    /// Sends the waiting bytes; then releases an established connection.
     fn go_on(&mut self, key: SessionKey) {
         let Some(handshake) = self.handshake(key) else { return };
         if handshake.is_sending {
@@ -404,7 +405,7 @@ impl<T> HandshakeThread<T> {
         }
     }
 
-    /// Ends a connection, with the alert that waits, if there is room for it.
+    /// Ends a connection; a waiting alert is sent if the socket has room.
     fn fail(&mut self, key: SessionKey, reason: String) {
         let Some(handshake) = self.take(key) else { return };
         let PendingHandshake { source, waiting, origin, .. } = handshake;
@@ -426,21 +427,22 @@ impl<T> HandshakeThread<T> {
     }
 
     fn report(&self, outcome: HandshakeOutcome<T>) {
-        // Nobody listens once the server ends.
+        // The receiver is gone once the server ends.
         if self.reports.send(outcome).is_ok() {
             self.main.wake();
         }
     }
 }
 
-/// How the first record of a client begins.
+/// The first byte of a TLS client's first record.
 const HANDSHAKE: u8 = 0x16;
-/// How long a client's handshake may take. Some clients connect first and begin the handshake with their
-/// first command: the pool of connections that they fill when they start may stand for many seconds.
+/// How long a client's handshake may take. Some clients connect first and begin the handshake with
+/// their first command: a pool of connections that was filled at the client's start may stay unused
+/// for many seconds.
 pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
-/// How long the handshake of a link of the cluster's bus may take.
+/// How long the handshake of a cluster bus link may take.
 pub const NODE_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Failures that the log tells of in a second.
+/// Failures that are logged in one second, at most.
 const TOLD_MAX: u32 = 10;
 const CLOSED: &str = "the other end closed the connection during the handshake";
 

@@ -1,19 +1,18 @@
-//! What is set on the sockets of connections. A connection that this server makes has its options from
-//! `Stream::connect`.
+//! Socket options of connections. `Stream::connect` sets those of the connections that this server makes.
 
 use socket2::{SockRef, Socket, TcpKeepalive};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Sets on a TCP listener what its connections shall have: the kernel hands these options on to each, which
-/// saves five system calls per connection. `keepalive_s`: seconds of silence until the peer is probed; 0:
-/// never.
+/// Sets the options of a TCP listener that its connections shall have: the kernel copies them to each
+/// connection, which saves five system calls per connection. `keepalive_s`: seconds of silence before the
+/// peer is probed; 0 means never.
 pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_keepalive(keepalive_s > 0);
     if keepalive_s > 0 {
         let seconds = keepalive_s as u64;
-        // Three probes within the interval after one interval of silence, as the reference spaces them.
+        // Three probes within the interval after one interval of silence, as in the reference.
         let probes = TcpKeepalive::new()
             .with_time(Duration::from_secs(seconds))
             .with_interval(Duration::from_secs((seconds / 3).max(1)))
@@ -22,8 +21,8 @@ pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     }
 }
 
-/// Has packets filled at the price of a delay: a replica that takes a stream does not answer it. A unix
-/// socket has no packets.
+/// Has packets filled, at the price of a delay: a replica that receives a stream does not answer it. Has
+/// no effect on a unix socket, which has no packets.
 pub fn fill_packets(socket: BorrowedFd<'_>) {
     let _ = SockRef::from(&socket).set_tcp_nodelay(false);
 }

@@ -1,4 +1,4 @@
-//! A connected socket, TCP or unix: who may read and write it, and how.
+//! A connected socket, TCP or unix: its current holder, and how the holder reads and writes it.
 //!
 //! ```text
 //!  accepted ─┐            ┌─ attach ──► the event loop (`Transport`, a link's `Source`) ── Detached ─┐
@@ -7,18 +7,18 @@
 //!  dial ─────┘   (attached before there is a connection, and watched until there is)
 //! ```
 //!
-//! Invariants: (1) a stream has one holder, by value; what is sent to another thread is gone here; (2) a
-//! [`Stream`] is nonblocking and nobody reads or writes it: it is on its way between holders; (3) bytes are
-//! read and written by the event loop that it was attached to, or by the one thread that has the
-//! [`BlockingStream`]; (4) beside that thread, whoever has the [`StreamRemote`] may end the connection, which
-//! ends the thread's wait, and may send a sign of life while the thread writes nothing; (5) what has come and
-//! was not read travels beside the stream, in the hands of the same holder; (6) the peer sees the end when
-//! the last holder drops the stream.
+//! Invariants: (1) a stream has one holder, by value; a stream sent to another thread is gone here; (2) a
+//! [`Stream`] is nonblocking and on its way between two holders: nothing is read from it or written to
+//! it; (3) bytes are read and written by the event loop that the stream was attached to, or by the one
+//! thread that has the [`BlockingStream`]; (4) beside that thread, the holder of the [`StreamRemote`] may
+//! end the connection, which ends the thread's wait, and may send a keep-alive while the thread writes
+//! nothing; (5) received bytes that were not read travel beside the stream, with the same holder; (6) the
+//! peer sees the end when the last holder drops the stream.
 //!
-//! A connection that speaks TLS carries its [`Codec`] along: `attach` gives it to the `Transport`, and a
-//! [`BlockingStream`] reads and writes through it. A [`StreamRemote`] shares it under a lock, since a sign of
-//! life has to be encoded too; (7) what is encoded first is sent first: whoever encodes holds the lock until
-//! the kernel has the bytes.
+//! A TLS connection carries its [`Codec`] along: `attach` gives it to the `Transport`, and a
+//! [`BlockingStream`] reads and writes through it. A [`StreamRemote`] shares it under a lock, because a
+//! keep-alive must be encoded too; (7) bytes are sent in the order of encoding: the encoding thread holds
+//! the lock until the kernel has the bytes.
 
 use super::{Codec, Endpoint, PeerSide, TlsCodec};
 use nix::errno::Errno;
@@ -34,19 +34,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A connection between two holders. Dropped, it is closed.
+/// A connection between two holders. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
     socket: Fd,
     codec: Option<Box<dyn Codec>>,
 }
 
-/// The addresses of both ends; none for a unix socket, and where the system does not say.
+/// The addresses of both ends; `None` for a unix socket, or if the system does not report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// The peer's.
+    /// The peer's address.
     pub peer: Option<SocketAddr>,
-    /// This server's.
+    /// This server's own address.
     pub own: Option<SocketAddr>,
 }
 
@@ -58,54 +58,54 @@ impl Ends {
         Ends { peer: show(socket.peer_addr()), own: show(socket.local_addr()) }
     }
 
-    /// The addresses as they are shown: the peer's, then this server's.
+    /// The addresses as text: the peer's, then this server's; `?:0` for an unknown address.
     pub fn shown(self) -> (String, String) {
         let text = |address: Option<SocketAddr>| address.map_or_else(|| "?:0".to_owned(), |a| a.to_string());
         (text(self.peer), text(self.own))
     }
 }
 
-/// Where to connect to, and from where.
+/// Target and source of a connection to be made.
 #[derive(Debug)]
 pub struct ConnectPlan {
-    /// Name or address.
+    /// Name or address of the target.
     pub host: String,
     pub port: u16,
-    /// The address that it is made from; empty: any.
+    /// The address that the connection is made from; empty: any.
     pub source: String,
-    /// How long each address of the host may take, and then the handshake of TLS.
+    /// How long each address of the host may take, and after that the TLS handshake.
     pub timeout: Duration,
-    /// By what TLS is spoken; none: the connection is plain.
+    /// The TLS context; `None` for a plain connection.
     pub tls: Option<Context>,
 }
 
 impl Stream {
-    /// A connection that the event loop has accepted. It is nonblocking, and has its options from the
-    /// listener (`options::tune_listener`).
+    /// A connection that the event loop has accepted. The socket is nonblocking, and has inherited its
+    /// options from the listener (`options::tune_listener`).
     pub fn accepted(socket: OwnedFd) -> Stream {
         Stream { socket: socket.into(), codec: None }
     }
 
-    /// A connection that an event loop has let go of; its codec is elsewhere, or it has none.
+    /// A connection that an event loop has released; its codec is elsewhere, or it has none.
     pub fn detached(socket: Fd) -> Stream {
         Stream { socket, codec: None }
     }
 
-    /// A connection that an event loop has let go of, with its codec.
+    /// A connection that an event loop has released, with its codec.
     pub fn with_codec(socket: Fd, codec: Option<Box<dyn Codec>>) -> Stream {
         Stream { socket, codec }
     }
 
-    /// Whether bytes go through TLS, which notices by itself when one is changed on the way.
+    /// Whether bytes pass through TLS, which detects changed bytes by itself.
     pub fn is_tls(&self) -> bool {
         self.codec.is_some()
     }
 
-    /// Tries the addresses of the host one after the other. Blocks: names are looked up, and hosts may not
-    /// answer.
+    /// Tries the addresses of the host one after the other. Blocks: names are looked up, and hosts
+    /// may not answer.
     ///
     /// # Errors
-    /// That of the last address, or of the name.
+    /// The error of the last address, or of the name lookup.
     pub fn connect(plan: &ConnectPlan) -> io::Result<Stream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in (plan.host.as_str(), plan.port).to_socket_addrs()? {
@@ -121,15 +121,15 @@ impl Stream {
         Err(last)
     }
 
-    /// Begins a connection, and does not wait: the socket is writable when there is one or none
-    /// ([`Stream::dialled`]). `source` is the address that it is made from; empty: any.
+    /// Begins a connection without waiting: the socket becomes writable when the connection is made or has
+    /// failed ([`Stream::dialled`]). `source` is the address that the connection is made from; empty: any.
     ///
     /// # Errors
-    /// What the system says at once.
+    /// An error that the system reports at once.
     pub fn dial(address: SocketAddr, source: &str) -> io::Result<Stream> {
         let socket = socket_for(address, source)?;
         socket.set_nonblocking(true)?;
-        // Ahead of the connection: the first message leaves when it is made.
+        // Set before the connection is made, because the first message is sent at once.
         socket.set_tcp_nodelay(true)?;
         match socket.connect(&address.into()) {
             Ok(()) => {}
@@ -139,10 +139,10 @@ impl Stream {
         Ok(Stream { socket: OwnedFd::from(socket).into(), codec: None })
     }
 
-    /// What became of [`Stream::dial`], of a socket that is writable.
+    /// The result of [`Stream::dial`], for a socket that has become writable.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason that there is no connection.
     pub fn dialled(socket: BorrowedFd<'_>) -> io::Result<()> {
         SockRef::from(&socket).take_error()?.map_or(Ok(()), Err)
     }
@@ -155,10 +155,10 @@ impl Stream {
         Ok(Stream { socket: OwnedFd::from(socket).into(), codec: None })
     }
 
-    /// Does the client's side of a handshake of TLS. Blocks, `timeout` at most.
+    /// Does the client's side of a TLS handshake. Blocks for at most `timeout`.
     ///
     /// # Errors
-    /// The system's, the time is over, or the peer is not accepted.
+    /// An error of the system, a timeout, or a peer that is not accepted.
     fn shake_hands(self, context: &Context, timeout: Duration) -> io::Result<Stream> {
         let refused = |error: sluice_tls::SessionError| io::Error::other(error.to_string());
         let mut session = context.connect().map_err(refused)?;
@@ -182,7 +182,7 @@ impl Stream {
                 len => {
                     let received = session.receive(&piece[..len], &mut buffers);
                     if let Err(error) = received {
-                        // The peer learns why, where there is room for it.
+                        // The alert reports the reason to the peer.
                         let _ = plain.write_all(&buffers.answer);
                         return Err(refused(error));
                     }
@@ -196,16 +196,16 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Belongs to an event loop from now on, whose events carry this endpoint. Returns the codec, through
-    /// which all bytes go.
+    /// Attaches the socket to an event loop, whose events carry this endpoint. Returns the codec, through
+    /// which all bytes pass.
     pub fn attach(self, event_loop: &mut AnyLoop, endpoint: Endpoint) -> (Source, Option<Box<dyn Codec>>) {
         (event_loop.attach(self.socket, endpoint.token()), self.codec)
     }
 
-    /// Belongs to one thread from now on, which waits in reads and writes.
+    /// Gives the connection to one thread, which blocks in reads and writes.
     ///
     /// # Errors
-    /// The system's; the connection is closed then.
+    /// An error of the system; the connection is closed then.
     pub fn block(self) -> io::Result<BlockingStream> {
         SockRef::from(&self.socket).set_nonblocking(false)?;
         let coded = self.codec.map(|codec| Coded {
@@ -223,12 +223,12 @@ impl Stream {
         Ends::of(self.socket.as_fd())
     }
 
-    /// The descriptor's number, as CLIENT LIST shows it.
+    /// The descriptor, as CLIENT LIST shows it.
     pub fn number(&self) -> i32 {
         self.socket.as_fd().as_raw_fd()
     }
 
-    /// Says a last word without waiting for room, and closes.
+    /// Sends a last text without waiting for room, and closes the connection.
     pub fn close_with(mut self, text: &[u8]) {
         let mut coded = Vec::new();
         let bytes = match &mut self.codec {
@@ -239,18 +239,18 @@ impl Stream {
                 &coded
             }
         };
-        // A peer that has left no room, or is gone, is closed without it.
+        // If the peer has left no room, or is gone, the text is lost.
         send_now(self.socket.as_fd(), bytes);
     }
 
-    /// Sends the line end that a primary takes for a sign of life. A socket that is full has something to
-    /// read, and needs none.
+    /// Sends the line end that a primary counts as a keep-alive. If the socket is full, the primary has
+    /// bytes to read and needs no keep-alive.
     pub fn keep_alive(&mut self) {
         keep_alive(self.socket.as_fd(), self.codec.as_deref_mut());
     }
 }
 
-/// A socket that has this address at its own end; a word that is no address means any.
+/// A socket bound to the address `source`; a text that is no address means any.
 fn socket_for(address: SocketAddr, source: &str) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if let Ok(source) = source.parse::<IpAddr>() {
@@ -259,40 +259,40 @@ fn socket_for(address: SocketAddr, source: &str) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A connection that one thread reads and writes, and waits for. Dropped, it is closed, once a
-/// [`StreamRemote`] is dropped too.
+/// A connection that one thread reads and writes, blocking. The connection is closed once the stream and
+/// its [`StreamRemote`], if any, are dropped.
 #[derive(Debug)]
 pub struct BlockingStream {
     socket: Fd,
     coded: Option<Coded>,
 }
 
-/// A codec on a thread, shared with whoever has the [`StreamRemote`].
+/// A codec on a thread, shared with the holder of the [`StreamRemote`].
 type SharedCodec = Arc<Mutex<Option<Box<dyn Codec>>>>;
 
-/// What a thread has of a connection with a codec.
+/// The codec of a thread's connection, with its buffers.
 #[derive(Debug)]
 struct Coded {
     codec: SharedCodec,
-    /// Decoded bytes.
+    /// Decoded bytes, some of which may have been read.
     plain: Vec<u8>,
-    /// How many bytes at the start of `plain` the caller of `read` has got already.
+    /// How many bytes at the start of `plain` were returned by `read` already.
     read: usize,
-    /// Room for bytes of the socket.
+    /// Buffer for encoded bytes from the socket.
     received: Vec<u8>,
     has_ended: bool,
 }
 
-/// A lock that a panic has poisoned ends the process anyway.
+/// A panic that poisons the lock ends the process anyway.
 fn lock(codec: &SharedCodec) -> MutexGuard<'_, Option<Box<dyn Codec>>> {
     codec.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl BlockingStream {
-    /// How long a read and a write may wait; [`Duration::MAX`]: without end.
+    /// Sets how long a read or a write may wait; [`Duration::MAX`]: without end.
     ///
     /// # Errors
-    /// The system's, or the time is zero.
+    /// An error of the system, or a time of zero.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -303,27 +303,27 @@ impl BlockingStream {
         socket.set_read_timeout(timeout)
     }
 
-    /// For whoever may have to end the thread's wait.
+    /// A handle for another thread that may have to end this thread's wait.
     ///
     /// # Errors
-    /// There is no further descriptor.
+    /// The process has no descriptor left.
     pub fn remote(&self) -> io::Result<StreamRemote> {
         let codec = self.coded.as_ref().map(|coded| coded.codec.clone());
         Ok(StreamRemote { socket: self.socket.as_fd().try_clone_to_owned()?, codec })
     }
 
-    /// Ends the connection, though others may have a [`StreamRemote`].
+    /// Ends the connection, even if a [`StreamRemote`] exists.
     pub fn end(&self) {
         let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);
     }
 
-    /// The thread is done with it. What was decoded and not read is appended to `rest`.
+    /// Releases the connection from the thread. Decoded bytes that were not read are appended to `rest`.
     pub fn release(self, rest: &mut Vec<u8>) -> Stream {
-        // It was nonblocking before: that works again.
+        // The socket was nonblocking before, so this cannot fail.
         let _ = SockRef::from(&self.socket).set_nonblocking(true);
         let codec = self.coded.and_then(|coded| {
             rest.extend_from_slice(&coded.plain[coded.read..]);
-            // A remote that is left has nothing to encode by from now on.
+            // A remaining remote has no codec to encode with from now on.
             lock(&coded.codec).take()
         });
         Stream { socket: self.socket, codec }
@@ -390,7 +390,7 @@ impl Write for BlockingStream {
     }
 }
 
-/// What another thread may do to a connection that a thread has.
+/// A handle by which another thread can end a thread's connection, or keep it alive.
 #[derive(Debug)]
 pub struct StreamRemote {
     socket: OwnedFd,
@@ -398,19 +398,19 @@ pub struct StreamRemote {
 }
 
 impl StreamRemote {
-    /// Ends the connection: a read of the thread that has it returns at once.
+    /// Ends the connection: a read of the owning thread returns at once.
     pub fn end(&self) {
-        // One that has ended does not mind.
+        // Fails without harm on a connection that has ended.
         let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);
     }
 
-    /// As [`Stream::keep_alive`].
+    /// Sends a keep-alive as [`Stream::keep_alive`] does, unless the owning thread is writing.
     pub fn keep_alive(&self) {
         match &self.codec {
             None => keep_alive(self.socket.as_fd(), None),
             Some(codec) => {
-                // A thread that writes is a sign of life itself; one that has given the connection back is
-                // none of this remote's.
+                // A thread that holds the lock is writing, which keeps the connection alive, too; without
+                // a codec the thread has released the connection.
                 if let Ok(mut codec) = codec.try_lock()
                     && let Some(codec) = codec.as_deref_mut()
                 {
@@ -426,7 +426,7 @@ fn keep_alive(socket: BorrowedFd<'_>, codec: Option<&mut (dyn Codec + 'static)>)
         send_now(socket, b"\n");
         return;
     };
-    // Bytes that were encoded have to be sent whole, or nothing can follow them.
+    // Encoded bytes must be sent whole, or no later record can be decoded.
     if has_room(socket) {
         let mut out = Vec::new();
         if codec.encode(&[b"\n"], &mut out).is_ok() {
@@ -435,19 +435,20 @@ fn keep_alive(socket: BorrowedFd<'_>, codec: Option<&mut (dyn Codec + 'static)>)
     }
 }
 
-/// Sends without waiting for room; how many bytes the kernel took.
+/// Sends without waiting for room; returns how many bytes the kernel took.
 pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
     send(socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).unwrap_or(0)
 }
 
-/// Whether the kernel takes a short text at once: it says so where a third of its buffer is free.
+/// Whether the kernel takes a short text at once: the kernel reports a socket as writable if a third of
+/// its buffer is free.
 fn has_room(socket: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::POLLOUT)];
     poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
         && asked[0].revents().is_some_and(|events| events == PollFlags::POLLOUT)
 }
 
-/// Sends some of the bytes. The end of the peer is an error here, and no signal.
+/// Sends some of the bytes. A peer that has ended causes an error instead of a signal.
 fn write_some(socket: &Fd, bytes: &[u8]) -> io::Result<usize> {
     SockRef::from(socket).send_with_flags(bytes, MsgFlags::MSG_NOSIGNAL.bits())
 }
@@ -464,16 +465,16 @@ fn write_all(socket: &Fd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that are received at once during a handshake.
+/// Bytes received at once during a handshake.
 const HANDSHAKE_BYTES: usize = 16 * 1024;
-/// Bytes that are received at once by a thread, before they are decoded.
+/// Encoded bytes that a thread receives at once.
 const RECEIVED_BYTES: usize = 256 * 1024;
-/// Bytes that are encoded at once by a thread.
+/// Plain bytes that a thread encodes at once.
 const WRITTEN_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]
 impl<S: Into<OwnedFd>> From<S> for Stream {
-    /// A socket of a test, which is made nonblocking.
+    /// A socket of a test, made nonblocking.
     fn from(socket: S) -> Stream {
         let socket: OwnedFd = socket.into();
         SockRef::from(&socket).set_nonblocking(true).expect("an open socket");

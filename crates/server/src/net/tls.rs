@@ -1,9 +1,9 @@
-//! TLS as the configuration has it: files are read, judged and made into a [`Context`], by which connections
-//! begin.
+//! TLS as configured: certificate files are read, validated and made into a [`Context`], with
+//! which connections begin.
 //!
-//! Invariants: (1) what is in force was judged whole: a file that is no good leaves the context that was in
-//! force before; (2) a connection keeps the context with which it began; (3) a reload that was begun before
-//! the configuration changed has no effect.
+//! Invariants: (1) a context in force was validated as a whole: an invalid file leaves the previous
+//! context in force; (2) a connection keeps the context with which it began; (3) a reload that began
+//! before a change of the configuration has no effect.
 
 use crate::threads::Thread;
 use sluice_base::{HashSeed, LogLevel, siphash13};
@@ -20,33 +20,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-/// What is in force, and the reload under way.
+/// The context in force, and the reload under way.
 #[derive(Default)]
 pub struct TlsState {
     context: Option<Context>,
-    /// Links to a primary speak TLS.
+    /// Whether links to a primary use TLS.
     of_links: bool,
-    /// MIGRATE speaks TLS.
+    /// Whether MIGRATE's connections use TLS.
     of_migrations: bool,
-    /// Of the bytes of the files that the context was made of.
+    /// Hash of the contents of the files from which the context was made.
     fingerprint: u64,
-    /// Of the settings and the names of files alone.
+    /// Hash of the settings and file names, without the files' contents.
     settings: u64,
-    /// What was in force before, for a CONFIG SET that is taken back: the files may have changed since.
+    /// The previous context, for a CONFIG SET that is rolled back: the files may have changed since.
     before: Option<Box<TlsInForce>>,
     reload: Option<Receiver<Reloaded>>,
-    /// When files are looked at next, seconds of the monotonic clock; 0: not known.
+    /// When the files are checked next, in seconds of the monotonic clock; 0: not planned yet.
     next_look_s: u64,
 }
 
-/// A context, and what it was made of.
+/// A context, with the hashes of its sources.
 struct TlsInForce {
     context: Option<Context>,
     fingerprint: u64,
     settings: u64,
 }
 
-/// What came of looking at the files again.
+/// The result of a check of the files.
 enum Reloaded {
     Unchanged,
     Changed(Box<Context>, u64),
@@ -54,33 +54,33 @@ enum Reloaded {
 }
 
 impl TlsState {
-    /// By what connections begin; none while nothing of the configuration asks for TLS.
+    /// The context for new connections; `None` if no directive asks for TLS.
     pub fn context(&self) -> Option<&Context> {
         self.context.as_ref()
     }
 
-    /// By what a link to a primary begins; none: the link is plain.
+    /// The context for a link to a primary; `None` for a plain link.
     pub fn context_of_links(&self) -> Option<Context> {
         self.context.clone().filter(|_| self.of_links)
     }
 
-    /// By what MIGRATE connects; none: in plain text.
+    /// The context for MIGRATE's connections; `None` for plain ones.
     pub fn context_of_migrations(&self) -> Option<Context> {
         self.context.clone().filter(|_| self.of_migrations)
     }
 
-    /// What is known of the certificates in force.
+    /// The certificates in force.
     pub fn facts(&self) -> CertificateSummary {
         self.context.as_ref().map_or_else(CertificateSummary::default, |context| context.facts().clone())
     }
 
-    /// Reads and judges what the configuration names, and puts that in force; where nothing asks for TLS,
-    /// nothing is.
+    /// Reads and validates the configured files, and puts them in force. If no directive asks for TLS, no
+    /// context is in force afterwards.
     ///
     /// # Errors
-    /// What is wrong, for the log. What was in force stays.
+    /// The fault, as text for the log. The previous context stays in force.
     pub fn apply(&mut self, config: &Config, storage: &dyn Storage) -> Result<(), String> {
-        // What is read in the background belongs to the configuration before.
+        // A reload in the background belongs to the previous configuration.
         self.reload = None;
         self.next_look_s = 0;
         (self.of_links, self.of_migrations) =
@@ -96,7 +96,7 @@ impl TlsState {
                 self.before = before;
                 next
             }
-            // A change that is taken back: what was in force a moment ago is in force again.
+            // A rolled-back change: the previous context is put in force again.
             (Err(_), Some(before)) if before.settings == settings && self.settings != settings => *before,
             (Err(reason), before) => {
                 self.before = before;
@@ -115,7 +115,8 @@ impl TlsState {
         Ok(())
     }
 
-    /// Reads and judges; what is the same as what is in force stays that, with the keys of its tickets.
+    /// Reads and validates the files. If nothing has changed, the context in force is kept, with
+    /// its ticket keys.
     fn make(&self, plan: &TlsPlan, settings: u64, storage: &dyn Storage) -> Result<TlsInForce, String> {
         let sources = plan.read(storage)?;
         let fingerprint = fingerprint(&sources);
@@ -127,9 +128,8 @@ impl TlsState {
         Ok(TlsInForce { context: Some(context), fingerprint, settings })
     }
 
-    /// Looks at the files again, where `tls-auto-reload-interval` says that it is time: on a thread. To be
-    /// called once a second or more often. `now_s`: seconds of the monotonic clock. Returns what the log
-    /// should say.
+    /// Checks the files again on a thread, when `tls-auto-reload-interval` has passed. Called at least
+    /// once a second. `now_s`: seconds of the monotonic clock. Returns a line for the log.
     pub fn tick(
         &mut self,
         config: &Config,
@@ -155,7 +155,7 @@ impl TlsState {
         let (plan, storage, before) = (TlsPlan::of(config), storage.clone(), self.fingerprint);
         let (sender, receiver) = channel();
         let started = Thread::TlsReload.start(move || {
-            // Nobody listens once the configuration has changed.
+            // The receiver is gone once the configuration has changed.
             if sender.send(plan.reload(storage.as_ref(), before)).is_ok() {
                 waker.wake();
             }
@@ -191,7 +191,7 @@ fn not_reloaded(reason: &str) -> String {
     format!("TLS materials were not reloaded, those in use stay: {reason}")
 }
 
-/// Whether anything of the configuration asks for TLS.
+/// Whether any directive asks for TLS.
 pub fn is_wanted(config: &Config) -> bool {
     config.int(param::TLS_PORT) != 0
         || config.bool(param::TLS_REPLICATION)
@@ -199,12 +199,12 @@ pub fn is_wanted(config: &Config) -> bool {
         || is_wanted_by_metrics(config)
 }
 
-/// Whether the metrics endpoint speaks TLS.
+/// Whether the metrics endpoint uses TLS.
 pub fn is_wanted_by_metrics(config: &Config) -> bool {
     config.int(param::METRICS_PORT) != 0 && config.bool(param::METRICS_TLS)
 }
 
-/// Which name of a client's certificate makes it a user; none: no name does.
+/// The name of a client's certificate that selects a user; `None`: no name does.
 pub fn name_field(config: &Config) -> Option<NameField> {
     match config.choice::<TlsUserField>(param::TLS_AUTH_CLIENTS_USER) {
         TlsUserField::CommonName => Some(NameField::Cn),
@@ -213,10 +213,10 @@ pub fn name_field(config: &Config) -> Option<NameField> {
     }
 }
 
-/// Judges what the configuration names, without putting it in force: `--check-config`.
+/// Validates the configured files without putting them in force: `--check-config`.
 ///
 /// # Errors
-/// What would end a start.
+/// A fault that would end a start.
 pub fn check(config: &Config, storage: &dyn Storage) -> Result<(), String> {
     if !is_wanted(config) {
         return Ok(());
@@ -225,7 +225,8 @@ pub fn check(config: &Config, storage: &dyn Storage) -> Result<(), String> {
     plan.build(&plan.read(storage)?).map(drop)
 }
 
-/// Which directive an error of TLS is about: the one that it names, or whose file it names; else `tls-port`.
+/// The directive that a TLS error is about: the one that the text names, or whose file it
+/// names; else `tls-port`.
 pub fn directive_of(config: &Config, text: &str) -> ParamId {
     let named = TLS_FILES_AND_WORDS.iter().copied().find(|id| text.contains(id.param().name));
     let by_file = || {
@@ -236,7 +237,7 @@ pub fn directive_of(config: &Config, text: &str) -> ParamId {
     named.or_else(by_file).unwrap_or(param::TLS_PORT.any())
 }
 
-/// Directives whose values an error of TLS may be about.
+/// Directives whose values a TLS error may be about.
 const TLS_FILES_AND_WORDS: [ParamId; 11] = [
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),
@@ -251,7 +252,7 @@ const TLS_FILES_AND_WORDS: [ParamId; 11] = [
     param::TLS_PROTOCOLS.any(),
 ];
 
-/// What is to be read, and how it is to be understood.
+/// The files to read, and the settings that apply to them.
 struct TlsPlan {
     cert: Option<PathBuf>,
     key: Option<PathBuf>,
@@ -313,7 +314,7 @@ impl TlsPlan {
         }
     }
 
-    /// A number that differs when a setting or the name of a file does.
+    /// A hash that changes when a setting or a file name does.
     fn settings(&self) -> u64 {
         let TlsPlan { cert, key, key_pass, client_cert, client_key, client_key_pass, .. } = self;
         let TlsPlan { alt_cert, alt_key, alt_key_pass, .. } = self;
@@ -342,7 +343,7 @@ impl TlsPlan {
         let certificate = |path: &Path| named(storage, path, "certificate");
         let key = |path: &Path| named(storage, path, "private key");
         if let Some(path) = &self.dh_params {
-            // It is of no use here; a name without a file is a mistake all the same.
+            // Diffie-Hellman parameters are not used; a name without a file is a mistake all the same.
             storage.open(path).map_err(|error| cannot(path, "Diffie-Hellman parameters", &error))?;
         }
         let mut ca = Vec::new();
@@ -386,8 +387,8 @@ impl TlsPlan {
     }
 }
 
-/// What time it is, for the dates of certificates and tickets. Cost: two calls of the kernel's vDSO. A clock
-/// with a counter would look at the machine first, which costs more than a resumed handshake.
+/// Unix time in seconds, for the dates of certificates and tickets. Cost: two calls of the kernel's vDSO.
+/// A clock with a counter would examine the machine first, which costs more than a resumed handshake.
 fn unix_now_s() -> i64 {
     Clock::new(System::without_counter()).now().unix_s()
 }
@@ -401,8 +402,8 @@ fn cannot(path: &Path, what: &str, error: &std::io::Error) -> String {
     format!("Failed to load {what}: {}: {}", path.display(), plain_error(error))
 }
 
-/// The files of a folder that have certificates, in the order of their names; others are passed over. The
-/// names of OpenSSL's folders, which are hashes, mean nothing here.
+/// The files of a folder that contain certificates, in the order of their names; other files are skipped.
+/// The hashed names of OpenSSL's folders have no meaning here.
 fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, String> {
     let mut names =
         storage.list(folder).map_err(|error| cannot(folder, "CA certificate directory", &error))?;
@@ -410,11 +411,11 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
     let mut found: Vec<Named> = Vec::new();
     for name in names {
         let path = folder.join(name);
-        // A FIFO would hold the start, or the thread of a reload, until somebody writes to it.
+        // Opening a FIFO would block the start, or the reload thread, until a writer opens it.
         if !path.is_file() {
             continue;
         }
-        // What cannot be read is no certificate: files of others.
+        // An unreadable file belongs to something else, and is no certificate.
         let Ok(file) = named(storage, &path, "CA certificate(s)") else { continue };
         if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);
@@ -423,7 +424,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
     Ok(found)
 }
 
-/// A number that differs when a file does.
+/// A hash that changes when a file's contents do.
 fn fingerprint(sources: &Sources) -> u64 {
     let Sources { cert, key, alt_cert, alt_key, client_cert, client_key, ca, .. } = sources;
     let mut sum = 0_u64;

@@ -1,19 +1,19 @@
-//! The stream of a primary, decompressed on its way in, with TLS or without.
+//! Decompresses a primary's stream as it is received, with or without TLS.
 
 use super::codec::{Codec, PeerSide};
 use sluice_persist::rdb::PackedStream;
 use sluice_tls::Buffers;
 
-/// Decompresses what comes, if it is compressed; what is sent stays as it is.
+/// Decompresses received bytes, if they are compressed; sent bytes are not changed.
 #[derive(Debug)]
 pub struct UnpackingCodec {
     stream: PackedStream,
-    /// TLS, where the connection has it.
+    /// The TLS codec; `None` on a plain connection.
     inner: Option<Box<dyn Codec>>,
 }
 
 impl UnpackingCodec {
-    /// Decompresses this stream, on a connection that goes through `inner`.
+    /// Decompresses `stream` on a connection whose bytes pass through `inner`.
     pub fn boxed(stream: PackedStream, inner: Option<Box<dyn Codec>>) -> Box<dyn Codec> {
         Box::new(UnpackingCodec { stream, inner })
     }

@@ -1,5 +1,5 @@
-//! Makes a connection on a thread of its own: names are looked up there, and nobody waits for a host that
-//! does not answer.
+//! Makes a connection on a separate thread: the name is looked up there, and the main thread does not
+//! wait for a host that does not answer.
 
 use crate::net::{ConnectPlan, Stream};
 use crate::threads::Thread;
@@ -8,18 +8,18 @@ use sluice_storage::plain_error;
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-/// A connection that is made.
+/// A connection that is being made.
 pub struct Connecting {
     result: Receiver<Result<Stream, String>>,
 }
 
 impl Connecting {
-    /// Begins; `waker` is used at the end.
+    /// Begins to connect; wakes `waker` at the end.
     pub fn start(plan: ConnectPlan, waker: Waker) -> io::Result<Connecting> {
         let (sender, result) = channel();
         Thread::Connect.start(move || {
             let made = Stream::connect(&plan).map_err(|error| plain_error(&error));
-            // Nobody may be left who wants it.
+            // The receiver is gone if the attempt was given up.
             if sender.send(made).is_ok() {
                 waker.wake();
             }
@@ -27,7 +27,7 @@ impl Connecting {
         Ok(Connecting { result })
     }
 
-    /// The connection, or why there is none; `None`, while it is made.
+    /// The connection, or the reason that there is none; `None` while it is being made.
     pub fn take(&self) -> Option<Result<Stream, String>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),

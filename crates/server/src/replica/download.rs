@@ -1,16 +1,16 @@
-//! A full synchronisation by disk: a thread owns the connection and the file, receives, judges, writes, and
-//! makes the file durable.
+//! A full sync by disk: a thread owns the connection and the file; it receives, validates and writes the
+//! snapshot, and makes the file durable.
 //!
 //! ```text
 //!  line ──► payload ──► judged ──► synced ──Saved──► waits for `Commit` ──► renamed, folder synced ──InForce──► the socket goes back
 //!     └────────┴──────────┴──────────┴── fails, is cancelled: the temporary file is removed ──► Failed
 //! ```
 //!
-//! Invariants: (1) the thread shares nothing with another job: socket, file and numbers are its own (D-1);
-//! (2) the main thread never waits for it: to cancel, it shuts the socket, which ends the thread's wait, and
-//! forgets the job; (3) a file whose header, version or checksum is wrong has never another name than its
-//! temporary one (D-3); (4) that name goes on every way out but the rename (D-5); (5) nothing here waits for
-//! a reader of the data (D-8).
+//! Invariants: (1) the thread shares nothing with other jobs: socket, file and counters are its own
+//! (D-1); (2) the main thread never waits for it: to cancel, it shuts the socket down, which ends the
+//! thread's wait, and forgets the job; (3) a file with a wrong header, version or checksum keeps its
+//! temporary name (D-3); (4) the temporary name is removed in every case but the rename (D-5); (5)
+//! nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -27,46 +27,47 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What a thread reports.
+/// A report of the download's thread.
 #[derive(Debug)]
 pub enum Report {
     /// A line for the log.
     Log(LogLevel, String),
-    /// The file is whole, good and durable under its temporary name.
+    /// The file is complete, valid and durable under its temporary name.
     Saved,
-    /// It has its name, durably. The connection, and what has come behind the snapshot.
+    /// The file has its final name, durably. Holds the connection, and the bytes that arrived
+    /// after the snapshot.
     InForce(Stream, Vec<u8>),
     /// There is no file; the log has the reason.
     Failed,
 }
 
-/// What a thread is told once the file is saved.
+/// The order to give the saved file its final name.
 struct Commit;
 
-/// A download as the main thread has it. Dropped before its end, it is cancelled.
+/// The main thread's side of a download. Dropping it before the download's end cancels the download.
 pub struct Download {
     reports: Receiver<Report>,
     commit: Sender<Commit>,
-    /// To end the connection; none once the thread has given it back.
+    /// Ends the connection; `None` once the thread has given the connection back.
     remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
     temporary: PathBuf,
     storage: Arc<dyn Storage>,
 }
 
-/// Where a snapshot goes, and what it must be.
+/// The place of a snapshot to be received, and the conditions on it.
 pub struct DownloadPlan {
     pub storage: Arc<dyn Storage>,
     pub temporary: PathBuf,
     pub target: PathBuf,
-    /// How the file will be read.
+    /// The options with which the file will be read.
     pub options: ReadOptions,
     /// The directive `bio-cpulist`, for the thread.
     pub bio_cpulist: String,
 }
 
 impl Download {
-    /// Begins to receive on this connection, of which these bytes have come.
+    /// Begins to receive on this connection, of which the bytes in `first` have arrived already.
     pub fn start(stream: Stream, first: Vec<u8>, plan: DownloadPlan, waker: Waker) -> io::Result<Download> {
         let (sender, reports) = channel();
         let (commit, commits) = channel();
@@ -86,12 +87,12 @@ impl Download {
         Ok(download)
     }
 
-    /// The thread has given the connection back.
+    /// Notes that the thread has given the connection back.
     pub fn end(mut self) {
         self.remote = None;
     }
 
-    /// How far it is.
+    /// The counters of received bytes.
     pub fn progress(&self) -> &Arc<SyncProgress> {
         &self.progress
     }
@@ -105,20 +106,20 @@ impl Download {
         }
     }
 
-    /// Has the file that was saved take the place of the one before.
+    /// Has the saved file replace its predecessor.
     pub fn commit(&self) {
-        // A thread that is gone has reported so.
+        // A thread that has ended has reported its end.
         let _ = self.commit.send(Commit);
     }
 
-    /// Tells the primary that this server lives, while it has received everything and waits for its disk.
+    /// Sends the primary a keep-alive, while everything was received and the thread waits for the disk.
     pub fn keep_alive(&self) {
         if let Some(remote) = &self.remote {
             remote.keep_alive();
         }
     }
 
-    /// Removes what there is of the file, where the process ends before the thread does.
+    /// Removes the temporary file, because the process ends before the thread does.
     pub fn remove_temporary(&self) {
         let _ = self.storage.remove(&self.temporary);
     }
@@ -126,7 +127,7 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        // Wakes the thread out of a receive at once; one that has ended does not mind.
+        // Wakes the thread from a receive at once; has no effect on a thread that has ended.
         if let Some(remote) = &self.remote {
             remote.end();
         }
@@ -140,7 +141,7 @@ struct DownloadReporter {
 
 impl DownloadReporter {
     fn report(&self, report: Report) {
-        // Nobody listens to a job that was cancelled.
+        // The receiver of a cancelled job is gone.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
         }
@@ -151,7 +152,7 @@ impl DownloadReporter {
     }
 }
 
-/// A download as its thread has it.
+/// The state of a download's thread.
 struct DownloadJob {
     stream: BlockingStream,
     plan: DownloadPlan,
@@ -159,7 +160,7 @@ struct DownloadJob {
     reports: DownloadReporter,
 }
 
-/// Why there is no file: a line for the log.
+/// The reason that there is no file, as a line for the log.
 struct NoFile(String);
 
 impl From<Failed> for NoFile {
@@ -186,7 +187,7 @@ impl DownloadJob {
         let result = self.receive(first).and_then(|(mut file, rest)| {
             self.reports.log(LogLevel::Notice, "Done downloading RDB");
             self.reports.report(Report::Saved);
-            // The main thread drops its end to cancel. The file goes with `file`.
+            // The main thread drops its end to cancel. Dropping `file` then removes the temporary file.
             commits.recv().map_err(|_| NoFile("The synchronization was given up".to_owned()))?;
             while file.step()? != Stage::Done {}
             Ok(rest)
@@ -204,8 +205,8 @@ impl DownloadJob {
         }
     }
 
-    /// Receives, judges, writes, and forces to disk. What has come behind the snapshot comes back with the
-    /// file.
+    /// Receives, validates and writes the snapshot, and syncs the file. Returns the file, and the bytes
+    /// that arrived after the snapshot.
     fn receive(&mut self, mut first: Vec<u8>) -> Result<(Replacement, Vec<u8>), NoFile> {
         let mut framing = Framing::default();
         let mut buffer = vec![0; READ_BYTES];
@@ -226,7 +227,7 @@ impl DownloadJob {
         let mut judge = Judge::new(*options);
         let progress = self.progress.clone();
         let mut give = |bytes: &[u8]| -> Result<(), NoFile> {
-            // Judged before it is written: one that is foreign takes no room.
+            // Validated before it is written, so that foreign data take no disk space.
             judge.feed(bytes)?;
             file.write(bytes)?;
             progress.count_read(bytes.len());
@@ -258,8 +259,8 @@ impl DownloadJob {
             }
         };
         self.progress.set_total(size);
-        // What does not fit is known before it has come (D-4). Where the system does not tell, the write
-        // does.
+        // A snapshot that does not fit is refused before it is received (D-4). If the free space is not
+        // known, the write fails instead.
         match self.plan.storage.free_bytes(folder_of(&self.plan.temporary)) {
             Ok(free) if free < size => Err(NoFile(format!(
                 "The snapshot of the primary has {size} bytes, and the disk has room for {free}"
@@ -268,7 +269,7 @@ impl DownloadJob {
         }
     }
 
-    /// Receives some bytes at least.
+    /// Receives at least one byte.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, NoFile> {
         loop {
             match self.stream.read(into) {
@@ -289,13 +290,13 @@ impl DownloadJob {
     }
 }
 
-/// Bytes that are received at once (D-4).
+/// Bytes received at once (D-4).
 const READ_BYTES: usize = 512 * 1024;
-/// Bytes that are received at once while the line is awaited.
+/// Bytes received at once before the snapshot's first line is complete.
 const LINE_READ_BYTES: usize = 1024;
-/// Bytes after which what was written is forced to disk: what waits in memory for the disk is bounded (D-4).
+/// Bytes after which the file is synced: the bytes that wait in memory for the disk are bounded (D-4).
 const SYNC_EVERY: u64 = 16 << 20;
-/// Permissions of a snapshot, less those that the process masks out.
+/// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
-//! The main channel of a synchronisation over two connections, while the snapshot comes on the other: what it
-//! brings is kept here.
+//! The main channel of a dual-channel sync, while the snapshot arrives on another connection: the stream
+//! is buffered here.
 //!
 //! ```text
 //!  Asked ──+CONTINUE──► Buffering ──bound──► Full (nothing is received: the rest waits at the primary)
 //!                            └──────loaded────┴──► `Replay`: executed a block an iteration ──► the socket is received from again
 //! ```
 //!
-//! Invariants: (1) at most the hard output limit of replicas and what one event brings is kept; without such
-//! a limit all of it; (2) bytes are executed in the order in which they came, and before those that are still
-//! in the socket; (3) an iteration executes one block at most.
+//! Invariants: (1) the buffer has at most the hard output limit of replicas and the bytes of one event;
+//! without such a limit, all bytes; (2) bytes are executed in the order of their arrival, and before
+//! those still in the socket; (3) an iteration executes at most one block.
 
 use crate::connection::transport::Transport;
 use std::collections::VecDeque;
 
-/// The main channel as the process has it.
+/// The main channel's connection, with its buffer.
 pub struct MainLink {
     /// The connection, in the main thread's event loop.
     pub transport: Transport,
-    /// What it has brought of the stream; none before that was promised.
+    /// The buffered stream; `None` before the primary has agreed to send it.
     pub buffer: Option<StreamBuffer>,
-    /// Nothing more is received, because the buffer is full.
+    /// Whether receiving has stopped because the buffer is full.
     pub is_full: bool,
 }
 
 impl MainLink {
-    /// A connection that has brought nothing.
+    /// A connection on which nothing was received.
     pub fn new(transport: Transport) -> MainLink {
         MainLink { transport, buffer: None, is_full: false }
     }
 }
 
-/// Bytes of the stream in the order in which they came.
+/// Bytes of the stream, in the order of their arrival.
 #[derive(Default)]
 pub struct StreamBuffer {
     blocks: VecDeque<Vec<u8>>,
@@ -38,7 +38,7 @@ pub struct StreamBuffer {
 }
 
 impl StreamBuffer {
-    /// Appends bytes.
+    /// Appends received bytes to the last block, and to new ones.
     pub fn push(&mut self, mut bytes: &[u8]) {
         self.bytes += bytes.len();
         while !bytes.is_empty() {
@@ -55,19 +55,19 @@ impl StreamBuffer {
         }
     }
 
-    /// Takes the block that comes next.
+    /// Takes the next block.
     pub fn take_block(&mut self) -> Option<Vec<u8>> {
         let block = self.blocks.pop_front()?;
         self.bytes -= block.len();
         Some(block)
     }
 
-    /// Bytes that were pushed and not taken.
+    /// Bytes that were pushed and not taken yet.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Blocks.
+    /// Number of blocks, full or not.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -78,7 +78,7 @@ impl StreamBuffer {
     }
 }
 
-/// What an iteration executes at most: of the smallest commands, some hundred.
+/// Bytes of the stream that an iteration executes at most: some hundred of the smallest commands.
 const BLOCK_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]

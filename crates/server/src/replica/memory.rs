@@ -1,4 +1,4 @@
-//! A full synchronisation into memory: the thread of a load reads the snapshot from the connection itself.
+//! A full sync into memory: the thread of a load reads the snapshot from the connection.
 //!
 //! ```text
 //!  line ──► payload ──► the load reads all of it ──► the mark, if there is one ──► the socket goes back
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: (1) the source owns the connection, and gives it back before the main thread learns that the
-//! load has ended; (2) the main thread never waits for it: to cancel, it shuts the socket (D-1).
+//! load has ended; (2) the main thread never waits for the source: to cancel, it shuts the socket down (D-1).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -20,25 +20,24 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What a source tells the main thread.
+/// A report of the source to the main thread.
 pub enum SourceReport {
     /// A line for the log.
     Log(LogLevel, String),
-    /// The snapshot was read whole. The connection, and what has come behind it.
+    /// The complete snapshot was read. Holds the connection, and the bytes that arrived after the snapshot.
     Received(Stream, Vec<u8>),
 }
 
-/// A snapshot that is received into memory, as the main thread has it. Dropped before its end, it is
-/// cancelled.
+/// The main thread's side of a full sync into memory. Dropping it before the sync's end cancels the sync.
 pub struct MemorySync {
     reports: Receiver<SourceReport>,
-    /// To end the connection; none once it has come back.
+    /// Ends the connection; `None` once the connection was given back.
     remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
 }
 
 impl MemorySync {
-    /// The source for the load of what comes on this connection, of which these bytes have come.
+    /// Makes the source of a load from this connection, of which the bytes in `first` have arrived already.
     pub fn new(stream: Stream, first: Vec<u8>, waker: Waker) -> io::Result<(MemorySync, SocketSource)> {
         let (sender, reports) = channel();
         let progress = Arc::new(SyncProgress::default());
@@ -57,7 +56,7 @@ impl MemorySync {
         Ok((MemorySync { reports, remote: Some(remote), progress }, source))
     }
 
-    /// How far it is.
+    /// The counters of received bytes.
     pub fn progress(&self) -> &Arc<SyncProgress> {
         &self.progress
     }
@@ -67,7 +66,7 @@ impl MemorySync {
         self.reports.try_recv().ok()
     }
 
-    /// The connection has come back.
+    /// Notes that the connection was given back.
     pub fn end(mut self) {
         self.remote = None;
     }
@@ -81,12 +80,12 @@ impl Drop for MemorySync {
     }
 }
 
-/// A snapshot that is read from a connection.
+/// A snapshot read from a connection.
 pub struct SocketSource {
     stream: Option<BlockingStream>,
-    /// Bytes of the connection that were not looked at.
+    /// Received bytes that were not parsed.
     come: Vec<u8>,
-    /// Bytes of the snapshot that were not read.
+    /// Bytes of the snapshot that the load has not read.
     ready: Vec<u8>,
     framing: Framing,
     progress: Arc<SyncProgress>,
@@ -95,7 +94,7 @@ pub struct SocketSource {
 }
 
 impl Drop for SocketSource {
-    /// A load that fails ends the connection at once, though the main thread has the same socket.
+    /// Ends the connection of a failed load at once, although the main thread shares the socket.
     fn drop(&mut self) {
         if let Some(stream) = &self.stream {
             stream.end();
@@ -104,7 +103,7 @@ impl Drop for SocketSource {
 }
 
 impl SocketSource {
-    /// Receives some bytes at least.
+    /// Receives at least one byte.
     fn receive(&mut self) -> Result<(), String> {
         let Some(stream) = &mut self.stream else { return Err("the connection is gone".to_owned()) };
         let mut buffer = vec![0; self.framing.welcome(READ_BYTES)];
@@ -122,7 +121,7 @@ impl SocketSource {
         }
     }
 
-    /// Takes what has come apart: the snapshot's bytes, and what is behind them.
+    /// Moves the snapshot's bytes from the received ones to `ready`.
     fn unframe(&mut self) {
         let SocketSource { come, ready, framing, progress, .. } = self;
         let mut give = |bytes: &[u8]| {
@@ -135,7 +134,7 @@ impl SocketSource {
     }
 
     fn report(&self, report: SourceReport) {
-        // Nobody listens to one that was cancelled.
+        // The receiver of a cancelled sync is gone.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
         }
@@ -182,7 +181,7 @@ impl SnapshotSource for SocketSource {
     }
 
     fn end(&mut self) {
-        // The load has read up to the checksum, and a mark may be on its way.
+        // The load has read up to the checksum; the end mark may still be on its way.
         while !self.framing.has_ended() && self.ready.is_empty() && self.receive().is_ok() {
             self.unframe();
         }
@@ -197,7 +196,7 @@ impl SnapshotSource for SocketSource {
     }
 }
 
-/// Bytes that are received at once.
+/// Bytes received at once.
 const READ_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
-//! How far a snapshot is that is received: written by the thread that receives it, read by the main thread
-//! for INFO. One for each job, so that nothing is set back while another thread counts (D-6).
+//! How much of a snapshot was received: written by the receiving thread, read by the main thread for
+//! INFO. Each job has its own counters, so that none is reset while another thread counts (D-6).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// See the module. The numbers only inform, so their order does not matter (relaxed).
+/// The counters of one job. They order nothing, so all accesses are relaxed.
 #[derive(Debug)]
 pub struct SyncProgress {
-    /// -1 before the primary has told; 0 where it does not know.
+    /// Size of the snapshot in bytes; -1 before the primary has announced it, 0 if the primary does
+    /// not know it.
     total: AtomicI64,
-    /// Bytes of the snapshot that have come.
+    /// Bytes of the snapshot received so far.
     read: AtomicU64,
-    /// Bytes that have come: those of the metadata, and empty lines, too.
+    /// All bytes received so far, including the metadata and empty lines.
     received: AtomicU64,
-    /// Those of them that the main thread has counted as its own.
+    /// How many of the received bytes the main thread has added to its own count.
     merged: AtomicU64,
 }
 
@@ -28,38 +29,39 @@ impl Default for SyncProgress {
 }
 
 impl SyncProgress {
-    /// The primary has told how many bytes come; 0: it does not know.
+    /// Sets the announced size in bytes; 0: the primary does not know it.
     pub fn set_total(&self, bytes: u64) {
         self.total.store(i64::try_from(bytes).unwrap_or(i64::MAX), Relaxed);
     }
 
-    /// So many bytes have come over the connection.
+    /// Counts bytes received over the connection.
     pub fn count_received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// So many bytes of the snapshot have come.
+    /// Counts received bytes of the snapshot.
     pub fn count_read(&self, bytes: usize) {
         self.read.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Bytes of the snapshot: -1 before the primary has told, 0 where it does not know; and those that have
-    /// come.
+    /// The announced size of the snapshot (-1 before the announcement, 0 if the primary does not know
+    /// it), and the bytes of it received so far.
     pub fn bytes(&self) -> (i64, u64) {
         (self.total.load(Relaxed), self.read.load(Relaxed))
     }
 
-    /// Bytes that have come over the connection.
+    /// Bytes received over the connection.
     pub fn received(&self) -> u64 {
         self.received.load(Relaxed)
     }
 
-    /// Bytes that have come and are not merged: what INFO adds to the main thread's count.
+    /// Received bytes that are not merged: INFO adds them to the main thread's count.
     pub fn unmerged(&self) -> u64 {
         self.received().saturating_sub(self.merged.load(Relaxed))
     }
 
-    /// The main thread counts what has come: how much that is. Each byte is merged once.
+    /// Marks all received bytes as merged, and returns how many of them were not before. Each byte
+    /// is merged once.
     pub fn merge(&self) -> u64 {
         let received = self.received();
         let merged = self.merged.swap(received, Relaxed);

@@ -1,4 +1,4 @@
-//! Files written in the background: what a cut has captured is formatted, compressed and summed on one
+//! Files written in the background: captured entries are formatted, compressed and checksummed on one
 //! thread, and written on another.
 //!
 //! ```text
@@ -8,13 +8,13 @@
 //!  for replicas there is no writing thread: the main thread takes the bytes out of the spool
 //! ```
 //!
-//! Invariants: (1) the main thread hands over, reads counters and takes the outcome; it waits for a thread
-//! only to break the file off while that gets its name, for the length of a rename; (2) a file that was
-//! broken off never gets its name: [`Commit`]; (3) after an error nothing more is written, and nothing gets
-//! its name; (4) while changes capture more than is formatted ([`PRESSED_WEIGHT`]), nothing is compressed and
-//! nothing is delayed; beyond [`SPILL_WEIGHT`] the formatting thread does not wait for the disk either: what
-//! does not fit into the spool's memory goes into its scratch file. So the copies for changes are held as
-//! long as it takes to format them.
+//! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome; it waits for
+//! a thread only if it breaks a file off while the file gets its name, for the length of a rename; (2) a
+//! file that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is written,
+//! and no file gets its name; (4) while changes are captured faster than entries are formatted
+//! ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting thread
+//! does not wait for the disk either: what does not fit into the spool's memory goes into its scratch
+//! file. So copies for changes are held only as long as formatting takes.
 
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
@@ -33,105 +33,106 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where a thread writes a file to.
+/// The sink of a file that a thread writes.
 pub trait BackgroundSink: Send {
-    /// Writes the next piece, whole.
+    /// Writes the next piece completely.
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
 
-    /// Forces the file to disk and puts it in force; the step from which on it counts is made through `pass`,
+    /// Syncs the file and puts it in force. The step that makes the file count is done through `pass`,
     /// which may refuse it.
     fn finish_through(self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError>;
 
-    /// Of a snapshot: its file, as long as it has no other name.
+    /// For a snapshot, its temporary file, until the file gets its name.
     fn temporary_snapshot(&self) -> Option<PathBuf>;
 
-    /// Of a base of the append-only file: its file, as long as it has no other name.
+    /// For a base of the append-only file, its temporary file, until the file gets its name.
     fn temporary_base(&self) -> Option<PathBuf> {
         None
     }
 }
 
-/// Makes a step, or refuses it.
+/// Does the step that is passed to it, or refuses it with an error.
 pub type Pass<'a> = dyn FnMut(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError> + 'a;
 
-/// A file that a thread writes.
+/// A file that is written in the background, as the main thread has it.
 pub struct BackgroundWriter {
-    /// `None` behind the last piece.
+    /// `None` after the last piece.
     pieces: Option<Sender<Captured>>,
     handle: WriterHandle,
-    /// Replicas take what was formatted from the main thread: what waits in the spool does not hold the
-    /// formatting thread up.
+    /// Whether the main thread gives the formatted bytes to replicas: bytes that wait in the spool then
+    /// do not hold up the formatting thread.
     is_for_replicas: bool,
 }
 
-/// What a background writer uses beside the sink of its file.
+/// The resources of a background writer other than its sink.
 pub struct WriterResources {
-    /// The files.
+    /// Access to the file system.
     pub storage: Arc<dyn Storage>,
-    /// A scratch file may be made here.
+    /// Path for a scratch file.
     pub scratch: PathBuf,
-    /// Keeps other servers from the file's name until it is done.
+    /// Keeps other servers from using the file's name until the file is done.
     pub claim: Option<LockHold>,
 }
 
-/// What can be asked of a file that a thread writes, and the order to break it off.
+/// A handle to a background writer, to query it or break it off.
 #[derive(Clone)]
 pub struct WriterHandle {
     shared: Arc<WriterState>,
     spool: Arc<Spool>,
     storage: Arc<dyn Storage>,
-    /// Of a snapshot: its file, as long as it has no other name.
+    /// For a snapshot, its temporary file, until the file gets its name.
     temporary: Option<PathBuf>,
-    /// Of a base: its file, as long as it has no other name.
+    /// For a base, its temporary file, until the file gets its name.
     temporary_base: Option<PathBuf>,
 }
 
 #[derive(Default)]
 struct WriterState {
-    /// What is to be formatted, as [`Captured::weight`] counts, and in bytes of memory.
+    /// The pieces to be formatted, by [`Captured::weight`], and in bytes of memory.
     weight: AtomicUsize,
     held: AtomicUsize,
-    /// Bytes of large values that were freed with the pieces.
+    /// Bytes of large values that were freed with their pieces.
     freed_values: AtomicU64,
-    /// Entries formatted.
+    /// Number of entries formatted so far.
     formatted: AtomicUsize,
     /// Bytes written to the file.
     written: AtomicU64,
-    /// The writing thread has something to write.
+    /// Whether the writing thread has something to write.
     is_writing: AtomicBool,
-    /// Entries that the file must have.
+    /// Number of entries that the file must have.
     entries: AtomicUsize,
-    /// For looks between two writes; `commit` decides.
+    /// Checked between two writes; `commit` decides.
     broken_off: AtomicBool,
     /// Locked while the file gets its name.
     commit: Mutex<Commit>,
-    /// The setting `rdb-key-save-delay`. Nothing follows from it (relaxed).
+    /// The setting `rdb-key-save-delay`. It orders nothing (relaxed).
     key_delay: AtomicI64,
-    /// What went wrong on the formatting thread.
+    /// The error of the formatting thread.
     not_formatted: Mutex<Option<SaveError>>,
     outcome: Mutex<Option<Result<(), SaveError>>>,
     has_ended: AtomicBool,
 }
 
-/// Whether the file may take the place of the one before.
+/// Whether the file may replace its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Commit {
-    /// Once it is whole.
+    /// Allowed once the file is complete.
     #[default]
     Allowed,
-    /// Never.
+    /// Refused for good, because the save was broken off.
     Refused,
-    /// It has.
+    /// The file has replaced its predecessor.
     Passed,
 }
 
-/// The main thread is woken when less than this is on its way.
+/// The main thread is woken when the captured weight falls below this.
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
-/// Changes have captured so much that is not formatted: the main thread's cursor stands still from 4 MiB on.
+/// Weight from which on changes press, i.e. are captured faster than entries are formatted. The main
+/// thread's cursor stands still from 4 MiB on.
 const PRESSED_WEIGHT: usize = 6 << 20;
-/// Changes have captured so much that the formatting thread must not wait for the disk any more. A disk that
-/// is forced to write some megabytes is back before: what lies in the scratch file is written twice, which
-/// costs writers more than the wait.
+/// Weight from which on the formatting thread must not wait for the disk any more. A disk that syncs some
+/// megabytes is usually ready before: bytes in the scratch file are written twice, which costs writers
+/// more than the wait.
 const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
@@ -156,16 +157,16 @@ impl BackgroundWriter {
         let woken = waker.clone();
         spawn(Thread::SnapshotWrite, move || {
             let outcome = write(sink, from, &seen, &woken);
-            // Its name is given to the file, or never will be.
+            // The file has its name by now, or never gets it.
             drop(claim);
             seen.end(outcome, &woken);
         })?;
-        // Where this one is not begun, the drop of the spool ends the other.
+        // If the formatting thread cannot be started, dropping the spool ends the writing thread.
         let pieces = start_formatting(file, into, &handle, waker, |_, _| ())?;
         Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: false })
     }
 
-    /// Begins to make a snapshot for replicas, who take it out of the spool.
+    /// Begins to make a snapshot for replicas, which receive it from the spool.
     pub fn start_for_replicas(
         file: SnapshotFile,
         into: SpoolWriter,
@@ -188,7 +189,7 @@ impl BackgroundWriter {
         Ok(BackgroundWriter { pieces: Some(pieces), handle, is_for_replicas: true })
     }
 
-    /// For whoever may have to break it off.
+    /// A handle, to query the writer or break it off.
     pub fn handle(&self) -> WriterHandle {
         self.handle.clone()
     }
@@ -211,8 +212,8 @@ fn spawn(thread: Thread<'_>, run: impl FnOnce() + Send + 'static) -> Result<(), 
     spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))
 }
 
-/// Starts the formatting thread, which calls `end` when it is done, well or not; where to send what was
-/// captured.
+/// Starts the formatting thread, which calls `end` when it has succeeded or failed. Returns the channel
+/// for captured pieces.
 fn start_formatting(
     file: SnapshotFile,
     mut into: SpoolWriter,
@@ -230,7 +231,7 @@ fn start_formatting(
                 *shared.not_formatted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         }
-        // What was not made whole is broken off.
+        // Dropping the spool's end breaks an incomplete snapshot off.
         drop(into);
         end(&shared, &waker);
     })?;
@@ -238,28 +239,29 @@ fn start_formatting(
 }
 
 impl WriterHandle {
-    /// Breaks it off: when this returns, the file has its name already, or never gets it. Waits for a rename
-    /// that is under way, and for nothing else.
+    /// Breaks the file off: on return the file has its name already, or never gets it. Waits only for a
+    /// rename that is under way.
     pub fn break_off(&self) {
         self.shared.broken_off.store(true, Release);
         self.spool.break_off();
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
-            // The thread would remove it too, but may wait for the disk; that it is gone already is no
-            // matter.
+            // The thread would remove the file too, but may be waiting for the disk. An error because it
+            // is gone already is harmless.
             if let Some(temporary) = self.temporary.as_ref().or(self.temporary_base.as_ref()) {
                 let _ = self.storage.remove(temporary);
             }
         }
     }
 
-    /// Whether it becomes the snapshot file, and not a base of the append-only file.
+    /// Whether the file becomes a snapshot, not a base of the append-only file.
     pub fn is_snapshot(&self) -> bool {
         self.temporary.is_some()
     }
 
-    /// Whether it is a base of the append-only file that is being written, and was not broken off.
+    /// Whether the file is a base of the append-only file that is still being written, and was
+    /// not broken off.
     pub fn is_base_under_way(&self) -> bool {
         self.temporary_base.is_some() && self.runs() && !self.shared.broken_off.load(Acquire)
     }
@@ -279,7 +281,7 @@ impl Background for BackgroundWriter {
             spool.press();
         }
         if let Some(pieces) = &self.pieces {
-            // The thread ends early only with an outcome, which is an error: the piece is not needed then.
+            // The thread ends early only with an error as its outcome: the piece is not needed then.
             let _ = pieces.send(piece);
         }
     }
@@ -312,7 +314,7 @@ impl Background for BackgroundWriter {
     fn progress(&self) -> u64 {
         let shared = &self.handle.shared;
         let written = shared.written.load(Relaxed);
-        // A disk that stands still is no progress, though more is formatted meanwhile.
+        // While the disk hangs there is no progress, even if entries are formatted meanwhile.
         match shared.is_writing.load(Relaxed) {
             true => written,
             false => written + shared.formatted.load(Relaxed) as u64,
@@ -336,7 +338,7 @@ impl Drop for BackgroundWriter {
     }
 }
 
-/// Formats what it is given until there is no more, and checks that this was all.
+/// Formats all given pieces, and checks that they had the expected number of entries.
 fn format(
     mut file: SnapshotFile,
     into: &mut SpoolWriter,
@@ -345,7 +347,7 @@ fn format(
     waker: &Waker,
 ) -> Result<(), SaveError> {
     let spool = into.shared();
-    // The first error stands: nothing is formatted behind it.
+    // The first error is kept: nothing is formatted after it.
     let mut result = Ok(());
     let mut give = |bytes: Bytes| {
         if result.is_ok() {
@@ -386,7 +388,7 @@ fn format(
         }
     }
     if shared.broken_off.load(Acquire) {
-        // The channel has ended because the job has.
+        // The channel has closed because the save was broken off.
         return Err(broken_off());
     }
     let going = file.finish(&mut give);
@@ -400,7 +402,7 @@ fn format(
     Ok(())
 }
 
-/// Writes what was formatted to the file, and puts the file in force.
+/// Writes the formatted bytes to the file, and puts the file in force.
 fn write(
     mut sink: Box<dyn BackgroundSink>,
     mut from: SpoolFileReader,
@@ -440,10 +442,10 @@ fn broken_off() -> SaveError {
     SaveError("Saving was broken off".to_owned())
 }
 
-/// How long a wait goes on after its save was broken off or the setting has changed, at most.
+/// The longest that a delay goes on after its save was broken off or the setting has changed.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 
-/// Waits behind the key of that number, as `rdb-key-save-delay` wants it. The setting may change meanwhile.
+/// Waits after the key with this number, as `rdb-key-save-delay` demands. The setting may change meanwhile.
 fn delay(number: usize, shared: &WriterState) {
     let mut waited = Duration::ZERO;
     loop {
@@ -470,7 +472,7 @@ mod tests {
     use std::path::Path;
     use std::sync::mpsc;
 
-    /// The files of the machine, whose sync waits for a word and says that it does.
+    /// Files of the machine whose sync reports that it waits, and continues on a signal.
     struct SlowSync {
         waits: Mutex<mpsc::Sender<()>>,
         goes_on: Arc<Mutex<Receiver<()>>>,
@@ -614,7 +616,7 @@ mod tests {
         assert_eq!(names, ["dump.rdb"]);
     }
 
-    /// Pieces of a cut of so many strings of 1 MiB, which compress well.
+    /// Pieces of a cut with so many strings of 1 MiB, which compress well.
     fn captured(strings: usize) -> Vec<Captured> {
         use sluice_keyspace::{KeyHasher, Keyspace, Layout, NewValue};
         let seed = sluice_base::HashSeed { k0: 1, k1: 2 };
@@ -632,8 +634,8 @@ mod tests {
         pieces
     }
 
-    /// Writes pieces that are given while the disk stands still: the bytes of the file, and the most that was
-    /// held meanwhile.
+    /// Writes pieces that are given while the disk hangs. Returns the file's size, and the most
+    /// bytes held meanwhile.
     fn write_with_hanging_disk(name: &str, pieces: Vec<Captured>) -> (u64, usize) {
         let folder = std::env::temp_dir().join(format!("sluice-background-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -649,13 +651,13 @@ mod tests {
         let entries = pieces.iter().map(Captured::len).sum();
         let file = SnapshotFile::compressing();
         let resources = WriterResources { storage, scratch: folder.join("scratch"), claim: None };
-        // The delay has the first entry wait until all is given.
+        // The delay has the first entry wait until all pieces are given.
         let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, resources, event_loop.waker());
         let mut writer = writer.expect("threads");
         pieces.into_iter().for_each(|piece| writer.give(piece));
         writer.all_given(entries);
-        // The disk hangs at the first sync; what was given is formatted all the same, until that has caught
-        // up.
+        // The disk hangs at the first sync; the pieces are formatted all the same, until formatting
+        // has caught up.
         while writer.handle.shared.weight.load(Acquire) >= CAUGHT_UP_WEIGHT {
             std::thread::yield_now();
         }

@@ -1,5 +1,5 @@
-//! The snapshot file on disk: as the engine writes it, as the engine reads it, and what a server has left
-//! that ended meanwhile.
+//! The snapshot file on disk: written and read for the engine, and the files left by a server that ended
+//! during a save.
 
 use super::background::{BackgroundSink, Pass};
 use sluice_control::process::{SaveError, SnapshotSink};
@@ -14,28 +14,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A snapshot that is written.
+/// A snapshot being written under a temporary name.
 pub struct SnapshotWriter {
     replacement: Option<Replacement>,
     location: SnapshotLocation,
 }
 
-/// Where a snapshot is written, for what the log says.
+/// The names of a snapshot under way, for the log's texts.
 #[derive(Clone)]
 struct SnapshotLocation {
     storage: Arc<dyn Storage>,
-    /// The working directory, as long as it has a name.
+    /// The working directory; `None` if it has no name any more.
     folder: Option<PathBuf>,
     temporary: String,
     name: OsString,
 }
 
-/// Permissions of a snapshot, less those that the process masks out.
+/// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;
-/// Bytes after which a snapshot is forced to disk while it is written.
+/// Bytes after which a snapshot is synced while it is written.
 const SYNC_EVERY: u64 = 16 << 20;
 
-/// Begins a snapshot of that name in the working directory; `number` is how many this process began before.
+/// Begins a snapshot of that name in the working directory; `number` makes the temporary name unique.
 pub fn create(
     storage: &Arc<dyn Storage>,
     name: &[u8],
@@ -56,9 +56,9 @@ pub fn create(
     Ok(SnapshotWriter { replacement, location })
 }
 
-/// Creates the file of a snapshot for which everybody waits: scripts look for it under the number of the
-/// process alone. While a process of the same number in another container writes such a file, the name is
-/// another.
+/// Begins a snapshot for which all clients wait. Its temporary name has only the process id, because
+/// scripts look for that. While a process with the same id in another container writes such a file, the
+/// name also has `number`.
 pub fn create_awaited(
     storage: &Arc<dyn Storage>,
     name: &[u8],
@@ -102,11 +102,11 @@ impl SnapshotSink for SnapshotWriter {
     }
 }
 
-/// A snapshot for which everybody waits: what ends the process at once meanwhile removes its file.
+/// A snapshot for which all clients wait: if the process is ended at once meanwhile, its file is removed.
 pub struct AwaitedSnapshot(Option<Box<dyn SnapshotSink>>);
 
 impl AwaitedSnapshot {
-    /// The snapshot that `sink` makes under this name first. One of these lives at a time.
+    /// The snapshot that `sink` writes under the name `temporary`. At most one of these exists at a time.
     pub fn new(temporary: Option<&Path>, sink: Box<dyn SnapshotSink>) -> AwaitedSnapshot {
         sluice_daemon::crash::set_unfinished(temporary);
         AwaitedSnapshot(Some(sink))
@@ -130,7 +130,7 @@ impl SnapshotSink for AwaitedSnapshot {
 }
 
 impl SnapshotLocation {
-    /// What the log says of a save that failed.
+    /// The log's text about a failed save.
     fn describe(&self, failed: &Failed) -> SaveError {
         let reason = plain_error(&failed.error);
         let folder = match &self.folder {
@@ -161,11 +161,11 @@ impl SnapshotLocation {
     }
 }
 
-/// A snapshot that is read.
+/// A snapshot being read.
 struct SnapshotReader {
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// None before it is opened.
+    /// `None` before the file is opened.
     file: Option<Box<dyn StorageFile>>,
 }
 

@@ -1,5 +1,5 @@
-//! A snapshot on its way to those that take it: a queue of pieces, which lies in memory up to a bound and
-//! behind that in a scratch file.
+//! A snapshot on its way to replicas or to a file: a queue of pieces, in memory up to a bound, and in a
+//! scratch file beyond that.
 //!
 //! ```text
 //!  thread that makes it ──push──► chunks ──next──► replicas, by the main thread: each at its own position
@@ -9,11 +9,11 @@
 //!                            loading thread: reads ahead for a replica that found its next chunk on disk
 //! ```
 //!
-//! Invariants: (1) the main thread never waits and touches no file; (2) whoever makes the snapshot waits for
-//! replicas only where no scratch file can be made or written, and for the thread that writes the file until
-//! changes press; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`] and one piece for each
-//! replica; (4) a chunk is freed when the last reader has passed it, the scratch file when the spool is
-//! dropped, or the process ends.
+//! Invariants: (1) the main thread never waits and touches no file; (2) the thread that makes the
+//! snapshot waits for replicas only if no scratch file can be made or written, and for the thread that
+//! writes the file only until changes press; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`]
+//! and one piece for each replica; (4) a chunk is freed when the last reader has passed it, and the
+//! scratch file when the spool is dropped or the process ends.
 
 use crate::threads::Thread;
 use sluice_base::Bytes;
@@ -30,35 +30,36 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of pieces that are kept in memory.
+/// Bytes of pieces kept in memory, at most.
 const MEMORY_MAX: usize = 4 << 20;
-/// Bytes that are read ahead for a reader.
+/// Bytes read ahead for a reader.
 const LOADED_MAX: usize = 1 << 20;
-/// Bytes of its disk that the scratch file leaves free at least, so that an append-only file there goes on.
+/// Bytes of disk that the scratch file leaves free at least, so that an append-only file there can grow.
 const FREE_KEPT: u64 = 64 << 20;
-/// Part of its free disk that the scratch file leaves free at least, when it is made: one in so many.
+/// The scratch file leaves free at least this part, one in so many, of the space free when it was made.
 const FREE_KEPT_SHARE: u64 = 10;
-/// Permissions of the scratch file, which has its name for a moment.
+/// Permissions of the scratch file, which has a name only for a moment.
 const MODE: u32 = 0o600;
 
-/// What both ends share.
+/// The state that the ends of a spool share.
 pub struct Spool {
     state: Mutex<SpoolState>,
-    /// The state has changed in a way that one of the threads may wait for.
+    /// Signals changes of the state for which a thread may wait.
     changed: Condvar,
-    /// A reader that was told `Later` may find something else.
+    /// Whether a replica that got `Later` may find a piece or an end now.
     news: AtomicBool,
     /// Bytes of memory that chunks take.
     held: AtomicUsize,
-    /// Changes capture more than is formatted: whoever makes the snapshot must not wait.
+    /// Whether changes are captured faster than entries are formatted: the snapshot's maker must
+    /// not wait then.
     pressed: AtomicBool,
-    /// There is a line for the log.
+    /// Whether `warning` has a line for the log.
     warns: AtomicBool,
     waker: Waker,
     taker: Taker,
 }
 
-/// Who takes the snapshot.
+/// The receiver of the snapshot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taker {
     Replicas,
@@ -67,21 +68,21 @@ enum Taker {
 
 struct SpoolState {
     chunks: VecDeque<SpoolChunk>,
-    /// Number of the first of these, counted from the beginning.
+    /// Number of the first chunk in `chunks`, counted from the beginning.
     first: usize,
     readers: Vec<Option<SpoolReader>>,
-    /// Bytes of chunks in memory, and of those that were loaded.
+    /// Bytes of chunks in memory, and of chunks that were read ahead.
     memory: usize,
     loaded: usize,
     /// Bytes of all pieces so far.
     total: u64,
     made: SnapshotMade,
-    /// The scratch file, for the thread that writes the file.
+    /// The scratch file, for the thread that writes the snapshot file.
     scratch: Option<Box<dyn StorageFile>>,
-    /// Why nothing more goes into the scratch file: whoever makes the snapshot waits until all have taken
-    /// some of it.
+    /// The reason that the scratch file takes nothing more; the maker then waits until all readers have
+    /// taken some chunks.
     lacks_room: Option<String>,
-    /// Why nothing more goes into the scratch file, for the log.
+    /// The line for the log with that reason, until the line is taken.
     warning: Option<String>,
 }
 
@@ -98,19 +99,19 @@ struct ScratchRange {
 }
 
 struct SpoolReader {
-    /// The chunk behind those that were loaded.
+    /// Number of the first chunk that was neither taken nor read ahead.
     next: usize,
     loaded: VecDeque<Bytes>,
     loaded_bytes: usize,
-    /// It found nothing to take.
+    /// Whether the reader found nothing to take.
     waits: bool,
-    /// The loading thread reads its next chunk.
+    /// Whether the loading thread is reading the reader's next chunk.
     is_loading: bool,
-    /// The scratch file could not be read.
+    /// Whether reading the scratch file has failed.
     has_failed: bool,
 }
 
-/// The end at which a thread puts pieces in.
+/// The end at which the making thread adds pieces.
 pub struct SpoolWriter {
     spool: Arc<Spool>,
     storage: Arc<dyn Storage>,
@@ -123,33 +124,32 @@ enum ScratchFile {
     File {
         file: Box<dyn StorageFile>,
         at: u64,
-        /// Bytes of the disk that stay free.
+        /// Bytes of the disk that must stay free.
         kept_free: u64,
     },
-    /// It cannot be made, or nothing more can be written to it.
+    /// The scratch file cannot be made, or takes nothing more.
     Unavailable,
 }
 
-/// The end at which the main thread takes pieces out.
+/// The end at which the main thread takes pieces for replicas.
 pub struct SpoolReaders(Arc<Spool>);
 
-/// The end at which the thread that writes the file takes pieces out.
+/// The end at which the thread that writes the file takes pieces.
 pub struct SpoolFileReader {
     spool: Arc<Spool>,
     scratch: Option<Box<dyn StorageFile>>,
     failure: Option<SaveError>,
 }
 
-/// A piece that was taken to be written.
+/// A piece taken to be written.
 pub struct TakenPiece {
-    /// The bytes.
+    /// The piece's bytes, the next ones of the file.
     pub bytes: Bytes,
-    /// Bytes of memory that the pieces behind it take.
+    /// Bytes of memory that the remaining pieces take.
     pub left_bytes: usize,
 }
 
-/// A spool for so many replicas. Its scratch file is made at `path` when there is need of it, and loses the
-/// name at once.
+/// A spool for so many replicas. Its scratch file is made at `path` when needed, and is unlinked at once.
 pub fn for_replicas(
     storage: &Arc<dyn Storage>,
     path: PathBuf,
@@ -161,7 +161,7 @@ pub fn for_replicas(
     (writer, readers)
 }
 
-/// A spool for the thread that writes the file; otherwise as [`for_replicas`].
+/// A spool for the thread that writes the file; otherwise like [`for_replicas`].
 pub fn for_file(storage: &Arc<dyn Storage>, path: PathBuf, waker: Waker) -> (SpoolWriter, SpoolFileReader) {
     let writer = spool(storage, path, Taker::File, 1, waker);
     let reader = SpoolFileReader { spool: writer.shared(), scratch: None, failure: None };
@@ -217,51 +217,51 @@ impl Spool {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of memory that pieces take which were not taken.
+    /// Bytes of memory of the pieces that were not taken.
     pub fn held_bytes(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Changes capture more than is formatted: whoever makes the snapshot does not wait for the file any
-    /// more.
+    /// Notes that changes are captured faster than entries are formatted: the maker no longer waits
+    /// for the file.
     pub fn press(&self) {
         let state = self.lock();
-        // Relaxed: the lock orders it before the look of a thread that is about to wait.
+        // Relaxed: the lock orders the store before the check of a thread that is about to wait.
         self.pressed.store(true, Relaxed);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// The pressure of changes is over: there is time to wait for the file again.
+    /// Notes that the pressure of changes is over: the maker may wait for the file again.
     pub fn ease(&self) {
         self.pressed.store(false, Relaxed);
     }
 
-    /// A line for the log, once: why nothing more goes into the scratch file.
+    /// A line for the log, once: the reason that the scratch file takes nothing more.
     pub fn warning(&self) -> Option<String> {
         // Acquire: pairs with the store in `SpoolWriter::go_without`.
         self.warns.swap(false, Acquire).then(|| self.lock().warning.take()).flatten()
     }
 
-    /// The state has changed: the threads look again.
+    /// Publishes the memory in use, releases the lock, and wakes waiting threads.
     fn let_go(&self, state: MutexGuard<'_, SpoolState>) {
         self.held.store(state.memory + state.loaded, Relaxed);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Has the main thread look again.
+    /// Has the main thread check its replicas again.
     fn report(&self) {
         if self.taker == Taker::File {
             return;
         }
-        // Release: whoever takes the flag sees the state behind the lock anyway; the flag itself must not be
-        // lost.
+        // Release: the receiver of the flag locks the state before reading it anyway; the flag itself
+        // must not be lost.
         self.news.store(true, Release);
         self.waker.wake();
     }
 
-    /// Nothing more is made, and nothing more can be taken, unless it was made whole.
+    /// Breaks the snapshot off: unless it is complete, no pieces can be added or taken any more.
     pub fn break_off(&self) {
         let mut state = self.lock();
         if state.made == SnapshotMade::UnderWay {
@@ -271,8 +271,8 @@ impl Spool {
         self.report();
     }
 
-    /// Nobody takes anything any more: what nobody has taken is freed, though somebody may share the spool
-    /// still. The scratch file, where nobody has it.
+    /// Removes all readers: untaken chunks are freed, even if other holders still share the spool.
+    /// Returns the scratch file, if no reader has taken it.
     fn give_up(&self) -> Option<Box<dyn StorageFile>> {
         self.break_off();
         let mut state = self.lock();
@@ -284,7 +284,7 @@ impl Spool {
         scratch
     }
 
-    /// Adds a chunk, and tells those who wait for one.
+    /// Adds a chunk, and wakes the threads that wait for one.
     fn add(&self, mut state: MutexGuard<'_, SpoolState>, chunk: SpoolChunk) {
         let len = match &chunk {
             SpoolChunk::Memory(bytes) => {
@@ -302,7 +302,7 @@ impl Spool {
         }
     }
 
-    /// Reads ahead for readers that wait for a chunk on disk, until nobody is left to read for.
+    /// Reads ahead for readers that wait for a chunk on disk, until there is no reader.
     fn load(&self, mut file: Box<dyn StorageFile>) {
         let mut state = self.lock();
         while state.made != SnapshotMade::Failed && state.readers.iter().any(Option::is_some) {
@@ -336,7 +336,7 @@ impl SpoolState {
         self.chunks.get(number.checked_sub(self.first)?)
     }
 
-    /// A reader that waits and whose next chunk is on disk: it is about to be loaded.
+    /// Marks and returns a waiting reader whose next chunk is on disk, with the chunk's range.
     fn next_load(&mut self) -> Option<(usize, ScratchRange)> {
         for number in 0..self.readers.len() {
             let Some(reader) = &self.readers[number] else { continue };
@@ -385,12 +385,12 @@ fn read(file: &mut dyn StorageFile, range: ScratchRange) -> io::Result<Bytes> {
 }
 
 impl SpoolWriter {
-    /// What has to be told when the snapshot is broken off.
+    /// The shared state, through which the snapshot can be broken off.
     pub fn shared(&self) -> Arc<Spool> {
         self.spool.clone()
     }
 
-    /// Adds a piece. Waits where the head of the file says so. Errors: it was broken off.
+    /// Adds a piece. Waits in the cases that invariant 2 names. Errors: the snapshot was broken off.
     pub fn push(&mut self, piece: Bytes) -> Result<(), SaveError> {
         if piece.is_empty() {
             return Ok(());
@@ -407,7 +407,7 @@ impl SpoolWriter {
                     spool.add(state, SpoolChunk::Memory(piece));
                     return Ok(());
                 }
-                // Relaxed: the lock orders it behind the store in `press`.
+                // Relaxed: the lock orders this after the store in `press`.
                 _ if spool.taker == Taker::File && !spool.pressed.load(Relaxed) => state = spool.wait(state),
                 ScratchFile::Unavailable => state = spool.wait(state),
                 ScratchFile::None => {
@@ -432,7 +432,7 @@ impl SpoolWriter {
         }
     }
 
-    /// All pieces were added.
+    /// Notes that all pieces were added.
     pub fn end(&self) {
         let mut state = self.spool.lock();
         if state.made == SnapshotMade::UnderWay {
@@ -442,10 +442,10 @@ impl SpoolWriter {
         self.spool.report();
     }
 
-    /// Makes the scratch file, and has it read. Errors: why there is none.
+    /// Makes the scratch file, and gives it to its reader or starts the loading thread. Errors: the reason.
     fn make_scratch(&mut self) -> Result<(), String> {
         let SpoolWriter { spool, storage, path, .. } = self;
-        // Where nobody knows, the disk says it.
+        // If the free space is not known, only a write error shows that the disk is full.
         let free = storage.free_bytes(folder_of(path)).unwrap_or(u64::MAX);
         let kept_free = FREE_KEPT.max(free / FREE_KEPT_SHARE);
         check_free(free, kept_free)?;
@@ -465,7 +465,7 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Appends a piece to the scratch file. Errors: why it is not there.
+    /// Appends a piece to the scratch file. Errors: the reason that the piece is not there.
     fn spill(&mut self, piece: &[u8]) -> Result<ScratchRange, String> {
         let ScratchFile::File { file, at, kept_free } = &mut self.scratch else {
             unreachable!("it is asked for where there is a file")
@@ -484,7 +484,7 @@ impl SpoolWriter {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => error,
             };
-            // The room that part of a piece takes is of use to others. If it stays, nobody reads it.
+            // Gives back the space of a partly written piece. If it stays, it is never read.
             let _ = file.truncate(*at);
             return Err(format!("write error: {}", plain_error(&error)));
         }
@@ -492,7 +492,8 @@ impl SpoolWriter {
         Ok(range)
     }
 
-    /// Writes nothing more to the scratch file; what lies there is read. The log is told.
+    /// Has nothing more written to the scratch file; its chunks are still read. A line for the log
+    /// gives the reason.
     fn go_without(&mut self, reason: &str) {
         self.scratch = ScratchFile::Unavailable;
         let line = format!(
@@ -502,9 +503,9 @@ impl SpoolWriter {
         state.lacks_room = Some(reason.to_owned());
         state.warning = Some(line);
         drop(state);
-        // Release: whoever takes the flag finds the line.
+        // Release: a thread that sees the flag also finds the line.
         self.spool.warns.store(true, Release);
-        // A replica that takes nothing before all is there has to be let go.
+        // A replica that takes nothing before the snapshot is complete must be disconnected.
         self.spool.report();
         self.spool.waker.wake();
     }
@@ -519,7 +520,7 @@ fn check_free(free: u64, kept_free: u64) -> Result<(), String> {
 
 impl Drop for SpoolWriter {
     fn drop(&mut self) {
-        // Where it was made whole, this only wakes those who wait for the end.
+        // If the snapshot is complete, this only wakes threads that wait for its end.
         self.spool.break_off();
     }
 }
@@ -581,7 +582,7 @@ impl SnapshotPieces for SpoolReaders {
     }
 
     fn has_news(&self) -> bool {
-        // AcqRel: pairs with the store in `tell`.
+        // AcqRel: pairs with the store in `report`.
         self.0.news.swap(false, AcqRel)
     }
 
@@ -597,8 +598,8 @@ impl Drop for SpoolReaders {
 }
 
 impl SpoolFileReader {
-    /// Takes the next piece, and waits for it; `None` at the end, or where there is none: see
-    /// [`SpoolFileReader::is_whole`].
+    /// Waits for the next piece, and takes it; `None` at the end, or after a
+    /// failure: see [`SpoolFileReader::is_whole`].
     pub fn take(&mut self) -> Option<TakenPiece> {
         let mut guard = self.spool.lock();
         let (range, left_bytes) = loop {
@@ -646,12 +647,12 @@ impl SpoolFileReader {
         }
     }
 
-    /// Whether everything was made.
+    /// Whether the snapshot is complete and was read without error.
     pub fn is_whole(&self) -> bool {
         self.failure.is_none() && matches!(self.spool.lock().made, SnapshotMade::Whole(_))
     }
 
-    /// What went wrong on this end.
+    /// The error at this end, once.
     pub fn failure(&mut self) -> Option<SaveError> {
         self.failure.take()
     }
@@ -659,9 +660,10 @@ impl SpoolFileReader {
 
 impl Drop for SpoolFileReader {
     fn drop(&mut self) {
-        // Whoever makes the snapshot may wait for room.
+        // The maker may be waiting for room.
         let scratch = self.spool.give_up();
-        // Freeing a large file takes its time: here, and not where the last share of the spool is dropped.
+        // Freeing a large file takes long: this thread does it, not the thread that drops the last share
+        // of the spool.
         drop(scratch);
     }
 }
@@ -712,7 +714,7 @@ mod tests {
         }
         assert!(readers.made() == SnapshotMade::UnderWay && readers.lacks_room().is_none());
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
-        // One goes ahead, and takes what is on disk.
+        // One replica is ahead, and takes the chunks on disk.
         for number in 0..pieces {
             assert_eq!(take(&mut readers, 0)[..], piece(number)[..], "{number}");
         }
@@ -760,8 +762,8 @@ mod tests {
         assert_eq!(readers.next(0), NextPiece::End);
     }
 
-    /// A snapshot of which one replica takes all and the other one follows, on a disk with a fault; the line
-    /// for the log.
+    /// Sends a snapshot to a replica that takes everything and to one that follows, on a disk with a
+    /// fault. Returns the line for the log.
     fn sync_with(fault: FileFault, first: u64) -> String {
         let folder = folder(&format!("{fault:?}"));
         let plan = Plan { fault, first, count: u64::MAX, seed: 1 };
@@ -801,7 +803,7 @@ mod tests {
 
     #[test]
     fn a_scratch_disk_that_fails_ends_no_snapshot_and_what_it_has_is_read() {
-        // Behind the making and the removal, and some pieces.
+        // The first fault is after the making and the removal of the scratch file, and some pieces.
         for (fault, reason) in [
             (FileFault::FillsUp, "write error: No space left on device"),
             (FileFault::WriteError, "write error: I/O error"),

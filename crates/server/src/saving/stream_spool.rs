@@ -1,4 +1,4 @@
-//! The part of the replication stream that waits behind a snapshot: a thread puts it into a spool
+//! The part of the replication stream that waits for the end of a snapshot: a thread puts it into a spool
 //! (`spool.rs`), because the disk may be slow and the main thread does not wait.
 
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
@@ -14,11 +14,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The main thread's end.
+/// The main thread's end of the spool.
 pub struct SpooledStream {
-    /// To the thread. Its queue is bounded by what the engine lets wait for the disk: `unwritten_bytes`.
+    /// Blocks for the thread. The queue is bounded by the engine's limit on `unwritten_bytes`.
     blocks: Sender<Bytes>,
-    /// Bytes that are on their way to the spool.
+    /// Bytes on their way to the spool.
     unwritten: Arc<AtomicUsize>,
     readers: SpoolReaders,
     spool: Arc<Spool>,
@@ -41,7 +41,7 @@ pub fn begin(
     Ok(SpooledStream { blocks, unwritten, readers, spool })
 }
 
-/// Puts blocks into the spool until nobody gives or takes any more.
+/// Puts blocks into the spool until the sender is gone or the spool was broken off.
 fn put_in(mut writer: SpoolWriter, given: &Receiver<Bytes>, unwritten: &AtomicUsize) {
     while let Ok(block) = given.recv() {
         let len = block.len();
@@ -55,9 +55,9 @@ fn put_in(mut writer: SpoolWriter, given: &Receiver<Bytes>, unwritten: &AtomicUs
 
 impl StreamSpool for SpooledStream {
     fn give(&mut self, block: Bytes) {
-        // Relaxed: as above.
+        // Relaxed: a count for the limit, which orders nothing.
         self.unwritten.fetch_add(block.len(), Relaxed);
-        // The thread ends when the spool was broken off: then it says so to whoever takes.
+        // The thread ends when the spool was broken off; the readers then get that failure.
         let _ = self.blocks.send(block);
     }
 

@@ -1,10 +1,10 @@
-//! Which processors a thread may run on.
+//! The processors on which a thread may run.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Binds the calling thread to the processors of a list like `0,2,4-9:2`; the empty list binds nothing.
-/// Errors: the list is none, or the system's.
+/// Binds the calling thread to the processors of a list like `0,2,4-9:2`; an empty list changes nothing.
+/// Errors: the list is malformed, or the system refuses it.
 pub fn bind_thread(list: &str) -> Result<(), String> {
     if list.is_empty() {
         return Ok(());
@@ -16,7 +16,7 @@ pub fn bind_thread(list: &str) -> Result<(), String> {
     sched_setaffinity(Pid::from_raw(0), &set).map_err(|errno| errno.desc().to_owned())
 }
 
-/// The processors of a list; `None` when it is not well formed.
+/// The processors of a list; `None` if the list is malformed.
 fn processors(list: &str) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for part in list.split(',') {

@@ -1,4 +1,4 @@
-//! ACL LOAD: a file of users is read and judged on a thread of its own.
+//! ACL LOAD: a file of users is read and validated on a separate thread.
 
 use super::read_user_file;
 use crate::threads::Thread;
@@ -8,7 +8,7 @@ use sluice_storage::Storage;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The load that is under way: the engine asks for the next when it has been given what came of this one.
+/// The load under way: the engine begins the next one only after it has the result of this one.
 pub struct UserLoads {
     storage: Arc<dyn Storage>,
     sender: Sender<JudgedUsers>,
@@ -18,13 +18,13 @@ pub struct UserLoads {
 }
 
 impl UserLoads {
-    /// None; the event loop of `waker` is woken when one ends.
+    /// No load under way; `waker` is woken when a load has ended.
     pub fn new(storage: Arc<dyn Storage>, waker: Waker) -> UserLoads {
         let (sender, receiver) = channel();
         UserLoads { storage, sender, receiver, is_running: false, waker }
     }
 
-    /// Begins one.
+    /// Begins a load on a thread; none may be under way.
     pub fn begin(&mut self, load: UserLoad) {
         let (storage, sender, waker) = (self.storage.clone(), self.sender.clone(), self.waker.clone());
         debug_assert!(!self.is_running, "one load at a time");
@@ -41,12 +41,12 @@ impl UserLoads {
         }
     }
 
-    /// Whether one is under way.
+    /// Whether a load is under way.
     pub fn is_running(&self) -> bool {
         self.is_running
     }
 
-    /// What came of the one that has ended. Cost: a comparison while none is under way.
+    /// The result of the load, once it has ended. Cost: a comparison while none is under way.
     pub fn ended(&mut self) -> Option<JudgedUsers> {
         if !self.is_running {
             return None;

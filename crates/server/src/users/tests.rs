@@ -1,4 +1,4 @@
-//! Users of a configuration, and what faults leave of a file of users.
+//! The users of a configuration, and the states of a file of users after faults.
 
 use super::*;
 use sluice_storage::Real;
@@ -47,7 +47,7 @@ fn listed(users: &Users) -> Vec<String> {
     users.iter().map(|user| String::from_utf8(user.line()).expect("text")).collect()
 }
 
-/// The lines of users, and what is noted.
+/// The lines of the users, and the notes of the start.
 fn users_of(text: &str) -> (Vec<String>, Vec<String>) {
     let StartUsers { users, notes, .. } = started(text).unwrap_or_else(|lines| panic!("{lines:?}"));
     (listed(&users), notes.into_iter().map(|(_, text)| text).collect())
@@ -66,10 +66,10 @@ fn lines_and_the_password_make_the_users() {
     assert_eq!(users, [others[0].to_owned(), others[1].to_owned(), guarded]);
     assert_eq!(notes.len(), 1);
     assert!(notes[0].starts_with("The user 'bob' is disabled (there is no 'on' modifier"), "{notes:?}");
-    // A line describes the default user from nothing.
+    // A `user` line describes the default user from scratch.
     let (users, _) = users_of("requirepass other\nuser default on >secret +get");
     assert_eq!(users, [format!("user default on {SECRET} resetchannels -@all +get")]);
-    // What new users hear is what the last line says, for all of them.
+    // The last `acl-pubsub-default` line determines the channels of all new users.
     let (users, _) = users_of("user a on\nacl-pubsub-default allchannels\nuser b on");
     assert_eq!(users[..2], ["user a on &* -@all".to_owned(), "user b on &* -@all".to_owned()]);
 }

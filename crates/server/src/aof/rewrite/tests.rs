@@ -16,7 +16,7 @@ fn a_base_of_an_earlier_rewrite_never_takes_the_place_of_a_later_one() {
     let second = first.next();
     let written = WrittenBase::default();
 
-    // The thread of the first one hung, and is done when the second one is.
+    // The first rewrite's thread hangs, and finishes after the second rewrite's.
     let (late_name, late) = sink(first, 1, &written);
     let (name, newer) = sink(second, 2, &written);
     finish(newer);
@@ -25,7 +25,7 @@ fn a_base_of_an_earlier_rewrite_never_takes_the_place_of_a_later_one() {
     let base = written.take(second).expect("the second one is there");
     assert_eq!(base.temporary(), name);
 
-    // The late one comes first: it is not taken for the second one, and gives way to it.
+    // The late base comes first: it is not taken for the second rewrite's, and is replaced by that.
     let (late_name, late) = sink(first, 3, &written);
     let (name, newer) = sink(second, 4, &written);
     finish(late);

@@ -1,5 +1,5 @@
-//! What the thread tells of its disk: latencies, and the room that there is. Each reading of the clock is two
-//! milliseconds later.
+//! The thread's reports about its disk: latencies, and the free space. Each reading of the clock is
+//! two milliseconds later.
 
 use super::*;
 use crate::aof::AofShared;
@@ -8,7 +8,7 @@ use sluice_evloop::{AnyLoop, Backend};
 use sluice_storage::aof::Block;
 use sluice_storage::{Real, Storage};
 
-/// Has a thread write a block; the events that it tells of.
+/// Has a thread write a block; returns the latency events and the free space that it reports.
 fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u64>) {
     let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default()).expect("a loop");
     let path =
@@ -49,7 +49,7 @@ fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u
 fn writes_and_syncs_are_told_by_what_went_on_beside_them() {
     let (events, free) = events_of(AppendFsync::EverySecond, false);
     assert_eq!(events, ["aof-write-alone", "aof-write"]);
-    // The folder is not there.
+    // The folder does not exist.
     assert_eq!(free, None);
     let (events, _) = events_of(AppendFsync::Always, true);
     assert_eq!(events, ["aof-write-active-child", "aof-write", "aof-fsync-always"]);

@@ -1,8 +1,8 @@
-//! The work of the thread step by step, without a thread and over files that fail: what it publishes as
-//! durable, what is on disk.
+//! Tests the work of the file's thread step by step, without a thread and over files that fail: the
+//! positions published as durable, and the contents on disk.
 //!
-//! The data of a [`Scene`] are the numbers from 1 on, each of them a record: whatever a crash leaves must be
-//! 1, 2, 3 … without a gap and without one twice, at least as far as was promised.
+//! The data of a [`Scene`] are the numbers from 1 on, each of them a record. After a crash the files must
+//! hold 1, 2, 3 … without gaps and duplicates, at least up to the promised number.
 
 use super::*;
 use crate::aof::AofShared;
@@ -21,34 +21,34 @@ mod crashes;
 /// Bytes of a record.
 const RECORD: u64 = 25;
 
-/// Milliseconds between two looks of the thread at its clock.
+/// Milliseconds between two readings of the clock by the thread.
 const TICK_MS: u64 = 50;
 
-/// A process with an append-only file, as far as the thread of the file sees one.
+/// A process with an append-only file, as seen by the file's thread.
 struct Scene {
     storage: Arc<Faulty>,
     dir: PathBuf,
     clock_ns: Arc<AtomicU64>,
     waker: Waker,
     policy: AppendFsync,
-    /// None while the append-only file is off.
+    /// `None` while the append-only file is off.
     worker: Option<AofWorker>,
     shared: Arc<AofShared>,
-    /// The newest number.
+    /// The newest number that was appended.
     last: u64,
-    /// When each number was given, from 1 on.
+    /// When each number was appended, from 1 on.
     given_ns: Vec<u64>,
-    /// The rewrite that was begun last, and the newest number at its cut.
+    /// The last rewrite that began, and the newest number at its cut.
     rewrite: RewriteNumber,
     cut: u64,
-    /// Whether what is appended is in files that the manifest names.
+    /// Whether the files that are appended to are named in the manifest.
     is_in_force: bool,
-    /// Numbers up to this one must be there whatever happens.
+    /// Numbers up to this one must survive, whatever happens.
     kept: u64,
     news: Vec<AofNews>,
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     numbers: Vec<u64>,
@@ -58,10 +58,10 @@ struct Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FoundEnd {
     Whole,
-    /// The last file ends within a record: its name, and how much of it is in order.
+    /// The last file ends within a record. Holds the file's name, and the length of its valid part.
     Torn(PathBuf, u64),
-    /// A file holds what is no record, or ends within one while others follow: no start before it is
-    /// repaired.
+    /// A file has an invalid record, or ends within a record while other files follow: no start
+    /// before a repair.
     Broken,
 }
 
@@ -69,7 +69,7 @@ impl Scene {
     fn new(policy: AppendFsync, fault: FileFault, first: u64, count: u64, seed: u64) -> Scene {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("sluice-aof-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        // What a crash leaves is computed: no disk is needed, and memory is quicker.
+        // The state after a crash is computed, so no disk is needed, and memory is faster.
         let memory = Some(PathBuf::from("/dev/shm")).filter(|memory| memory.is_dir());
         let dir = memory.unwrap_or_else(std::env::temp_dir).join(name);
         std::fs::create_dir_all(&dir).expect("a temporary folder");
@@ -93,7 +93,7 @@ impl Scene {
         }
     }
 
-    /// Without a fault, started.
+    /// A started scene without a fault.
     fn well(policy: AppendFsync) -> Scene {
         let mut scene = Scene::new(policy, FileFault::Crash, u64::MAX, 1, 0);
         scene.start().expect("nothing fails");
@@ -116,7 +116,7 @@ impl Scene {
         self.clock_ns.load(Relaxed)
     }
 
-    /// The start of a process: loads, and goes on behind that.
+    /// Starts a process: loads the files, and appends after their last number.
     fn start(&mut self) -> Result<(), String> {
         let found = self.found();
         let mut folder = self.folder();
@@ -142,7 +142,7 @@ impl Scene {
         self.given_ns.truncate(self.last as usize);
         self.open(folder, file, Named::Now, None)?;
         self.is_in_force = true;
-        // Clients see it from here on.
+        // The start serves clients from here on, so they have seen these numbers.
         self.kept = self.last;
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Lets the thread do what was given to it, and what is due.
+    /// Has the thread do the work that was given to it, and what is due.
     fn work(&mut self) {
         let Some(worker) = &mut self.worker else { return };
         let mut items = VecDeque::new();
@@ -179,7 +179,7 @@ impl Scene {
         self.news.extend(news);
     }
 
-    /// The newest number that is said to be durable.
+    /// The newest number that was published as durable.
     fn promised(&self) -> u64 {
         if self.is_in_force { self.shared.durable() / RECORD } else { self.kept }
     }
@@ -189,7 +189,7 @@ impl Scene {
         self.work();
     }
 
-    /// Appends the next numbers, a block each.
+    /// Appends the next numbers, one block each.
     fn write(&mut self, count: u64) {
         for _ in 0..count {
             self.last += 1;
@@ -202,7 +202,7 @@ impl Scene {
         self.work();
     }
 
-    /// Lets time pass; the thread is awake each [`TICK_MS`].
+    /// Lets time pass; the thread works every [`TICK_MS`].
     fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms / TICK_MS {
             if !self.storage.has_crashed() {
@@ -217,14 +217,14 @@ impl Scene {
         self.order(AofCommand::Policy(policy));
     }
 
-    /// Begins a rewrite: the cut is here.
+    /// Begins a rewrite, whose cut is here.
     fn begin_rewrite(&mut self) {
         self.rewrite = self.rewrite.next();
         self.cut = self.last;
         self.order(AofCommand::BeginIncr(self.rewrite));
     }
 
-    /// Writes a base of the data at the cut. `None` where that fails.
+    /// Writes a base of the data at the cut. `None` if that fails.
     fn write_base(&self) -> Option<NewBase> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -238,14 +238,14 @@ impl Scene {
         Some(base)
     }
 
-    /// Writes the base of the rewrite that was begun last, and puts it in force.
+    /// Writes the base of the last rewrite that began, and puts it in force.
     fn finish_rewrite(&mut self) {
         if let Some(base) = self.write_base() {
             self.order(AofCommand::FinishBase(self.rewrite, Box::new(base)));
         }
     }
 
-    /// CONFIG SET appendonly no.
+    /// Does what CONFIG SET appendonly no does.
     fn turn_off(&mut self) {
         if self.worker.is_none() {
             return;
@@ -258,7 +258,7 @@ impl Scene {
         self.is_in_force = false;
     }
 
-    /// CONFIG SET appendonly yes. Where the increment cannot be made, it stays off.
+    /// Does what CONFIG SET appendonly yes does. If the increment cannot be made, the file stays off.
     fn turn_on(&mut self) {
         self.rewrite = self.rewrite.next();
         self.cut = self.last;
@@ -268,13 +268,13 @@ impl Scene {
         }
     }
 
-    /// The process is killed, and another one starts.
+    /// Kills the process and starts another one.
     fn kill(&mut self) -> Result<(), String> {
         self.worker = None;
         self.start()
     }
 
-    /// What a start would load.
+    /// The numbers that a start would load.
     fn found(&self) -> Found {
         let real: Arc<dyn Storage> = Arc::new(Real);
         let folder = Folder::read_in(real, &self.dir, &Config::default()).expect("a manifest in order");
@@ -295,7 +295,7 @@ impl Scene {
         Found { numbers, end: FoundEnd::Whole }
     }
 
-    /// Looks at what a crash has left.
+    /// Checks the files that a crash has left.
     #[track_caller]
     fn check(&self, what: &str) -> FoundEnd {
         let Found { numbers, end } = self.found();
@@ -319,7 +319,7 @@ impl Scene {
         self.news.iter().any(|news| matches!(news, AofNews::Log(_, line) if line.contains(part)))
     }
 
-    /// The last fault or end of one that was reported.
+    /// The last reported fault; `None` if its end was reported since.
     fn fault(&self) -> Option<&str> {
         let last = self.news.iter().rev().find_map(|news| match news {
             AofNews::Fault(fault) => Some(fault.as_deref()),
@@ -341,7 +341,8 @@ fn record(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Adds the numbers of a file; how many of its bytes are in order, `None` where something in it is no record.
+/// Appends the numbers of a file. Returns the length of the file's valid part; `None` if it has
+/// an invalid record.
 fn read_numbers(bytes: &[u8], numbers: &mut Vec<u64>) -> Option<u64> {
     let mut reader = LogReader::new(LogOptions::default());
     reader.feed(bytes);
@@ -357,12 +358,13 @@ fn read_numbers(bytes: &[u8], numbers: &mut Vec<u64>) -> Option<u64> {
     }
 }
 
-/// Steps of the first start: the folder around is synced; the base (create, sync, rename, sync of the
-/// folder), the manifest (one write more); the syncs of the base, of the folder and of the one around it; the
-/// increment (create, sync of the folder) and the manifest again.
+/// Steps of the first start: a sync of the parent folder; the base (create, sync, rename, sync of the
+/// folder), the manifest (one write more); the syncs of the base, of the folder and of the parent folder;
+/// the increment (create, sync of the folder) and the manifest again.
 const FIRST_STEPS: u64 = 1 + 4 + 5 + 3 + 2 + 5;
 
-/// A scene whose next sync fails, once; a record is written, and promised if `everysec` has had its second.
+/// A scene in which the next sync fails, once. A record is written; under `everysec` it would be synced
+/// after a second.
 fn with_failing_sync(policy: AppendFsync) -> Scene {
     let mut scene = Scene::new(policy, FileFault::SyncError, FIRST_STEPS + 2, 1, 0);
     scene.start().expect("the fault comes later");
@@ -379,7 +381,7 @@ fn no_position_is_durable_behind_a_lost_sync_before_a_rewrite_is_whatever_append
     scene.set_policy(AppendFsync::Always);
     scene.write(1);
     assert_eq!(scene.promised(), 0);
-    // The increment behind the cut is in order, and its syncs succeed.
+    // The increment at the cut is undamaged, and its syncs succeed.
     scene.begin_rewrite();
     scene.write(1);
     assert_eq!(scene.promised(), 0, "what is before the cut is in no file that was synced");
@@ -419,12 +421,12 @@ fn the_end_reports_what_is_not_on_disk() {
     // The sync at the end itself fails.
     let now = with_failing_sync(AppendFsync::No);
     assert_eq!(ended(now), (Some(AofEnding::Failed), false, 0, false));
-    // One has failed before, and `always` was switched on since.
+    // A sync has failed earlier, and `always` was set since.
     let mut before = with_failing_sync(AppendFsync::EverySecond);
     before.pass_ms(1000);
     before.set_policy(AppendFsync::Always);
     assert_eq!(ended(before), (Some(AofEnding::Lost), false, 0, true));
-    // The same with another increment, which is in order.
+    // A sync has failed earlier; since then an undamaged increment was begun.
     let mut rewriting = with_failing_sync(AppendFsync::EverySecond);
     rewriting.pass_ms(1000);
     rewriting.begin_rewrite();
@@ -475,8 +477,8 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     scene.begin_rewrite();
     let (stale_number, stale) = (scene.rewrite, scene.write_base().expect("written"));
     let temporary = stale.temporary().to_owned();
-    // That rewrite was given up: another one has begun, and what lies between the cuts is in neither
-    // increment.
+    // That rewrite was given up: another one has begun, and the numbers between the two cuts are
+    // in neither increment.
     scene.write(10);
     scene.begin_rewrite();
     scene.write(10);
@@ -486,7 +488,7 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     assert!(scene.news.contains(&AofNews::BaseFinished(stale_number, false)));
     assert!(!scene.names().contains(&temporary), "its file is removed");
     assert_eq!(scene.found().numbers.len(), 30);
-    // The later rewrite goes on undisturbed.
+    // The later rewrite continues undisturbed.
     scene.finish_rewrite();
     assert!(scene.news.contains(&AofNews::BaseFinished(scene.rewrite, true)));
     assert_eq!(scene.found().numbers.len(), 30);
@@ -585,13 +587,13 @@ fn a_start_removes_the_base_of_a_rewrite_that_a_killed_process_did_not_complete(
     assert_eq!(scene.names(), left);
     scene.kill().expect("it starts");
     assert_eq!(scene.found().numbers, [1, 2, 3]);
-    // Nothing says that a server has put it there: it stays.
+    // No manifest shows that a server has written the file, so it stays.
     for manifest in [&b"file appendonly.aof.1.base.aof seq 1 type b\n"[..], b"nonsense"] {
         let scene = scene_with(manifest);
         scene.folder().remove_left_over(&mut |_| {});
         assert!(scene.names().contains(&"appendonly.aof.2.base.aof".to_owned()));
     }
-    // Without a manifest in force it may be all that there is.
+    // Without a manifest in force the file may be the only copy of the data, so it stays.
     let scene = scene_with(unfinished);
     std::fs::remove_file(scene.path().join("appendonly.aof.manifest")).expect("there");
     scene.folder().remove_left_over(&mut |_| {});
@@ -624,7 +626,7 @@ fn commands_that_write_wait_while_another_increment_begins() {
     assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Changing);
     shared.numbers.is_changing.store(false, Relaxed);
     assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Fine);
-    // What came beside it has filled the backlog.
+    // Blocks given meanwhile have filled the backlog.
     shared.give(AofItem::Block(Block { bytes: vec![0; 100], end: 0 }));
     assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Full);
     shared.numbers.is_changing.store(true, Relaxed);

@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// The reports until nothing is under way.
+/// All reports until no write is under way.
 fn all_reports(writer: &mut FileWriter) -> Vec<FileReport> {
     let mut reports = Vec::new();
     for _ in 0..30_000 {
@@ -83,13 +83,13 @@ fn the_file_is_another_processs_before_during_and_behind_no_write() {
         write(&mut writer, number);
         all_reports(&mut writer);
         assert!(is_refused());
-        // As the reference finds it, which knows no lock beside the file.
+        // The reference, which knows no lock other than the file's, finds the file locked.
         let opened = File::open(folder.file()).expect("there");
         assert!(opened.try_lock().is_err(), "the file has its lock under its name");
     }
     writer.end(b"the last text\n".as_slice().into());
     drop(folder.claim().expect("free again"));
-    // As the reference leaves it while it runs.
+    // A running reference leaves the file itself locked.
     let theirs = File::open(folder.file()).expect("there");
     theirs.try_lock().expect("free");
     assert!(is_refused());

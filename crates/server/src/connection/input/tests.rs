@@ -2,13 +2,13 @@ use super::*;
 use sluice_base::Rng;
 use sluice_resp::{AuthState, ParseLimits, Requests};
 
-/// A connection's input and what was parsed of it, as an iteration does it.
+/// A connection's input and the requests parsed from it, as in an iteration.
 struct Rig {
     input: Input,
     requests: Requests,
-    /// Arguments of the requests that have come whole.
+    /// Arguments of the complete requests.
     seen: Vec<Vec<Vec<u8>>>,
-    /// How many arguments came apart.
+    /// How many arguments had memory of their own.
     apart: usize,
 }
 
@@ -39,7 +39,7 @@ impl Rig {
         }
     }
 
-    /// As the main thread receives.
+    /// Receives as the main thread does: parses the bytes in place, and keeps the rest.
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.input.is_open() && self.input.query_buf.is_empty() {
@@ -53,7 +53,7 @@ impl Rig {
         }
     }
 
-    /// As an I/O thread receives.
+    /// Receives as an I/O thread does: appends everything, then parses.
     fn receive_all(&mut self, bytes: &[u8]) {
         self.input.keep(bytes);
         self.parse_query_buf();
@@ -70,7 +70,7 @@ fn request(words: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Requests, many with arguments around the lengths that matter.
+/// Random requests, many with arguments around the lengths that matter.
 fn any_requests(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     let lengths = [0, 3, 60, LARGE_BYTES - 1, LARGE_BYTES, LARGE_BYTES + 1, 16_384, 50_000];
     let count = 1 + rng.below(6);

@@ -1,4 +1,4 @@
-//! The append-only file as the engine asks for it. What that means is in `aof/open.rs`.
+//! The engine's requests about the append-only file. Their meaning is in `aof/open.rs`.
 
 use crate::aof::{Aof, AofCommand, AofNews};
 use crate::host::Host;
@@ -28,7 +28,7 @@ impl AppendOnlyFile for Host {
             return;
         }
         let Some(base) = written else {
-            // The next iteration learns that there is no base.
+            // The next iteration reports to the engine that there is no base.
             return aof.shared().report(AofNews::BaseFinished(number, false));
         };
         let text = format!("Successfully created the temporary AOF base file {}", base.temporary());
@@ -52,14 +52,15 @@ impl AppendOnlyFile for Host {
     }
 
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
-        // What is not on disk was said in the log. The administrator has turned the file off: nothing is
+        // The log has said what is not on disk. The administrator has turned the file off, so nothing is
         // promised any more.
         let _ = self.end_aof(pending, position);
         self.apply_claims(config);
     }
 
     fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
-        // The folder stays claimed: it is written to, and wanted again behind the load.
+        // The folder stays claimed, because it is still written to, and a file is opened there
+        // after the load.
         self.begin_end_of_aof(pending, position);
     }
 

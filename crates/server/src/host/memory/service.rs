@@ -10,21 +10,22 @@ use sluice_daemon::usage;
 use sluice_keyspace::Keyspace;
 use sluice_storage::plain_error;
 
-/// How long a reading of the allocator's numbers serves for `maxmemory`.
+/// How long a reading of the allocator's numbers is valid for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
-/// How long a reading serves for a sample of the metrics endpoint. The cron reads ten times a second by
-/// default. A reading in a sample took two thirds of the sample's time: jemalloc goes through all its arenas
-/// and their lists of free pages.
+/// How long a reading is valid for a sample of the metrics endpoint. The cron reads ten times a second by
+/// default. A reading in a sample took two thirds of the sample's time: jemalloc walks all its arenas and
+/// their lists of free pages.
 const MEMORY_RECENT_NS: u64 = 300_000_000;
-/// How long a reading serves INFO while nobody else has a command run: as long as the reference's numbers of
-/// its allocator.
+/// How long a reading is valid for INFO while no other command runs: as long as the reference's reading
+/// of its allocator.
 const MEMORY_SHOWN_NS: u64 = 100_000_000;
-/// How long a reading serves a server at rest.
+/// How long a reading is valid on a server at rest.
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Reads the numbers of the allocator. The end of a load calls this too: what a load has taken is no
-    /// command's work, and INFO would show memory from the middle of the load for a tenth of a second.
+    /// Reads the numbers of the allocator. The end of a load calls this too: INFO reads them anew only
+    /// after commands, and a load is none, so INFO would show memory from the middle of the load for a
+    /// tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));
@@ -37,9 +38,9 @@ impl Host {
         numbers
     }
 
-    /// Keeps the peak up to date. The numbers are read once a second while nothing shows that there is more:
-    /// a reading costs some 400,000 instructions, which is most of what a server at rest does, and was a
-    /// twelfth of what one did that answered single GETs at a tenth of its pace.
+    /// Updates the memory peak. The numbers are read only once a second while no sign shows growth: a
+    /// reading costs some 400,000 instructions, which is most of the work of a server at rest, and was a
+    /// twelfth of the work of a server that answered single GETs at a tenth of its capacity.
     pub(in crate::host) fn watch_peak(&mut self, keyspace: &Keyspace, commands: u64) {
         let signs = SignsOfGrowth {
             commands,
@@ -56,7 +57,7 @@ impl Host {
         self.read_memory(keyspace);
     }
 
-    /// The numbers of the allocator, as the cron has read them last; read anew where that was long ago.
+    /// The allocator's numbers as the cron last read them; read anew if that reading is too old.
     pub(in crate::host) fn recent_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         match self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_RECENT_NS {
             true => self.read_memory(keyspace),
@@ -64,8 +65,8 @@ impl Host {
         }
     }
 
-    /// The numbers of the allocator for INFO, after so many commands that are not INFO. The reading is no
-    /// older than a tenth of a second, and no older than the last of these commands.
+    /// The allocator's numbers for INFO; `commands` is the number of commands other than INFO so far. The
+    /// reading is at most a tenth of a second old, and not older than the last of these commands.
     pub(in crate::host) fn shown_memory(&mut self, keyspace: &Keyspace, commands: u64) -> Allocated {
         let age_ns = self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns);
         if age_ns < MEMORY_SHOWN_NS && self.memory.shown_after == commands {
@@ -75,7 +76,7 @@ impl Host {
         self.read_memory(keyspace)
     }
 
-    /// Resident bytes of the process, not older than a tenth of a second.
+    /// Resident bytes of the process, at most a tenth of a second old.
     pub(in crate::host) fn shown_resident(&mut self) -> usize {
         let now_ns = self.clock.recent().mono_ns;
         if self.memory.resident == 0 || now_ns.saturating_sub(self.memory.resident_at_ns) >= MEMORY_SHOWN_NS {
@@ -85,7 +86,7 @@ impl Host {
         self.memory.resident
     }
 
-    /// Bytes in use at this moment.
+    /// Bytes allocated at this moment.
     pub fn allocated_now(&mut self, keyspace: &Keyspace) -> usize {
         self.read_memory(keyspace).allocated
     }

@@ -1,4 +1,4 @@
-//! What a change of the configuration means outside the engine.
+//! The effects of a configuration change outside the engine.
 
 use crate::bus::start::PORT_TOO_HIGH;
 use crate::host::Host;
@@ -41,8 +41,8 @@ impl Host {
         })
     }
 
-    /// Lets the allocator have a thread of its own or not, as `jemalloc-bg-thread` says. Errors: text for the
-    /// client.
+    /// Starts or ends the allocator's own background thread, as `jemalloc-bg-thread` says. Errors: text
+    /// for the client.
     pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
         let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
             true => (self.allocator.start_background_thread(), "start"),
@@ -55,8 +55,8 @@ impl Host {
         })
     }
 
-    /// Says in the log what clients are told by `announce-endpoint-for`: a rule about another node or network
-    /// than was meant is a rule, too.
+    /// Logs the rules of `announce-endpoint-for`, because a rule that names a wrong node or network
+    /// is valid, too.
     pub fn log_endpoint_rules(&mut self, config: &Config) {
         let rules = config.endpoint_rules();
         if rules.is_empty() {
@@ -75,15 +75,15 @@ impl Host {
         }
     }
 
-    /// Shows the title that the configuration asks for.
+    /// Applies the configured process title.
     pub fn show_title(&mut self, config: &Config) {
         if let Some(title) = &mut self.settings.title {
             title.show(config);
         }
     }
 
-    /// Puts the certificates and settings of TLS in force that the configuration names. Errors: text for the
-    /// client; the log has the reason.
+    /// Puts the configured certificates and TLS settings in force. Errors: text for the client; the log
+    /// has the reason.
     pub fn apply_tls(&mut self, config: &Config) -> Result<(), String> {
         let storage = self.storage.clone();
         self.kept_links.forget();
@@ -93,8 +93,8 @@ impl Host {
         })
     }
 
-    /// Listens for requests of metrics as the configuration wants it; who answers them is told at the end of
-    /// the iteration. Errors: text for the client.
+    /// Listens on the configured metrics port; the endpoint's thread gets the sockets at the end of the
+    /// iteration. Errors: text for the client.
     pub fn apply_metrics(&mut self, config: &Config) -> Result<(), String> {
         if let Some(refusal) = metrics::refusal(config) {
             return Err(refusal);
@@ -113,13 +113,13 @@ impl Host {
         Ok(())
     }
 
-    /// Puts what TLS depends on in force, for the metrics endpoint too. Errors: text for the client.
+    /// Puts changed TLS settings in force, also for the metrics endpoint. Errors: text for the client.
     fn apply_tls_everywhere(&mut self, config: &Config) -> Result<(), String> {
         self.apply_tls(config)?;
         if config.int(param::METRICS_PORT) != 0 { self.apply_metrics(config) } else { Ok(()) }
     }
 
-    /// What INFO shows of the certificates in force.
+    /// The certificates in force, for INFO.
     pub fn certificate_facts(&self) -> CertificateFacts {
         let CertificateSummary { server, server_alt, client, ca } = self.settings.tls.facts();
         let shown = |fact: Option<CertFacts>| {
@@ -133,13 +133,13 @@ impl Host {
         }
     }
 
-    /// Looks now and then whether certificates have changed. To be called by the cron.
+    /// Checks now and then whether certificate files have changed. Called by the cron.
     pub fn look_at_certificates(&mut self, config: &Config, waker: Waker) {
         let now_s = self.recent().mono_ns / 1_000_000_000;
         let storage = self.storage.clone();
         if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
             self.note(level, &line);
-            // Connections to the metrics endpoint begin by what is in force now.
+            // New connections to the metrics endpoint use the context in force.
             self.settings.metrics_changed |= tls::is_wanted_by_metrics(config);
             self.settings.changed |= self.settings.metrics_changed;
         }
@@ -158,7 +158,8 @@ impl Host {
         self.listen_on_bus(config)
     }
 
-    /// Listens for other nodes where the configuration wants it: the port may follow from that of clients.
+    /// Listens on the bus port if the configuration wants a cluster node; the port may follow from
+    /// the clients' port.
     fn listen_on_bus(&mut self, config: &Config) -> Result<(), ()> {
         if !config.bool(param::CLUSTER_ENABLED) {
             return Ok(());
@@ -176,7 +177,8 @@ impl Host {
         listened.map_err(drop)
     }
 
-    /// Makes room for the descriptors of another number of threads. Threads go before clients.
+    /// Raises the descriptor limit for a new number of threads. Threads take precedence: if too few
+    /// descriptors are left for `maxclients`, a warning is logged.
     fn allow_threads(&mut self, config: &Config) {
         let allowed = listen::adjust_descriptor_limit(config, &mut drop);
         if allowed < config.uint(param::MAXCLIENTS) {
@@ -200,11 +202,11 @@ impl Host {
     }
 }
 
-/// Rules of `announce-endpoint-for` that the log names.
+/// Rules of `announce-endpoint-for` that are logged, at most.
 const ENDPOINT_RULES_LOGGED: usize = 50;
 
-/// What the process does when a CONFIG SET changed one of these directives; it reads all others when it needs
-/// them, and so does the engine. Errors: text for the client.
+/// The action of the process after a CONFIG SET of one of these directives; all other directives are read
+/// when needed, by the process and the engine. Errors: text for the client.
 type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
 const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::PORT.any()], |host, config| {
@@ -219,7 +221,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (TLS_DIRECTIVES, Host::apply_tls_everywhere),
     (&[param::TLS_CLUSTER.any()], |host, config| {
         host.apply_tls_everywhere(config)?;
-        // The port of the bus follows from that of the clients who speak as the bus does.
+        // With `tls-cluster` the bus port follows from `tls-port`, otherwise from `port`.
         let refused = "Unable to listen on the port of the cluster bus. Check server logs.";
         host.listen_on_bus(config).map_err(|()| refused.to_owned())
     }),
@@ -270,7 +272,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::DIR.any()], |host, config| {
         let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
         std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
-        // Refused, the directory is set back as all that was applied is.
+        // On refusal, the directory is set back like every other applied change.
         host.claim_data(config)
     }),
     (&[param::SAVE.any(), param::DBFILENAME.any()], Host::claim_data),
@@ -302,7 +304,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     }),
 ];
 
-/// Directives that certificates and settings of TLS depend on.
+/// Directives that TLS contexts depend on.
 const TLS_DIRECTIVES: &[ParamId] = &[
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),

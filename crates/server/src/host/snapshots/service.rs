@@ -1,4 +1,4 @@
-//! Snapshots as the engine asks for them, and what replicas take of them.
+//! Snapshots as the engine requests them, for files and for replicas.
 
 use crate::host::Host;
 use crate::saving;
@@ -16,12 +16,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Saves in the background that were broken off and whose threads still wait for the disk: with more, none is
-/// begun.
+/// With more background writers than this still running, no other one is started. A save that was broken
+/// off counts as running while its thread waits for the disk.
 const HANGING_MAX: usize = 4;
 
 impl Host {
-    /// What a thread wakes the event loop by that shall write in the background. Errors: none can be begun.
+    /// The waker for a new background writer. Errors: no writer can be started now.
     fn waker_for_background(&mut self) -> Result<Waker, SaveError> {
         let Some(waker) = self.waker.clone() else {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
@@ -103,8 +103,9 @@ impl SnapshotFiles for Host {
     }
 }
 
-/// A snapshot that is saved while others may be written in the background: these are older, and must not come
-/// out on top. They are broken off when this one is whole on disk, and not before.
+/// A snapshot saved in the foreground while older ones may be written in the background. An older
+/// snapshot must not replace this one; the older writers are broken off once this one is whole on disk,
+/// and not before.
 struct YoungerSnapshot {
     writer: SnapshotWriter,
     older: Vec<WriterHandle>,

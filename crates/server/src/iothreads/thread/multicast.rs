@@ -1,8 +1,8 @@
 //! Messages for many connections of an I/O thread: a text and a list of its receivers.
 //!
-//! A large text is shared by the receivers, a small one copied. Where an iteration of the main thread brought
-//! one list, as of one busy channel, each receiver is sent its text at once. Otherwise the texts are gathered
-//! connection by connection first, so that each needs one send.
+//! A large text is shared by its receivers, a small one is copied. If an iteration of the main thread
+//! brought one list only, as with one busy channel, each receiver is sent its text at once. Otherwise the
+//! texts are first gathered for each connection, so that each connection needs only one send.
 
 mod copies;
 

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 /// Messages that the ring holds.
 const LANE: usize = 2;
 
-/// An I/O thread on this thread, with what the main thread would hold of it.
+/// An I/O thread run on the test's thread, with the main thread's ends of its channels.
 struct Rig {
     io_thread: IoThread,
     collector: Collector<ToMain>,
@@ -62,7 +62,7 @@ impl Rig {
         key
     }
 
-    /// Lets bytes have come on a connection.
+    /// Has a connection receive bytes.
     fn receive(&mut self, key: SessionKey, bytes: &[u8]) {
         let mut connection = self.io_thread.take(key).expect("it is open");
         match connection.input.is_open() {
@@ -72,7 +72,7 @@ impl Rig {
         connection::go_on_receiving(&mut self.io_thread, connection);
     }
 
-    /// What the main thread takes in an iteration.
+    /// Flushes, and takes as many messages as the main thread takes in an iteration.
     fn collect(&mut self) -> Vec<ToMain> {
         let mut messages = Vec::new();
         self.io_thread.flush();
@@ -93,7 +93,7 @@ fn what_waits_for_the_main_thread_does_not_grow_with_every_byte() {
         rig.io_thread.flush();
     }
     assert!(rig.io_thread.overflow.len() <= keys.len(), "{} messages", rig.io_thread.overflow.len());
-    // The last reported usage of every connection is its usage in the end.
+    // In the end, the last reported usage of every connection is its present usage.
     let mut reported = vec![QueryBufUsage::default(); keys.len()];
     let mut note = |message: &ToMain| match message {
         ToMain::Usage(key, usage) => reported[key.slot as usize] = *usage,
@@ -110,7 +110,7 @@ fn what_waits_for_the_main_thread_does_not_grow_with_every_byte() {
         let usage = rig.io_thread.connection(*key).expect("it is open").input.usage();
         assert_eq!(reported[key.slot as usize], usage);
     }
-    // And the next byte is news again.
+    // The next byte is reported again.
     rig.receive(keys[3], b"x");
     let last = rig.collect();
     assert!(matches!(last[..], [ToMain::Usage(key, _)] if key == keys[3]), "{last:?}");
@@ -123,7 +123,7 @@ fn a_batch_behind_a_message_that_waits_is_sent_after_it() {
     rig.receive(first, b"PING\r\n");
     rig.receive(first, b"");
     rig.receive(second, b"PI");
-    // The lane is full: this one waits, is made to stand for what follows, and is not overtaken.
+    // The lane is full: the usage message waits, is updated by what follows, and is not overtaken.
     let third = rig.connect();
     rig.receive(third, b"PI");
     rig.receive(third, b"NG\r\nPI");

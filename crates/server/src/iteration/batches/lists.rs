@@ -1,4 +1,4 @@
-//! Lists of what comes from I/O threads and goes back.
+//! The lists of messages from I/O threads and of batches that return.
 
 use crate::host::Host;
 use crate::iothreads::{Batch, ToMain};
@@ -6,19 +6,19 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use std::collections::BTreeMap;
 
-/// Messages of I/O threads, and batches of theirs. Empty between two iterations, but for the room and for
-/// what is kept; bounded by one batch for each connection.
+/// Messages of I/O threads and their batches. Empty between two iterations, apart from reserved room and
+/// kept batches; bounded by one batch for each connection.
 #[derive(Default)]
 pub struct Batches {
     pub(super) messages: Vec<ToMain>,
-    /// Those messages whose keys are prefetched together.
+    /// Messages of one group: the keys of their batches are prefetched together.
     pub(super) group: Vec<ToMain>,
     /// Batches that were executed in this iteration.
     #[allow(clippy::vec_box, reason = "they travel on as they came")]
     pub(super) executed: Vec<Box<Batch>>,
     /// Batches whose replies are not durable, with the position that these need: `appendfsync always`.
     pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
-    /// Batches were executed in this iteration.
+    /// Whether batches were executed in this iteration.
     pub(super) has_served: bool,
 }
 

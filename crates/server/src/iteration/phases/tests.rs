@@ -1,4 +1,4 @@
-//! The table of phases, and a server in this process whose iterations are made one by one.
+//! The table of phases, tested with a server in this process whose iterations are run one by one.
 
 use super::*;
 use crate::allocator::NoAllocator;
@@ -44,8 +44,8 @@ impl Rig {
         Rig { server, client, now_ns: 0 }
     }
 
-    /// Sends a command, and has iterations made until the reply has come: the reply, and the reasons of the
-    /// iteration that has sent it.
+    /// Sends a command and runs iterations until the reply arrives. Returns the reply, and the reasons of
+    /// the iteration that sent it.
     fn ask(&mut self, command: &str) -> (String, Reasons) {
         self.client.write_all(format!("{command}\r\n").as_bytes()).expect("there is room for a command");
         let mut reply = [0; 1000];
@@ -58,7 +58,7 @@ impl Rig {
         }
     }
 
-    /// How many of a hundred iterations have no reason but themselves.
+    /// How many of a hundred iterations have no reason other than `EACH`.
     fn plain_of_a_hundred(&mut self, command: &str) -> usize {
         (0..100).filter(|_| self.ask(command).1 == Reasons::EACH).count()
     }
@@ -69,7 +69,7 @@ fn an_iteration_of_plain_commands_has_no_other_reason() {
     let mut rig = Rig::new();
     rig.ask("SET k v");
     for command in ["GET k", "SET k w", "PING", "INCR n", "LPUSH l e", "EXISTS k"] {
-        // The time comes ten times a second, and more often on a machine that has other work.
+        // A deadline passes ten times a second, and more often on a machine that has other work.
         let plain = rig.plain_of_a_hundred(command);
         assert!(plain > 50, "{command}: {plain}");
     }
@@ -84,7 +84,7 @@ fn what_changes_the_control_plane_is_news_and_what_stands_is_seen() {
         assert_eq!(reply, "+OK\r\n", "{command}");
         assert!(reasons.meets(Reasons::NEWS), "{command}");
     }
-    // A replica of nobody who answers.
+    // Follows a primary that does not answer.
     let (_, reasons) = rig.ask("REPLICAOF 127.0.0.1 1");
     assert!(reasons.meets(Reasons::NEWS));
     let (_, reasons) = rig.ask("PING");

@@ -181,8 +181,8 @@ fn a_reply_says_its_length_also_where_its_body_is_left_out() {
     );
 }
 
-/// Bytes that are nearly requests. A request that is read is never longer than the bytes, and what is read of
-/// a beginning is a beginning or a refusal: more bytes never make a request of what was refused.
+/// Random bytes that resemble requests. A parsed request is never longer than the bytes. A beginning of
+/// them parses as a beginning or is refused: a refused text never becomes a request by adding bytes.
 #[test]
 fn any_bytes_are_a_request_a_beginning_or_refused() {
     let seeds = [

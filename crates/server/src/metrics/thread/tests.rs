@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-/// A thread that does not run: each step is made by the test.
+/// An endpoint whose thread does not run: the test makes each step.
 struct Steps {
     thread: EndpointThread,
     wanted: Arc<AtomicBool>,
@@ -33,7 +33,7 @@ impl Steps {
         Steps { thread, wanted, asks, now_ns: SECOND_NS, rig: Rig::new() }
     }
 
-    /// A connection: its key, and the client's end.
+    /// Makes a connection: its key, and the client's end.
     fn connect(&mut self) -> (SessionKey, UnixStream) {
         let (own, client) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
@@ -66,14 +66,14 @@ impl Steps {
         self.thread.take_sample(Box::new(sample), details, now);
     }
 
-    /// A request of the page, and the reply's status and body.
+    /// Sends a request of the page; returns the reply's status and body.
     fn ask_page(&mut self, path: &str, headers: &str) -> (u16, String) {
         let (key, mut client) = self.connect();
         self.receive(
             key,
             &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSluice-Page: 1\r\n{headers}\r\n"),
         );
-        // As long as it takes: the thread looks again when it has asked to be woken.
+        // Repeats until the reply is there: the thread checks again when it has requested to be woken.
         for _ in 0..4 {
             let reply = read(&mut client);
             if let Some((head, body)) = reply.split_once("\r\n\r\n") {
@@ -88,7 +88,7 @@ impl Steps {
         panic!("no answer to {path}");
     }
 
-    /// Whether the main thread was asked since the last call.
+    /// Whether a sample was requested since the last call.
     fn is_asked(&self) -> bool {
         self.wanted.swap(false, Ordering::Relaxed)
     }
@@ -96,7 +96,7 @@ impl Steps {
 
 fn read(client: &mut UnixStream) -> String {
     let mut text = Vec::new();
-    // It ends where nothing more has come.
+    // Fails when no more bytes have arrived.
     let _ = client.read_to_end(&mut text);
     String::from_utf8(text).unwrap()
 }
@@ -113,7 +113,7 @@ fn a_byte_a_second_is_no_request_in_time() {
         steps.pass(SECOND_NS);
     }
     assert!(!steps.is_open(key));
-    // Behind a request the same holds for the next: its time begins with its first byte.
+    // After a request, the deadline of the next one starts with its first byte.
     let (key, mut client) = steps.connect();
     steps.receive(key, GET);
     steps.sample();
@@ -180,7 +180,7 @@ fn a_newcomer_takes_the_place_of_who_has_said_nothing_for_longest() {
         all.push(steps.connect());
         steps.now_ns += 1;
     }
-    // The first one has asked.
+    // The oldest connection has sent a request.
     steps.receive(all[0].0, GET);
     let (newcomer, mut client) = steps.connect();
     assert!(steps.is_open(all[0].0) && !steps.is_open(all[1].0) && steps.is_open(all[2].0));
@@ -202,7 +202,7 @@ fn requests_that_are_sent_ahead_are_answered_in_order_and_have_a_bound() {
         replies.contains("\r\n\r\nok\nHTTP/1.1 200 OK\r\n") && replies.ends_with("\r\n\r\n"),
         "{replies}"
     );
-    // While one waits for the main thread, others may lie behind it, but not without end.
+    // While one request waits for the main thread, a bounded number of others may wait after it.
     steps.pass(SAMPLE_NS_MAX);
     steps.receive(key, GET);
     for _ in 0..HEAD_BYTES_MAX / GET.len() {
@@ -273,7 +273,7 @@ fn a_page_of_somebody_elses_name_is_answered_only_with_a_token() {
     assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
     steps.receive(key, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     assert!(read(&mut client).starts_with("HTTP/1.1 403 "));
-    // A request that any site may have a browser send.
+    // A request that any site can have a browser send.
     steps.receive(key, "GET /page/data?keys=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     assert!(read(&mut client).starts_with("HTTP/1.1 403 "));
     assert!(!steps.is_asked());
@@ -318,7 +318,7 @@ fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_page() {
     let memory = format!("\nsluice_slot_memory_bytes{{slot=\"{slot}\"}} {bytes}\n# EOF\n");
     assert!(reply.ends_with(&memory), "{reply}");
     assert!(!reply.contains("\nsluice_slot_look_end_timestamp_seconds 0\n"), "{reply}");
-    // The page's own scrape does not pay for it.
+    // The page's own scrape does not include the costly slot sizes.
     steps.receive(key, GET);
     assert!(!read(&mut client).contains("sluice_slot_memory_bytes"));
 }
@@ -342,7 +342,7 @@ fn names_of_keys_are_shown_to_a_user_who_may_read_them_all_and_to_nobody_else() 
             "" => String::new(),
             user => format!("Sluice-User: {}:{}\r\n", hex(user), hex(password)),
         };
-        // The first look begins the way through the keys; the cron goes it.
+        // The first request begins the walk over the keys; the cron continues it.
         for _ in 0..2 {
             assert_eq!(steps.ask_page("/page/data?keys=1", &header).0, 200);
             steps.rig.pass_ms(100);
@@ -382,7 +382,7 @@ fn each_look_at_the_page_costs_the_main_thread_a_sample_a_second_at_most() {
     steps.pass(SAMPLE_NS_MAX);
     assert!(steps.is_asked());
     steps.sample();
-    // Four passwords are judged at a time.
+    // At most four passwords are checked with one sample.
     let ok = |client: &mut UnixStream| read(client).starts_with("HTTP/1.1 200 ");
     let answered = all.iter_mut().map(|(_, client)| ok(client)).filter(|is_ok| *is_ok).count();
     assert_eq!(answered, 4);

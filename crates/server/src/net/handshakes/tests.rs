@@ -5,7 +5,7 @@ use sluice_tls::{ClientAuth, Named, Options, Sources};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// Bytes that a client sends behind its handshake, at once and as far as the kernel takes them.
+/// Bytes that a client sends after its handshake, as far as the kernel takes them at once.
 const SENT: usize = 32 << 20;
 
 fn context() -> Context {
@@ -53,7 +53,7 @@ fn thread() -> (HandshakeThread<()>, mpsc::Receiver<HandshakeOutcome<()>>) {
     (thread, outcomes)
 }
 
-/// Handles what has come; whether anything has.
+/// Handles the waiting events; returns whether there was one.
 fn iterate(thread: &mut HandshakeThread<()>) -> bool {
     let now_ns = thread.clock.now().mono_ns;
     let _ = thread.event_loop.wait(now_ns, Deadline::at_ns(now_ns + 1_000_000)).unwrap();
@@ -65,8 +65,8 @@ fn iterate(thread: &mut HandshakeThread<()>) -> bool {
     any
 }
 
-/// A client that sends on while the server's last flight waits for room: what is decoded stays what came with
-/// the handshake's end, and the rest reaches whoever serves the connection.
+/// The client sends data while the server's last flight waits for room: only the bytes received with the
+/// handshake's end are decoded, and the rest reaches the connection's next holder.
 #[test]
 fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     let (mut thread, outcomes) = thread();
@@ -95,7 +95,7 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
             client.receive(&input[..len], &mut buffers).unwrap();
         }
     }
-    // The last flight is on its way, and nobody takes it.
+    // The last flight is being sent, and the client does not read it.
     thread.handshake(key).unwrap().is_sending = true;
     socket.write_all(&buffers.answer).unwrap();
     let mut records = Vec::new();
@@ -111,7 +111,7 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     let decoded = handshake.plain.len();
     assert!(decoded <= 1 << 20, "{decoded} bytes were decoded of {sent} that were sent");
     assert!(outcomes.try_recv().is_err());
-    // The flight has left: the connection goes, with every byte that was decoded.
+    // The flight was sent: the connection leaves, with every decoded byte.
     handshake.is_sending = false;
     thread.go_on(key);
     let outcome = loop {
@@ -124,8 +124,8 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     assert_eq!(plain.len(), decoded);
 }
 
-/// A client that connects when it starts and begins the handshake with its first command, half a minute
-/// later: its connection stands until then, and no longer than a minute.
+/// A client connects at its start and begins the handshake with its first command, half a minute later:
+/// its connection stays open until then, but no longer than a minute.
 #[test]
 fn a_client_that_begins_late_is_awaited_for_a_minute() {
     let (mut thread, outcomes) = thread();

@@ -50,11 +50,11 @@ impl Bed {
     }
 
     fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        // A replica that has given up takes nothing more.
+        // Fails without harm if the replica has given up.
         let _ = self.primary.write_all(bytes.as_ref());
     }
 
-    /// The next report that is no line of the log.
+    /// The next report other than a line for the log.
     fn report(&mut self) -> Report {
         let began = Instant::now();
         loop {
@@ -71,7 +71,7 @@ impl Bed {
         std::fs::read(self.folder.join("dump.rdb")).unwrap()
     }
 
-    /// Waits until the temporary file has gone.
+    /// Waits until the temporary file was removed.
     fn temporary_is_gone(&self) {
         let began = Instant::now();
         while Path::new(&self.folder.join("temp-7.1.rdb")).exists() {
@@ -80,7 +80,7 @@ impl Bed {
         }
     }
 
-    /// The download must fail, and leave what was there.
+    /// Checks that the download fails and keeps the former file.
     fn fails(&mut self, what: &str) {
         let report = self.report();
         assert!(matches!(report, Report::Failed), "{what}: {report:?}, {:?}", self.lines);
@@ -107,7 +107,7 @@ fn snapshot(bytes: usize) -> Vec<u8> {
     writer.finish()
 }
 
-/// The snapshot as a primary sends it, in both ways.
+/// The snapshot as a primary sends it: with its size, and with an end mark.
 fn framed(snapshot: &[u8]) -> [Vec<u8>; 2] {
     [
         [format!("\n${}\r\n", snapshot.len()).as_bytes(), snapshot].concat(),
@@ -132,8 +132,8 @@ fn a_snapshot_takes_the_place_of_the_file_when_that_is_wanted_and_not_before() {
     }
 }
 
-/// Renaming may have to wait for another file, and a disk may stand still: the primary must not take that for
-/// a dead replica.
+/// The rename may have to wait for another file, and the disk may hang: the primary must not take that
+/// for a dead replica.
 #[test]
 fn a_primary_hears_of_a_download_that_waits_to_be_committed() {
     for bytes in framed(&snapshot(1000)) {
@@ -157,7 +157,7 @@ fn what_comes_behind_a_snapshot_of_a_known_size_is_left_to_the_stream() {
     assert!(matches!(bed.report(), Report::Saved));
     bed.download.as_ref().unwrap().commit();
     let Report::InForce(socket, mut rest) = bed.report() else { panic!("{:?}", bed.lines) };
-    // What came in the same packet was taken with it, the other is still in the socket.
+    // The bytes of the same packet were received with the snapshot; the rest is still in the socket.
     let mut socket = socket.block().unwrap();
     while rest.len() < 14 {
         let mut byte = [0];
@@ -206,7 +206,7 @@ fn lines_that_are_no_metadata_are_errors() {
     }
 }
 
-/// Steps of a download of the snapshot below: create, writes, syncs, and what follows the commit.
+/// Disk operations of a download of the snapshot below: create, writes, syncs, and those after the commit.
 const STEPS: u64 = 6;
 
 #[test]
@@ -249,7 +249,7 @@ fn every_fault_of_the_disk_leaves_what_was_there_or_the_new_file() {
 fn the_final_sync_that_fails_is_no_success() {
     let snapshot = snapshot(1000);
     for bytes in framed(&snapshot) {
-        // Create, then a write for each piece; the syncs that follow fail.
+        // Create, then a write for each piece; the syncs after them fail.
         let mut bed = Bed::new(Some(Plan { fault: FileFault::SyncError, first: 1, count: 1000, seed: 0 }));
         bed.send(&bytes);
         bed.fails("EIO of the final fsync");
@@ -288,7 +288,7 @@ fn d1_d7_a_cancel_ends_a_silent_download_at_once() {
         let cancelled = Instant::now();
         drop(bed.download.take());
         let dropped = cancelled.elapsed();
-        // The primary sees the end: the thread has let go of its socket, and the file was removed before.
+        // The primary sees the end: the thread has closed its socket, after it has removed the file.
         bed.primary.set_read_timeout(Some(DEADLINE)).unwrap();
         assert_eq!(bed.primary.read(&mut [0]).unwrap_or(0), 0, "{sent:?}");
         bed.temporary_is_gone();

@@ -1,28 +1,28 @@
-//! Crashes of the machine and faults of its disk at each step of what the thread does.
+//! Crashes of the machine and faults of its disk at each step of the thread's work.
 
 use super::*;
 
-/// What happens to a [`Scene`].
+/// An operation on a [`Scene`].
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Write(u64),
     PassMs(u64),
     Policy(AppendFsync),
-    /// A rewrite begins.
+    /// Begins a rewrite, whose cut is here.
     Cut,
-    /// Its base is written and put in force.
+    /// Writes the base of the last rewrite, and puts it in force.
     Base,
-    /// `appendonly no` and `yes`.
+    /// `Off` does `appendonly no`, `On` does `appendonly yes`.
     Off,
     On,
-    /// The process is killed and another one starts.
+    /// Kills the process and starts another one.
     Kill,
 }
 
 use AppendFsync::{Always, EverySecond};
 use Op::{Base, Cut, Kill, Off, On, PassMs, Policy, Write};
 
-/// Writes alone, with a second in between.
+/// Only writes, with a second in between.
 const WRITES: &[Op] = &[
     Write(1),
     PassMs(400),
@@ -35,7 +35,7 @@ const WRITES: &[Op] = &[
     Write(1),
 ];
 
-/// Rewrites, one of which is given up, with writes before, meanwhile and behind.
+/// Rewrites, one of which is given up, with writes before, during and after them.
 const REWRITES: &[Op] = &[
     Write(20),
     PassMs(300),
@@ -54,7 +54,7 @@ const REWRITES: &[Op] = &[
     Write(1),
 ];
 
-/// The file is turned off and on; its first base fails to come once.
+/// The file is turned off and on; its first base is missing once.
 const SWITCHES: &[Op] = &[
     Write(20),
     PassMs(100),
@@ -75,11 +75,11 @@ const SWITCHES: &[Op] = &[
     Write(2),
 ];
 
-/// The process is killed in all states.
+/// The process is killed in every state.
 const KILLS: &[Op] =
     &[Write(25), Kill, Write(30), Cut, Write(2), Kill, Write(1), Off, On, Write(3), Kill, Write(3), Kill];
 
-/// `appendfsync` changes, in files that are in order and in those that are not.
+/// `appendfsync` changes, in undamaged files and in others.
 const POLICIES: &[Op] = &[
     Write(5),
     PassMs(1000),
@@ -108,7 +108,7 @@ const SCRIPTS: [(&str, &[Op]); 5] = [
     ("policies", POLICIES),
 ];
 
-/// Plays until the machine crashes or the thread gives up; whether it came to the end.
+/// Plays a script until the machine crashes or the thread gives up; returns whether the script was completed.
 fn play(scene: &mut Scene, script: &[Op]) -> bool {
     let mut runs = scene.start().is_ok();
     for op in script {
@@ -132,9 +132,9 @@ fn play(scene: &mut Scene, script: &[Op]) -> bool {
     runs && !scene.storage.has_crashed()
 }
 
-/// Under `everysec`, numbers that are older than a second are on disk, as long as no fault was reported.
+/// Under `everysec`, numbers older than a second must be on disk, unless a fault was reported.
 fn keep_what_is_older_than_a_second(scene: &mut Scene) {
-    // The crash may come while the thread syncs because the second is over.
+    // The crash may happen during the sync that is due after that second.
     let limit_ns = scene.now_ns().saturating_sub(SECOND_NS + TICK_MS * 1_000_000);
     let old = scene.given_ns.iter().take_while(|at_ns| **at_ns < limit_ns).count() as u64;
     if scene.is_in_force {
@@ -142,7 +142,7 @@ fn keep_what_is_older_than_a_second(scene: &mut Scene) {
     }
 }
 
-/// What was left can be gone on with.
+/// Checks that the files that were left can be loaded and appended to.
 fn go_on(scene: &mut Scene, what: &str) {
     let plan = Plan { fault: FileFault::Crash, first: u64::MAX, count: 1, seed: 0 };
     scene.storage = Arc::new(Faulty::new(Arc::new(Real), plan, AfterCrash::Fail));
@@ -159,7 +159,7 @@ fn go_on(scene: &mut Scene, what: &str) {
     assert_eq!(scene.check(what), FoundEnd::Whole, "{what}");
 }
 
-/// Crashes at one step; how the files end then, or `None` where the script is over before.
+/// Crashes at one step. Returns how the files end then; `None` if the script is over before that step.
 fn crash(name: &str, script: &[Op], policy: AppendFsync, step: u64, seed: u64) -> Option<FoundEnd> {
     let what = format!("{name}, {policy:?}, step {step}, seed {seed}");
     let mut scene = Scene::new(policy, FileFault::Crash, step, 1, seed);
@@ -188,24 +188,25 @@ fn a_crash_at_any_step_leaves_what_was_promised_and_no_gap() {
                     match end {
                         FoundEnd::Whole => whole += 1,
                         FoundEnd::Torn(..) => torn += 1,
-                        // A hole in what was not synced: it is to be repaired by hand.
+                        // A gap within the bytes that were not synced: the administrator has to
+                        // repair the file.
                         FoundEnd::Broken => broken += 1,
                     }
                 }
             }
         }
     }
-    // The crashes are of all kinds.
+    // All kinds of crashes must occur.
     assert!(whole > 500 && torn > 10 && broken < whole / 20, "{whole} {torn} {broken}");
 }
 
-/// Plays with a fault of the disk that passes, at each step, then crashes the machine; how often the fault
-/// was noticed.
+/// Plays each script with a temporary fault of the disk, at each step, then crashes the machine. Returns
+/// how often the fault was noticed.
 fn with_a_fault(fault: FileFault, count: u64) -> u64 {
     let mut noticed = 0;
     for (name, script) in SCRIPTS {
-        // No process can know that a sync has failed in the one before: Linux shows it what never got to
-        // disk.
+        // No process can know that a sync has failed in the process before: Linux shows it data that
+        // never reached the disk.
         if fault == FileFault::SyncError && name == "kills" {
             continue;
         }
@@ -219,7 +220,7 @@ fn with_a_fault(fault: FileFault, count: u64) -> u64 {
                     let came_to_its_end = play(&mut scene, script);
                     scene.storage.crash_now(seed).expect("crashed");
                     noticed += u64::from(!came_to_its_end || scene.news.iter().any(tells_of_failure));
-                    // Behind a sync that failed there may be anything; what was promised comes before.
+                    // After a failed sync the files may hold anything; the promised numbers come before that.
                     scene.check(&what);
                 }
             }

@@ -1,24 +1,24 @@
-//! Memory that an I/O thread uses again for messages to many connections.
+//! Memory that an I/O thread reuses for messages to many connections.
 
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_engine::SHARED_BYTES_MIN;
 
-/// What is used again and again.
+/// Buffers kept for the next messages to many connections.
 #[derive(Default)]
 pub(in crate::iothreads::thread) struct Copies {
     /// Memory for copies of a text.
     pub(super) buffers: Vec<Vec<u8>>,
     /// Memory for the text of a list.
     pub(super) text: Vec<u8>,
-    /// Connections that texts were gathered for.
+    /// Connections for which texts were gathered.
     pub(super) gathered: Vec<SessionKey>,
 }
 
 impl Copies {
-    /// Buffers kept at most.
+    /// Buffers kept, at most.
     const COPIES_MAX: usize = 16;
-    /// Room of one that is kept, at most: a copied text and some more.
+    /// Room of a kept buffer, at most: a copied text and some more.
     pub(super) const COPY_BYTES_MAX: usize = 2 * SHARED_BYTES_MIN;
 
     /// Bytes that the allocator has given.
@@ -29,7 +29,7 @@ impl Copies {
             + heap::vec(&self.gathered)
     }
 
-    /// Keeps a buffer that was sent, if there is to be one more of its size; returns it if not.
+    /// Keeps a sent buffer for reuse if it fits and there is room for it; returns it otherwise.
     #[inline]
     pub(in crate::iothreads::thread) fn keep(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>> {
         let fits = buffer.capacity() > 0 && buffer.capacity() <= Copies::COPY_BYTES_MAX;
@@ -42,7 +42,7 @@ impl Copies {
 
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         if self.buffers.capacity() == 0 {
-            // From now on buffers are kept.
+            // `keep` keeps buffers from now on.
             self.buffers.reserve_exact(Copies::COPIES_MAX);
         }
         self.buffers.pop().unwrap_or_default()
