@@ -1,5 +1,5 @@
 //! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and two parts
-//! of `docs/compat.md`. With `--check` it only says whether they are fresh.
+//! of `docs/compat-tables.md`. With `--check` it only says whether they are fresh.
 
 use crate::conformance;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use sluice_config::{Honoured, PARAMS};
 use std::fs;
 
 const CONF: &str = "sluice.conf";
-const COMPAT: &str = "docs/compat.md";
+const COMPAT: &str = "docs/compat-tables.md";
 const BEGIN: &str = "<!-- directives -->\n";
 const END: &str = "<!-- /directives -->";
 const NAMES_BEGIN: &str = "<!-- suite -->\n";

@@ -73,7 +73,7 @@ const TASKS: &[Task] = &[
     Task { name: "loom", about: "model checks of the crates that have them", run: ci::loom },
     Task {
         name: "gen",
-        about: "writes sluice.conf and the table in docs/compat.md (--check only looks)",
+        about: "writes sluice.conf and the tables in docs/compat-tables.md (--check only looks)",
         run: generate::generate,
     },
     Task { name: "fuzz", about: "mutation fuzzing: [--seconds N] [--seed S] [target]", run: fuzz::fuzz },
