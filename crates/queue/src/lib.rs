@@ -5,7 +5,8 @@
 //! |---|---|---|---|
 //! | [`spsc`] | one → one | a thread's private inbox | no read-modify-write, no foreign line |
 //! | [`spmc`] | one → many | the queue that a pool of workers shares; no program does yet | push: none; pop: one compare-and-swap for a batch |
-//! | [`lanes`] | many → one | responses: a ring for each worker and a doorbell | one read-modify-write for each *batch* |
+//! | [`lanes`] | many → one | responses: a ring and a notify bit for each worker | one read-modify-write
+//! for each *batch* |
 //!
 //! Invariants of all of them: (1) nothing waits: an operation finishes in a bounded number of its own steps,
 //! or (`spmc` only) loses a race that another thread wins; (2) a full queue gives the value back in [`Full`];
@@ -16,9 +17,10 @@
 //! bytes apart (adjacent lines are fetched in pairs, and some processors have lines of 128); (8) a queue
 //! knows nothing of what it carries, of threads, or of clocks.
 //!
-//! "Empty" and "full" are answers of the moment. A consumer that wants to sleep announces that, executes
-//! `fence(SeqCst)`, looks once more, and only then sleeps; a producer that pushed executes `fence(SeqCst)`
-//! and then reads the announcement. `tests/loom_spmc.rs` has this handshake as a model.
+//! An answer "empty" or "full" may be out of date when the caller reads it. A consumer that wants to
+//! sleep announces that, executes `fence(SeqCst)`, looks once more, and only then sleeps; a producer that
+//! pushed executes `fence(SeqCst)` and then reads the announcement. `tests/loom_spmc.rs` has this
+//! handshake as a model.
 //!
 //! # Checks
 //!
@@ -52,6 +54,6 @@ pub use capacity::Capacity;
 pub use lanes::Notified;
 pub use padded::Padded;
 
-/// The queue had no room: the value comes back untouched.
+/// The error of a queue without room. The caller gets the refused value back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
