@@ -1,7 +1,7 @@
 //! The capacity of a ring: a power of two, checked once when the capacity is made.
 
-/// A number of values: a power of two from 2 to 2^30, so that differences of wrapping
-/// indexes keep their sign.
+/// A number of values: a power of two from 2 to 2^30, so that differences of wrapping indexes
+/// keep their sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capacity(usize);
 

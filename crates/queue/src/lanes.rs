@@ -74,8 +74,8 @@ impl<T> Lane<T> {
         self.notify_bit.lane
     }
 
-    /// Values that the collector has not taken, staged ones included; an upper bound
-    /// while the collector runs.
+    /// Values that the collector has not taken, staged ones included; an upper bound while the
+    /// collector runs.
     pub fn len(&self) -> usize {
         self.producer.len()
     }

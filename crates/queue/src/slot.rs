@@ -1,5 +1,5 @@
-//! One slot of a ring. A slot holds a value or nothing; which of the two only the ring's
-//! indexes or sequences tell.
+//! One slot of a ring. A slot holds a value or nothing; which of the two only the ring's indexes
+//! or sequences tell.
 //!
 //! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put,
 //! take, put, …

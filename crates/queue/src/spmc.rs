@@ -161,8 +161,8 @@ impl<T> Clone for Consumer<T> {
 }
 
 impl<T> Consumer<T> {
-    /// Takes the oldest value; `None` when the ring is empty or other consumers claimed
-    /// the last values first.
+    /// Takes the oldest value; `None` when the ring is empty or other consumers claimed the last
+    /// values first.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let (index, _) = self.claim(1)?;

@@ -147,8 +147,8 @@ impl<T> Producer<T> {
     #[inline]
     pub fn commit(&mut self) {
         if self.has_staged() {
-            // Release: the values are written before the consumer's acquire load of
-            // tail (`look`) counts them.
+            // Release: the values are written before the consumer's acquire load of tail (`look`)
+            // counts them.
             self.ring.publication.tail.store(self.tail, edge("spsc_commit", Ordering::Release));
             self.committed = self.tail;
         }
@@ -206,8 +206,8 @@ pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     /// The next index to take.
     head: usize,
-    /// The value last stored in the shared head: slots from here to `head` are taken, and
-    /// not yet given back.
+    /// The value last stored in the shared head: slots from here to `head` are taken, and not yet
+    /// given back.
     released: usize,
     /// The shared tail when this side last loaded it: the true one is this or later.
     tail_seen: usize,
