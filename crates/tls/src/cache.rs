@@ -25,7 +25,7 @@ pub(crate) struct Cache {
 struct ResumableSessions {
     states: HashMap<Vec<u8>, CachedState>,
     /// Ids with the number of their `put`, oldest first. An id that was taken or replaced since stays until
-    /// it is the oldest: `made_s` tells the two apart.
+    /// it is the oldest; the number then differs from that of the state.
     order: VecDeque<(Vec<u8>, u64)>,
     puts: u64,
 }
