@@ -343,7 +343,8 @@ impl Proto {
             + self.inner_bytes()
     }
 
-    /// The same bytes for the inner functions alone: these remain when a chunk is unloaded.
+    /// As [`Proto::linked_bytes`], for the inner functions alone: these bytes remain when a chunk is
+    /// unloaded.
     pub fn inner_bytes(&self) -> usize {
         self.protos().iter().map(|proto| proto.linked_bytes()).sum()
     }
