@@ -284,7 +284,7 @@ impl Vm {
         &mut self.machine.heap
     }
 
-    /// The heap, read-only.
+    /// The heap, for reading only.
     pub fn objects(&self) -> &Heap {
         &self.machine.heap
     }
@@ -462,8 +462,9 @@ impl Vm {
         if self.stage == VmStage::Running { Some(Execution { vm: self }) } else { None }
     }
 
-    /// Ends the open run, whether its program is done or not, and frees its objects; a large
-    /// run's objects are returned.
+    /// Ends the open run, whether its program is done or not, and frees its objects, unless an older
+    /// object was given a reference to one of them: then all are kept. A large run's objects are
+    /// returned, for the caller to free.
     pub fn end(&mut self) -> Option<DiscardedRun> {
         if self.stage != VmStage::Running {
             return None;

@@ -69,7 +69,7 @@ const EVENT_NAMES: [&str; 18] = [
 /// Events whose absence a table remembers.
 pub(crate) const REMEMBERED: u8 = 8;
 
-/// Values that the host passes to the libraries, and state that libraries keep in the host's hands.
+/// Values that the host sets for the libraries, and state that the libraries keep between calls.
 #[derive(Clone, Debug, Default)]
 pub struct HostState {
     /// The state of `math.random`: 48 bits.

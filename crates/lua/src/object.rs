@@ -202,7 +202,7 @@ pub(crate) struct Frame {
     pub(crate) pc: u32,
     /// The number of results wanted; negative: all.
     pub(crate) want: i32,
-    /// Tail calls that this frame replaced: levels without a name in tracebacks.
+    /// Tail calls before this frame, which it replaced: call levels without a name.
     pub(crate) tails: u32,
     pub(crate) after: After,
     pub(crate) work: Work,

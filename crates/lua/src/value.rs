@@ -22,7 +22,7 @@ pub enum Kind {
     String,
     /// A table of the heap.
     Table,
-    /// A Lua function.
+    /// A function written in Lua.
     Closure,
     /// A native function of a library or the host.
     Native,
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// A Lua value.
+/// A Lua value of any type, in eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LuaValue(u64);
 

@@ -95,7 +95,7 @@ pub enum DebugStep {
     GoOn,
     /// Call the command that the words after the first one are.
     Call,
-    /// Evaluate this program.
+    /// Evaluate this program in the debugger's own machine.
     Evaluate(Vec<u8>),
     /// Print the value of this variable; `None`: of all local variables.
     Print(Option<Vec<u8>>),

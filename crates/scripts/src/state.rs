@@ -21,7 +21,7 @@ pub struct Scripting {
     pub machine: Option<Box<ScriptMachine>>,
     /// Memory for the next run; `None` while a run has it.
     pub spare: Option<Box<RunBuffers>>,
-    /// The processor time that scripts have used of their share.
+    /// The used part of the time that scripts may take.
     pub share: ScriptShare,
     /// Scripts that waited for their turn are being run.
     pub serves_turns: bool,
@@ -35,12 +35,12 @@ pub struct Scripting {
     pub random: Option<u64>,
 }
 
-/// The time that scripts have used since other clients were last served.
+/// The command time since the clients that run no script were last served.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptShare {
     /// Time of earlier iterations, in ns.
     pub carried_ns: u64,
-    /// The iteration's command time when the part that counts began, in ns.
+    /// The iteration's command time when the share was last renewed, in ns.
     pub base_ns: u64,
 }
 

@@ -48,7 +48,7 @@ pub enum Operation {
 pub struct Failed {
     /// The operation that failed.
     pub operation: Operation,
-    /// The system's error.
+    /// The system's error for the operation.
     pub error: io::Error,
 }
 

@@ -192,9 +192,10 @@ impl Folder {
         &self.path
     }
 
-    /// Names a base that is whole and durable. The base before and all increments after the first `kept`
-    /// become history. `increment`: whether an increment was created that gets its name together with the
-    /// base. Returns lines for the log. Errors: lines for the log; the manifest is as before.
+    /// Forces a base that is whole to disk, and names it. The base before and all increments after the
+    /// first `kept` become history. `increment`: whether an increment was created that gets its name
+    /// together with the base. Returns lines for the log. Errors: lines for the log; the manifest is as
+    /// before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
