@@ -1,4 +1,5 @@
-//! The clock itself: anchors, the factor from ticks to nanoseconds, and the gates.
+//! The clock itself: anchors, the factor from ticks to nanoseconds, and the checks that the
+//! counter is sound.
 //!
 //! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first
 //! anchor is [`LEARN_NS`] old; then two anchors give the factor, and each later one, measured against an ever
@@ -9,27 +10,27 @@ use sluice_base::Now;
 
 use crate::machine::{Machine, System};
 
-/// Where a clock takes its time from at the moment.
+/// The source that a clock takes its time from at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
     /// The kernel's clocks, two calls per reading: no trusted counter, or still learning its rate.
     Posix,
-    /// The processor's counter.
+    /// The processor's counter, between anchors that are at most a millisecond old.
     Counter {
-        /// Its rate, rounded to the nearest tick per microsecond.
+        /// The counter's rate, rounded to the nearest tick per microsecond.
         ticks_per_us: u64,
     },
 }
 
-/// Notices where a clock takes its time from, so that a log can say so: once when that is known, and once
-/// more when the counter was given up while the process ran.
+/// Notices which source a clock takes its time from, for the log: reports the source once when it is known,
+/// and once more when the counter is given up while the process runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SourceWatch {
-    /// What was said last; `None` for nothing yet.
+    /// The last report; `None` before the first.
     said: Option<News>,
 }
 
-/// What there is to say of a clock's source.
+/// What a [`SourceWatch`] reports about a clock's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// The counter is used.
@@ -41,7 +42,8 @@ pub enum News {
 }
 
 impl SourceWatch {
-    /// What is new since the last call; `None` for nothing, and while the clock learns its rate.
+    /// The report that is new since the last call; `None` for none, and while the clock learns
+    /// its counter's rate.
     pub fn look<M: Machine>(&mut self, clock: &Clock<M>) -> Option<News> {
         if clock.is_learning() {
             return None;
@@ -82,19 +84,19 @@ struct CommonInstant {
     ticks: u64,
     mono_ns: u64,
     real_ns: i64,
-    /// Ticks between the counter reads around the others: what the instant is uncertain by.
+    /// Ticks between the counter reads before and after the kernel's clocks: how uncertain the instant is.
     bracket_ticks: u64,
 }
 
 impl Clock<System> {
-    /// A clock of this machine. Its first 10 ms cost two calls of the kernel's vDSO per reading.
+    /// A clock of this machine. In its first 10 ms a reading costs two calls of the kernel's vDSO.
     pub fn system() -> Clock<System> {
         Clock::new(System::probe())
     }
 }
 
 impl<M: Machine> Clock<M> {
-    /// A clock of the given machine.
+    /// A clock of the given machine, which a test may fake.
     pub fn new(machine: M) -> Clock<M> {
         let mut clock = Clock {
             machine,
@@ -111,8 +113,8 @@ impl<M: Machine> Clock<M> {
         clock
     }
 
-    /// What time it is. Cost: one counter read and a multiplication; once a millisecond a new anchor, about
-    /// 0.1 us.
+    /// The current time. Cost: one counter read and a multiplication; once a millisecond a new
+    /// anchor, about 0.1 us.
     #[inline]
     pub fn now(&mut self) -> Now {
         let Some(ticks) = self.machine.counter() else { return self.posix() };
@@ -144,7 +146,7 @@ impl<M: Machine> Clock<M> {
         self.last
     }
 
-    /// Where the time comes from, for INFO.
+    /// The source of the time, for INFO.
     pub fn kind(&self) -> TimeSource {
         match self.window_ticks {
             0 => TimeSource::Posix,
@@ -180,7 +182,7 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns, unix_us })
     }
 
-    /// The slow path: no anchor yet, an old one, or a counter that behaves oddly.
+    /// The slow path: there is no anchor yet, the anchor is old, or the counter behaves oddly.
     #[cold]
     fn renew(&mut self, ticks: u64) -> Now {
         if self.has_given_up() {
@@ -190,8 +192,8 @@ impl<M: Machine> Clock<M> {
         self.still = if standing { self.still.saturating_add(1) } else { 0 };
         self.last_ticks = ticks;
         let delta = ticks.wrapping_sub(self.anchor.ticks);
-        // Two readings within one tick of a slow counter are no reason to doubt it; many in a row are looked
-        // into.
+        // Two equal readings within one tick of a slow counter are no reason to doubt it; many in a row
+        // lead to a new anchor, which is checked.
         if standing && self.still < STILL_MAX && delta < self.window_ticks {
             return self.at(delta);
         }
@@ -203,8 +205,8 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns: fresh.mono_ns, unix_us: fresh.real_ns.div_euclid(1000) })
     }
 
-    /// Both kernel clocks between two counter reads; of a few tries the one with the closest reads, or the
-    /// first that is close enough.
+    /// Reads both kernel clocks between two counter reads. Returns the first try whose counter reads are
+    /// close enough together, or of [`ANCHOR_TRIES`] tries the closest.
     fn take_anchor(&mut self) -> CommonInstant {
         let mut best = CommonInstant { bracket_ticks: u64::MAX, ..CommonInstant::default() };
         for _ in 0..ANCHOR_TRIES {
@@ -224,14 +226,15 @@ impl<M: Machine> Clock<M> {
         best
     }
 
-    /// Nanoseconds of a number of ticks by the present factor; before there is one, a tick counts as a
-    /// nanosecond.
+    /// Nanoseconds of a number of ticks by the present factor. Before there is a factor, a tick
+    /// counts as a nanosecond.
     fn ns_of(&self, ticks: u64) -> u64 {
         let factor = if self.factor == 0 { 1 << 32 } else { u128::from(self.factor) };
         u64::try_from((u128::from(ticks) * factor) >> 32).unwrap_or(u64::MAX)
     }
 
-    /// Measures the factor over the baseline, after asking whether the counter still deserves trust.
+    /// Checks that the counter still agrees with the kernel's clock, and measures the factor over
+    /// the baseline.
     fn learn(&mut self, fresh: &CommonInstant) {
         let Some(base) = self.base else {
             self.base = Some(*fresh);
@@ -258,14 +261,14 @@ impl<M: Machine> Clock<M> {
         self.factor = factor;
         self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
         if span_ns > BASE_MAX_NS {
-            // A doubt replaces the base, so the counter agreed all the time since. What was doubted before
-            // that was a pause or a migration of the machine, of which there may be any number.
+            // A doubt replaces the base, so the counter has agreed since the base was taken. Earlier doubts
+            // came from a pause or a migration of the machine, of which there may be any number.
             self.doubts = 0;
             self.base = Some(*fresh);
         }
     }
 
-    /// Whether the counter advanced since the last anchor as the monotonic clock did.
+    /// Whether the counter advanced since the last anchor as far as the monotonic clock did.
     fn plausible(&self, fresh: &CommonInstant) -> bool {
         let real_ns = fresh.mono_ns.saturating_sub(self.anchor.mono_ns);
         let told_ns = self.ns_of(fresh.ticks.wrapping_sub(self.anchor.ticks));
@@ -275,7 +278,7 @@ impl<M: Machine> Clock<M> {
     }
 }
 
-/// Nanoseconds per tick in 32.32, to the nearest.
+/// Nanoseconds per tick, 32.32 fixed point, to the nearest.
 fn rounded_factor(span_ns: u64, span_ticks: u64) -> u64 {
     if span_ticks == 0 {
         return 0;
@@ -286,11 +289,11 @@ fn rounded_factor(span_ns: u64, span_ticks: u64) -> u64 {
 
 /// Age at which an anchor is renewed.
 const WINDOW_NS: u64 = 1_000_000;
-/// Shortest baseline that the factor is taken from.
+/// Shortest baseline that the factor is measured over.
 const LEARN_NS: u64 = 10_000_000;
-/// Longest baseline.
+/// Length of a baseline beyond which a new base replaces the old one.
 const BASE_MAX_NS: u64 = 1_000_000_000;
-/// Reads around an anchor this close together are good enough.
+/// Counter reads around an anchor that are this close together are good enough.
 const BRACKET_MAX_NS: u64 = 2_000;
 const ANCHOR_TRIES: u32 = 4;
 /// A wall clock that goes back by more than this was stepped.
@@ -299,7 +302,7 @@ const STEP_US: i64 = 1_000;
 const STILL_MAX: u32 = 64;
 /// Contradictions, without [`BASE_MAX_NS`] of agreement between them, after which the counter is given up.
 const DOUBTS_MAX: u32 = 8;
-/// Disagreement of an anchor that says nothing.
+/// Disagreement of an anchor that is no reason for doubt.
 const SLACK_NS: u64 = 5_000;
 /// 10 GHz and 1 MHz, in nanoseconds per tick 32.32.
 const FACTOR_MIN: u64 = (1 << 32) / 10;

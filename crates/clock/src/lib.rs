@@ -1,4 +1,5 @@
-//! What time it is, for one counter read: the only crate that asks the machine.
+//! The time of day and the monotonic time for the price of one counter read. Only this crate
+//! reads the machine's clocks.
 //!
 //! [`Clock::now`] gives a monotonic and a wall time from one reading of the processor's counter and an
 //! *anchor*: a triple of counter, `CLOCK_MONOTONIC` and `CLOCK_REALTIME` taken together at most a millisecond

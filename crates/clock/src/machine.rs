@@ -1,25 +1,25 @@
-//! The machine's clocks, behind a seam so that tests can be a machine.
+//! The machine's clocks, read through the trait [`Machine`] so that tests can fake a machine.
 #![allow(unsafe_code)]
 
 /// A source of counter readings and of the kernel's two clocks.
 pub trait Machine {
     /// The processor's counter, or `None` where there is none to trust.
     fn counter(&mut self) -> Option<u64>;
-    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time of `CLOCK_MONOTONIC`, in nanoseconds.
     fn monotonic_ns(&mut self) -> u64;
-    /// Nanoseconds of `CLOCK_REALTIME`.
+    /// The time of `CLOCK_REALTIME`, in nanoseconds since the Unix epoch.
     fn real_ns(&mut self) -> i64;
-    /// What INFO calls the counter.
+    /// The name of the counter in INFO.
     fn counter_name(&self) -> &'static str;
 }
 
-/// This machine.
+/// The machine that the process runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct System {
     source: ThreadTimeSource,
 }
 
-/// What the time of a thread is read from.
+/// The source of a thread's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadTimeSource {
     /// The processor's counter between anchors, and the kernel's clocks through the C library for anchors.

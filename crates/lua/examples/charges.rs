@@ -1,10 +1,9 @@
-//! What a unit of the budget takes in time, for instructions and functions with operands of lengths that are
-//! drawn: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`; `cargo xtask deep
-//! lua-charges`.
+//! The time of a unit of the budget, for instructions and functions with operands of random lengths: `cargo
+//! run --release -p sluice-lua --example charges [seed [rounds]]`; `cargo xtask deep lua-charges`.
 //!
-//! Time is the thread's processor time, so that a busy machine changes little. A program's time for a unit
-//! is held against that of a loop over a sum, which is measured anew for each row; the status is 1 where one
-//! takes more than [`FACTOR`] times as much in each of several tries.
+//! The time is the thread's processor time, so that a busy machine changes little. A program's time for a
+//! unit is compared with that of a loop that computes a sum, which is measured again for each row. The exit
+//! status is 1 if a row takes more than [`FACTOR`] times as much in each of several tries.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -17,16 +16,16 @@ use programs::{ROWS, Row};
 use sluice_base::Rng;
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// How much more time than a unit of a plain loop a unit may take: ten thousand of such units are 4 ms.
+/// The most time for a unit, as a multiple of a plain loop's unit: ten thousand such units take 4 ms.
 const FACTOR: f64 = 256.0;
-/// Tries before a row is reported: what disturbs one is not there in all.
+/// Tries before a row is reported, because a disturbance does not affect all of them.
 const TRIES: usize = 3;
-/// Bits of the longest text: 64 MiB; and of the longest list.
+/// The binary logarithms of the longest string (64 MiB) and of the longest list.
 const BITS_MAX: [u64; 2] = [26, 20];
-/// Units below which the time of one says nothing.
+/// With fewer units, the time of one cannot be measured.
 const UNITS_MIN: f64 = 200.0;
 
-/// Nanoseconds and units that a program takes.
+/// Nanoseconds and units that a program takes; `None` if it fails.
 fn cost(source: &str) -> Option<(f64, f64)> {
     let mut vm = Vm::new(4 << 30).ok()?;
     vm.seal(true);
@@ -38,11 +37,12 @@ fn cost(source: &str) -> Option<(f64, f64)> {
     matches!(outcome, RunOutcome::Done).then_some((spent.as_secs_f64() * 1e9, units as f64))
 }
 
-/// Nanoseconds of a unit of a row's work with an operand of this length; `None` where that takes few units.
+/// Nanoseconds for a unit of a row's work with an operand of this length; `None` if the work
+/// takes few units.
 fn unit_ns(row: &Row, len: u64) -> Option<f64> {
     let ready = format!("local N = {len} {}", row.ready);
     let (base_ns, base) = cost(&ready)?;
-    // Short operands are handled many times over: a loop has its own units, which are ordinary ones.
+    // Short operands are used many times: the loop's own units are ordinary ones.
     let times = (4096 / len).max(1);
     let (ns, units) = cost(&format!("{ready} for n = 1, {times} do {} end", row.work))?;
     (units - base >= UNITS_MIN).then(|| (ns - base_ns).max(0.0) / (units - base))

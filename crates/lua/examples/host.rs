@@ -1,28 +1,28 @@
-//! A small host: a function that asks it for something, a global for each run, a library whose functions
-//! last, runs in slices, and one that is dropped. `cargo run -p sluice-lua --example host`.
+//! A small host: a function that makes a request to the host, a global for each run, a library whose
+//! functions stay, runs in slices, and a run that is ended early. `cargo run -p sluice-lua --example host`.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
 use sluice_lua::{Ctx, Fault, Heap, Kind, Native, NativeStep, Pinned, Proto, RunOutcome, Value, Vm, compile};
 use std::sync::Arc;
 
-/// Requests to the host, by the number that [`NativeStep::Request`] carries.
+/// Requests to the host, by the code in [`NativeStep::Request`].
 const CALL: u32 = 0;
 const REGISTER: u32 = 1;
 
-/// `host.call(name)`: the run stands until the host has answered.
+/// `host.call(name)`: the run is paused until the host has answered.
 fn call(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
     Ok(NativeStep::Request(CALL))
 }
 
-/// `host.register(function)`
+/// `host.register(function)`: asks the host to keep a function.
 fn register(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_function(1)?;
     Ok(NativeStep::Request(REGISTER))
 }
 
-/// `host.length(text)`: answers at once.
+/// `host.length(text)`: returns at once, without a request.
 fn length(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let len = ctx.heap.bytes(text).len();
@@ -40,7 +40,7 @@ fn show(heap: &Heap, value: Value) -> String {
     }
 }
 
-/// A list of texts as a table.
+/// A table with a list of strings.
 fn list(heap: &mut Heap, items: &[&str]) -> Result<Value, Fault> {
     let table = heap.new_table(items.len(), 0)?;
     for (at, item) in items.iter().enumerate() {
@@ -50,7 +50,7 @@ fn list(heap: &mut Heap, items: &[&str]) -> Result<Value, Fault> {
     Ok(table.into())
 }
 
-/// Runs what was started, at most so many slices, and keeps the functions that it registers.
+/// Continues the started run, for at most `slices` slices, and keeps the functions that it registers.
 fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
     let mut pins = Vec::new();
     let mut shown = "dropped".to_string();
@@ -66,7 +66,7 @@ fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
                 shown = format!("error: {}", show(run.objects(), error));
                 break;
             }
-            // The host could serve others here.
+            // The host could serve other clients here.
             RunOutcome::OutOfBudget => {}
             RunOutcome::Call(REGISTER) => {
                 let function = run.request_args()[0];
@@ -79,7 +79,7 @@ fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
                     run.answer(&[value]);
                 }
                 other => {
-                    // An error that is a table with `err`, as `pcall` shows it.
+                    // The error is a table with `err`, which `pcall` returns.
                     let text = run.heap().new_string(format!("ERR unknown command '{other}'").as_bytes())?;
                     let error = run.heap().new_table(0, 1)?;
                     run.heap().set_text(error, b"err", text)?;
@@ -88,7 +88,7 @@ fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
             },
         }
     }
-    // The garbage of a large run comes out, to be freed elsewhere.
+    // The objects of a large run are returned, and could be freed by another thread.
     drop(vm.end());
     Ok((shown, pins))
 }

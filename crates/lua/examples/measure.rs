@@ -1,7 +1,7 @@
-//! What the machine costs besides instructions: `cargo run --release -p sluice-lua --example measure`.
+//! The machine's costs besides instructions: `cargo run --release -p sluice-lua --example measure`.
 //!
-//! A run of `return 1` from call to truncated region; slices of the collector over a heap of 100 MB; bytes of
-//! tables.
+//! Measures a run of `return 1`, from its start to the freeing of its objects; slices of the collector over
+//! a heap of 100 MB; and bytes of tables.
 
 #![expect(clippy::disallowed_methods, reason = "a program for people at a terminal")]
 
@@ -30,7 +30,8 @@ fn main() {
     }
 }
 
-/// The best of some rounds: what a run costs when nothing disturbs it, and the median of the rounds.
+/// Prints the cost of a run as the best of some rounds, without disturbance, and as the median of
+/// the rounds.
 fn short_runs() {
     const RUNS: u32 = 100_000;
     for source in ["return 1", "return KEYS", "local a = {1, 2, 3} return #a", "return tostring(12)"] {
@@ -53,7 +54,7 @@ fn short_runs() {
     }
 }
 
-/// What a library's heap of 100 MB or so is made of.
+/// Programs that fill a library's heap with about 100 MB.
 const HEAPS: [(&str, &str); 5] = [
     (
         "many tables and a large one",
@@ -77,12 +78,12 @@ const HEAPS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Collections of the same heap, made anew each time.
+/// Collections of one heap, which is built again for each.
 const COLLECTIONS: usize = 7;
 
-/// The longest slice of a collection, in processor time. The slices of one heap are always the same, and what
-/// disturbs one is not: of each the shortest of several collections counts; the longest that was met is shown
-/// beside.
+/// Prints the longest slice of a collection, in processor time. The slices of a heap are the same in each
+/// collection, but disturbances are not: for each slice the shortest time of several collections counts.
+/// The longest time of any slice is shown as well.
 fn slices() {
     const WORK: usize = 8192;
     for (what, source) in HEAPS {

@@ -1,8 +1,9 @@
-//! The machine as its host sees it: a [`Vm`] with libraries and chunks, and one run at a time.
+//! The machine's interface for its host: a [`Vm`] with libraries and chunks, and one run at a time.
 //!
-//! Invariants: (1) what is made before [`Vm::seal`], what an image has, and chunks that are loaded between
-//! runs, lie before the mark and outlive runs; (2) a run's objects lie behind the mark and are cut off when
-//! the run ends, unless it gave something older a newer value; (3) at most one run is open.
+//! Invariants: (1) objects made before [`Vm::seal`], objects of an image, and chunks loaded between
+//! runs, lie before the mark and outlive runs; (2) objects that a run makes lie after the mark and are
+//! cut off when the run ends, unless the run stored a reference to a new object in an old one; (3) at
+//! most one run is open.
 
 mod chunks;
 mod limit;
@@ -29,66 +30,66 @@ use crate::vm::Known;
 use crate::vm::inspect::{CodePosition, RunningFunction};
 use crate::vm::machine::{Halt, Machine};
 
-/// Slots of the main program's stack at first.
+/// Slots of the main program's stack in a new machine.
 const STACK_FIRST: usize = 512;
 
-/// Slots of these that arguments leave at least.
+/// The least number of free slots that arguments leave on the stack.
 const STACK_FREE: usize = STACK_FIRST - 64;
 
-/// Slots beyond which the stack of a run is not kept for the next.
+/// The most slots of a stack that is kept for the next run.
 const STACK_KEPT: usize = 16 << 10;
 
-/// Slots of objects of a kind up to which a region is freed where it ends; larger ones are handed out.
+/// The most new objects of one kind that [`Vm::end`] frees itself; more are returned to the caller.
 const FREED_HERE: usize = 4096;
 
-/// Bytes that a run made from which its objects are handed out.
+/// Bytes made by a run from which on its objects are returned to the caller instead of being freed.
 const LARGE_REGION: usize = 1 << 20;
 
-/// What a run has come to.
+/// The reason why the execution of a run has stopped.
 #[derive(Debug)]
 pub enum RunOutcome {
-    /// It ended: see [`Execution::results`].
+    /// The run has ended: see [`Execution::results`].
     Done,
-    /// The host is asked for something: see [`Execution::request_args`]. Answer with [`Execution::answer`] or
-    /// [`Execution::answer_error`].
+    /// The run requests something from the host, by this code: see [`Execution::request_args`]. The host
+    /// answers with [`Execution::answer`] or [`Execution::answer_error`].
     Call(u32),
     /// The run's limit is reached: see [`RunLimit`].
     OutOfBudget,
-    /// An error that nobody caught.
+    /// An uncaught error has ended the run; its value.
     Failed(Value),
 }
 
-/// A value that is kept, until [`Vm::unpin`].
+/// The handle of a value that is kept alive until [`Vm::unpin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// Its slot among the values that are kept, and which of all pins it is: slots are used again.
+    /// The slot among the pinned values, and the number of the pin, because slots are used again.
     slot: u32,
     number: u32,
 }
 
-/// A global variable that the host sets for a run: its index among those that were declared.
+/// A global variable that the host sets for a run: its index among the declared ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Global(u32);
 
-/// A global variable that was declared: its name, and where among the globals it was found last.
+/// A declared global variable: its name, and the node of the table of globals where it was found last.
 #[derive(Clone, Copy, Debug)]
 struct DeclaredGlobal {
     name: Value,
     node: usize,
 }
 
-/// The objects of a run that was large: dropping it takes time, on whatever thread that is.
+/// The objects of a large run. Dropping them takes time, and may be done by any thread.
 #[derive(Debug)]
 pub struct DiscardedRun(Vec<Box<dyn Any + Send>>);
 
 impl DiscardedRun {
-    /// Arenas in it.
+    /// The number of arenas in it.
     pub fn parts(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Whether a run is open.
+/// The phase of a machine: opening, between runs, or in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VmStage {
     /// Libraries are being opened.
@@ -97,21 +98,21 @@ enum VmStage {
     Running,
 }
 
-/// A machine with its libraries: see the module.
+/// A Lua machine with its libraries and chunks.
 #[derive(Debug)]
 pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// By slot, the number of the pin that holds it; 0 where none does.
+    /// By slot, the number of the pin that holds the slot; 0 for none.
     pins: Vec<u32>,
-    /// Slots that no pin holds any more.
+    /// Slots that are not used by a pin any more.
     free_slots: Vec<u32>,
     /// The number of the last pin.
     last_pin: u32,
     /// The number of the last chunk.
     last_chunk: u32,
-    /// Globals that the host sets, and which of them this run has.
+    /// Globals that the host may set, and the indexes of those that are set for this run.
     declared: Vec<DeclaredGlobal>,
     set: Vec<u32>,
     results: usize,
@@ -119,12 +120,12 @@ pub struct Vm {
     stack_before: usize,
     /// Chunks that were unloaded since the last cycle of the collector ended.
     unloaded: usize,
-    /// What unloaded chunks have for a program.
+    /// The program of unloaded chunks: an empty one.
     no_program: Arc<Proto>,
 }
 
-/// Compiles a chunk. The name is as `loadstring` takes it: `=name`, `@file`, or the source. Costs time and
-/// memory in proportion to the source, in one go: a host bounds its length.
+/// Compiles a chunk. The name is in the form of `loadstring`: `=name`, `@file`, or the source. Costs time
+/// and memory in proportion to the source, without a pause: a host bounds the source's length.
 ///
 /// # Errors
 /// The text of the error, with its position.
@@ -132,7 +133,7 @@ pub fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
     crate::compile::compile(source, ChunkName::new(name))
 }
 
-/// As [`compile`], under a name that several chunks have.
+/// As [`compile`], under a name that several chunks share.
 ///
 /// # Errors
 /// As [`compile`].
@@ -163,10 +164,10 @@ impl Vm {
         Ok(vm)
     }
 
-    /// A machine that has what an image has, and is sealed as that was. O(1).
+    /// A machine made from an image, already sealed. O(1).
     ///
     /// # Errors
-    /// The limit is too small for what the image has, which counts as the machine's.
+    /// The limit is too small for the bytes of the image, which count as the machine's.
     pub fn of_image(image: &VmImage, limit: usize) -> Result<Vm, Fault> {
         let mut vm = Vm::of_machine(image.machine(limit), VmStage::Idle)?;
         vm.initial = vm.machine.heap.host.clone();
@@ -174,12 +175,13 @@ impl Vm {
         vm.machine.heap.room(0).map(|()| vm)
     }
 
-    /// The machine as an image, after [`Vm::seal`] and before the first chunk: what is pinned goes.
+    /// Turns the machine into an image, after [`Vm::seal`] and before the first chunk is loaded.
+    /// Pinned values are dropped.
     pub fn into_image(self) -> VmImage {
         VmImage::of(self.machine, self.initial)
     }
 
-    /// A machine, with its main program and what chunks run as.
+    /// Adds the main program's coroutine and the closure that chunks run as to a machine.
     fn of_machine(mut machine: Machine, stage: VmStage) -> Result<Vm, Fault> {
         let main = machine.heap.new_thread(Box::default())?;
         machine.main = main;
@@ -206,14 +208,14 @@ impl Vm {
         })
     }
 
-    /// Opens a library of the host. Before [`Vm::seal`].
+    /// Access for opening a library of the host. Only before [`Vm::seal`].
     pub fn library(&mut self) -> Library<'_> {
         let globals = self.machine.heap.globals.unwrap_or_default();
         let natives = Arc::make_mut(&mut self.machine.natives);
         Library { heap: &mut self.machine.heap, natives, globals }
     }
 
-    /// Adds `getfenv`, `setfenv` and `newproxy`. Before [`Vm::seal`].
+    /// Adds `getfenv`, `setfenv` and `newproxy`. Only before [`Vm::seal`].
     ///
     /// # Errors
     /// `not enough memory`.
@@ -221,13 +223,13 @@ impl Vm {
         self.library().table(b"", &INSECURE).map(|_| ())
     }
 
-    /// Makes `pcall` do as the reference's server has it: of an error that is a table with a text in `err`,
-    /// it answers that text, and of another table both the table and its `err`.
+    /// Makes `pcall` behave as in the reference's server: for an error that is a table whose `err` is a
+    /// string, `pcall` returns that string, and for another table both the table and its `err`.
     pub fn look_into_errors(&mut self) {
         self.machine.looks_into_errors = true;
     }
 
-    /// A global variable for the host to set in each run. Before [`Vm::seal`].
+    /// Declares a global variable that the host sets in each run. Only before [`Vm::seal`].
     ///
     /// # Errors
     /// `not enough memory`.
@@ -240,8 +242,8 @@ impl Vm {
         Ok(Global(self.declared.len() as u32 - 1))
     }
 
-    /// Writes a declared global in its place; false where a program has removed the global. The place of a
-    /// read-only global stays, and is looked for once.
+    /// Writes a declared global in its node; false if a program has removed the global. The node of a
+    /// read-only global never changes, and is searched once.
     #[inline]
     fn write_declared(&mut self, index: u32, value: Value) -> bool {
         let (globals, heap) = (self.globals(), &mut self.machine.heap);
@@ -255,8 +257,8 @@ impl Vm {
         true
     }
 
-    /// Ends the opening of libraries: all that is there outlives runs, and with `read_only` its tables cannot
-    /// be written.
+    /// Ends the opening of libraries: all existing objects outlive runs. With `read_only`, all
+    /// existing tables become read-only.
     pub fn seal(&mut self, read_only: bool) {
         self.machine.collect(None);
         let heap = &mut self.machine.heap;
@@ -276,13 +278,13 @@ impl Vm {
         self.mark();
     }
 
-    /// All objects, to be made and changed. What is made between runs goes with the next run, as what that
-    /// makes; a load in between keeps it.
+    /// The heap, for reading and making objects. Objects made between runs are freed together with those of
+    /// the next run, unless a chunk is loaded before that run.
     pub fn heap(&mut self) -> &mut Heap {
         &mut self.machine.heap
     }
 
-    /// All objects, to be read.
+    /// The heap, for reading only.
     pub fn objects(&self) -> &Heap {
         &self.machine.heap
     }
@@ -292,13 +294,13 @@ impl Vm {
         self.machine.heap.globals.unwrap_or_default()
     }
 
-    /// Makes `table` the globals of chunks that are loaded from now on. Before [`Vm::seal`]; what was there
-    /// is kept where it is pinned or referred to.
+    /// Makes `table` the globals of chunks that are loaded from now on. Only before [`Vm::seal`]; the old
+    /// table survives if it is pinned or referred to.
     pub fn set_globals(&mut self, table: TableRef) {
         self.machine.heap.globals = Some(table);
     }
 
-    /// Makes `table` the globals of chunks from now on and of all functions. O(functions).
+    /// Makes `table` the globals of all existing functions, and of chunks from now on. O(functions).
     pub fn replace_globals(&mut self, table: TableRef) {
         let heap = &mut self.machine.heap;
         heap.shade_if_marking(table.into());
@@ -308,12 +310,12 @@ impl Vm {
         }
     }
 
-    /// Sets how many bytes may be in use.
+    /// Sets the most bytes that may be in use.
     pub fn set_limit(&mut self, bytes: usize) {
         self.machine.heap.limit = bytes;
     }
 
-    /// Arguments that a function can see, at most: others make no difference.
+    /// The number of arguments that a function can see: further ones make no difference.
     pub fn params_of(&self, function: Value) -> usize {
         let closure = function.as_closure().and_then(|closure| self.machine.heap.closures.own(closure.0));
         match closure.and_then(|closure| self.machine.code.own(closure.proto)) {
@@ -322,8 +324,9 @@ impl Vm {
         }
     }
 
-    /// Keeps a value, and what it refers to, until it is unpinned: a function that a library registers. A
-    /// value that the open run made has the run kept, as [`Vm::end_and_keep`] does. O(1).
+    /// Keeps a value, and all objects reachable from it, until it is unpinned: for example a
+    /// function that a library registers. If the open run made the value, all objects of the run are kept
+    /// at its end, as by [`Vm::end_and_keep`]. O(1).
     pub fn pin(&mut self, value: Value) -> Pinned {
         let heap = &mut self.machine.heap;
         if heap.watching && !heap.is_old(value) {
@@ -345,13 +348,13 @@ impl Vm {
         Pinned { slot, number: self.last_pin }
     }
 
-    /// The value that a pin keeps; nil when it was unpinned.
+    /// The value that a pin keeps; nil if it was unpinned.
     pub fn pinned(&self, pin: Pinned) -> Value {
         if self.holds(pin) { self.machine.heap.pinned[pin.slot as usize] } else { Value::NIL }
     }
 
-    /// Lets go of a value: slices of the collector free it, as what [`Vm::unload`] gives back. False when it
-    /// was unpinned before. O(1).
+    /// Releases a pinned value, which slices of the collector free later, as after [`Vm::unload`]. False if
+    /// it was unpinned already. O(1).
     pub fn unpin(&mut self, pin: Pinned) -> bool {
         if !self.holds(pin) {
             return false;
@@ -366,7 +369,7 @@ impl Vm {
         self.pins.get(pin.slot as usize) == Some(&pin.number)
     }
 
-    /// What is there now outlives what comes.
+    /// Makes all existing objects old: they outlive later runs.
     fn mark(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
@@ -384,7 +387,8 @@ impl Vm {
         heap.born = 0;
     }
 
-    /// Where many slots before the mark are free, a run goes without a mark, uses them, and is kept.
+    /// If many slots before the mark are free, the run uses these slots and has no mark; all its
+    /// objects are kept.
     fn unmark_if_sparse(&mut self) {
         let heap = &self.machine.heap;
         if !heap.strings.texts.is_sparse() && !heap.tables.is_sparse() && !heap.closures.is_sparse() {
@@ -397,8 +401,8 @@ impl Vm {
         heap.born = guard::OLD;
     }
 
-    /// Has free slots before the mark used again, if the number of those that a chunk can use is one for it.
-    /// Whether it was.
+    /// Drops the mark, so that free slots before it are used again, if `is_wanted` for the number of those
+    /// that a chunk can use. Returns whether the mark was dropped.
     fn drop_mark_if(&mut self, is_wanted: impl Fn(usize) -> bool) -> bool {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
@@ -416,7 +420,7 @@ impl Vm {
         true
     }
 
-    /// Begins a run of a chunk; of one that was unloaded, a run that fails.
+    /// Begins a run of a chunk. If the chunk was unloaded, the run fails.
     pub fn start(&mut self, chunk: LoadedChunk) -> Execution<'_> {
         if self.stage == VmStage::Running {
             drop(self.end());
@@ -428,8 +432,8 @@ impl Vm {
         self.start_call(function, &[])
     }
 
-    /// Begins a run of a function, such as one that is pinned, with arguments. A run that was open is ended:
-    /// arguments are made behind that end, by [`Vm::heap`].
+    /// Begins a run of a function, such as a pinned one, with arguments. Ends an open run first, so the
+    /// arguments must be made after that, by [`Vm::heap`].
     pub fn start_call(&mut self, function: Value, args: &[Value]) -> Execution<'_> {
         if self.stage == VmStage::Running {
             drop(self.end());
@@ -453,12 +457,14 @@ impl Vm {
         Execution { vm: self }
     }
 
-    /// The run that is open.
+    /// The open run, if there is one.
     pub fn run(&mut self) -> Option<Execution<'_>> {
         if self.stage == VmStage::Running { Some(Execution { vm: self }) } else { None }
     }
 
-    /// Ends the run that is open, whether it is done or not. What it made goes; if much, into the answer.
+    /// Ends the open run, whether its program is done or not, and frees its objects, unless an older
+    /// object was given a reference to one of them: then all are kept. A large run's objects are
+    /// returned, for the caller to free.
     pub fn end(&mut self) -> Option<DiscardedRun> {
         if self.stage != VmStage::Running {
             return None;
@@ -484,7 +490,7 @@ impl Vm {
         None
     }
 
-    /// Takes the memory of the stack, for the next run of another machine; in a run nothing.
+    /// Takes the stack's memory, for the next run of another machine. Returns an empty stack during a run.
     pub fn take_stack(&mut self) -> RunStack {
         let mut stack = RunStack::default();
         if self.stage != VmStage::Running {
@@ -496,7 +502,7 @@ impl Vm {
         stack
     }
 
-    /// Gives a machine the memory of another one's stack; in a run nothing.
+    /// Gives this machine the memory of another machine's stack. Does nothing during a run.
     pub fn give_stack(&mut self, stack: RunStack) {
         if self.stage != VmStage::Running && self.machine.co.stack.is_empty() {
             let co = &mut self.machine.co;
@@ -504,7 +510,7 @@ impl Vm {
         }
     }
 
-    /// Ends the run that is open and keeps what it made: a library that was loaded.
+    /// Ends the open run and keeps its objects: for the program of a library.
     pub fn end_and_keep(&mut self) {
         if self.stage == VmStage::Running {
             self.stage = VmStage::Idle;
@@ -516,7 +522,7 @@ impl Vm {
     fn keep(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
-        // The main program's stack is the machine's own: what it grew by was this run's.
+        // The main program's stack belongs to the machine: only its growth was charged to this run.
         let grown = machine.co.stack.len().saturating_sub(self.stack_before);
         heap.bytes = heap.bytes.saturating_sub(grown * SLOT_BYTES);
         if machine.co.stack.len() > STACK_KEPT {
@@ -544,7 +550,7 @@ impl Vm {
         heap.forget_young();
     }
 
-    /// Moves what a run made out of the heap; what is before the mark is moved into arenas of its own.
+    /// Moves the run's objects out of the heap, arena by arena.
     fn split(&mut self) -> DiscardedRun {
         fn part<T: crate::arena::Object + Send + 'static>(
             arena: &mut Arena<T>,
@@ -577,27 +583,27 @@ impl Vm {
         DiscardedRun(parts)
     }
 
-    /// Collects between runs: `work` values are looked at. True when a whole cycle has ended.
+    /// Collects garbage between runs: processes about `work` values. True when a whole cycle has ended.
     pub fn collect(&mut self, work: usize) -> bool {
         self.machine.collect(Some(work))
     }
 
-    /// Bytes in use: what the limit bounds.
+    /// Bytes in use, which the limit bounds.
     pub fn bytes(&self) -> usize {
         self.machine.heap.bytes
     }
 
-    /// Bytes that the allocator has given, about: those in use, slots without an object, the stack, and
-    /// lists; without the programs, which their owners count ([`Proto::linked_bytes`]), and without what an
-    /// image has ([`VmImage::footprint`]). Between runs: in a coroutine the stack of the main program is left
-    /// out. O(1).
+    /// Approximate bytes that the allocator has given: bytes in use, slots without an object, the stack,
+    /// and lists. Not counted: programs, which their owners count ([`Proto::linked_bytes`]), and the image
+    /// ([`VmImage::footprint`]). Meant for use between runs: while a coroutine runs, the main program's
+    /// stack is left out. O(1).
     pub fn footprint(&self) -> usize {
         let pins = heap::vec(&self.pins)
             + heap::vec(&self.free_slots)
             + heap::vec(&self.set)
             + heap::vec(&self.declared);
         let stack = &self.machine.co.stack;
-        // What a run has made its stack longer by is in use.
+        // The stack's growth during a run is part of the bytes in use.
         let grown = match self.stage {
             VmStage::Running => stack.len().saturating_sub(self.stack_before),
             VmStage::Opening | VmStage::Idle => 0,
@@ -608,33 +614,33 @@ impl Vm {
     }
 }
 
-/// An execution of a chunk or of a function: it stands between two slices of its budget.
+/// An open run of a chunk or of a function, paused between two slices of its budget.
 #[derive(Debug)]
 pub struct Execution<'v> {
     vm: &'v mut Vm,
 }
 
 impl Execution<'_> {
-    /// Runs on, until the program wants something or the limit is reached; where the deadline has come
-    /// before, nothing runs. `clock` answers the host's time in nanoseconds, `u64::MAX` where the run is to
-    /// stand still at once; it is asked each `UNITS_PER_LOOK` units, and `os.clock` follows.
+    /// Continues the run until the program requests something or the limit is reached; does nothing if the
+    /// deadline has passed already. `clock` returns the host's time in nanoseconds, or `u64::MAX` to pause
+    /// the run at once; it is called every `UNITS_PER_LOOK` units, and sets `os.clock`.
     pub fn resume(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(i64::MAX, limit, clock)
     }
 
-    /// As [`Execution::resume`], for an instruction at most where the run is [`Execution::stepwise`].
-    /// [`RunOutcome::OutOfBudget`] says that the instruction is done, or that the limit is reached.
+    /// As [`Execution::resume`], but after [`Execution::stepwise`] executes at most one instruction.
+    /// [`RunOutcome::OutOfBudget`] means that the instruction is done, or that the limit is reached.
     pub fn step(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(1, limit, clock)
     }
 
-    /// Runs about so many units more, without a clock: for programs of one's own, as tests and tools have.
+    /// Runs about `units` more units without a clock: for trusted programs, as in tests and tools.
     /// [`Execution::resume`] runs programs of clients.
     pub fn resume_unwatched(&mut self, units: u64) -> RunOutcome {
         self.resume_counted(units).0
     }
 
-    /// As [`Execution::resume_unwatched`], and how many units that took.
+    /// As [`Execution::resume_unwatched`]; also returns the number of units that were used.
     pub fn count_units(&mut self, units: u64) -> (RunOutcome, u64) {
         self.resume_counted(units)
     }
@@ -673,7 +679,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Runs until the machine's budget is used up, or something else comes up.
+    /// Runs until the machine's budget is used up, or the program ends, fails or requests something.
     fn run_budget(&mut self) -> RunOutcome {
         loop {
             if !self.vm.machine.end_cycles() {
@@ -696,21 +702,21 @@ impl Execution<'_> {
         }
     }
 
-    /// Makes the budget count each instruction, so that the run can be stopped at any of them.
+    /// Makes the budget count each instruction, so that the run can be paused at any instruction.
     pub fn stepwise(&mut self) {
         self.vm.machine.stepwise = true;
     }
 
-    /// The results of a run that is done, else nothing.
+    /// The results of a run that is done; empty before.
     pub fn results(&self) -> &[Value] {
         &self.vm.machine.co.stack[..self.vm.results]
     }
 
-    /// Sets a global variable until the run ends, even where globals are read-only. Behind the run, the
-    /// variable is `false`.
+    /// Sets a global variable until the run ends, even if the globals are read-only. After the run,
+    /// the variable is `false`.
     ///
     /// # Errors
-    /// `not enough memory`, where globals can be written and a program has removed the variable.
+    /// `not enough memory`, if the globals are writable and a program has removed the variable.
     pub fn set_global(&mut self, global: Global, value: Value) -> Result<(), Fault> {
         self.vm.machine.heap.shade_if_marking(value);
         if !self.vm.write_declared(global.0, value)
@@ -723,30 +729,29 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Where a run that has failed was: the name of the chunk as it was given, and the line. `=[C]` and -1,
-    /// where a native function has called what has failed. `None` where nobody has: a native function was
-    /// what is run.
+    /// The position of a failed run: the chunk's name as it was given, and the line. `=[C]` and -1 if a
+    /// native function called the one that failed. `None` if the run's own function is native and failed.
     pub fn failed_at(&self) -> Option<(&[u8], i64)> {
         self.vm.machine.top_position()
     }
 
-    /// Where the run goes on, for a debugger; `None` where a native function does. O(1).
+    /// The position of the next instruction, for a debugger; `None` if a native function continues. O(1).
     pub fn next_position(&self) -> Option<CodePosition<'_>> {
         self.vm.machine.next_position()
     }
 
-    /// The local variables that live in the function of the language at a level, 0 is the innermost, in the
-    /// order of their coming.
+    /// The live local variables of the Lua function at a level, 0 being the innermost, in the
+    /// order of declaration.
     pub fn locals(&self, level: usize) -> Vec<(&[u8], Value)> {
         self.vm.machine.locals(level)
     }
 
-    /// The functions of the language that run, the innermost first.
+    /// The Lua functions that are being called, the innermost first.
     pub fn callers(&self) -> Vec<RunningFunction> {
         self.vm.machine.callers()
     }
 
-    /// The arguments of a request.
+    /// The arguments of the run's request.
     pub fn request_args(&self) -> &[Value] {
         self.vm.machine.request_args()
     }
@@ -761,12 +766,12 @@ impl Execution<'_> {
         self.vm.machine.answer_error(fault);
     }
 
-    /// All objects, to be made and changed.
+    /// The heap, for reading and making objects.
     pub fn heap(&mut self) -> &mut Heap {
         &mut self.vm.machine.heap
     }
 
-    /// All objects, to be read while results or arguments are.
+    /// The heap, read-only, for use together with results or arguments.
     pub fn objects(&self) -> &Heap {
         &self.vm.machine.heap
     }

@@ -1,25 +1,26 @@
-//! Objects of one kind, named by index.
+//! Arenas: objects of one kind, named by index.
 //!
-//! Invariants: (1) an index is checked at each access; (2) what is behind a mark is not reused for what is
-//! made after the mark, so that everything made since can be cut off; (3) objects of an image have the first
-//! indexes, are older than every mark, and never change: several machines have them.
+//! Invariants: (1) an index is checked at each access; (2) free slots after a mark are the only ones reused
+//! for objects made after it, so that all of those can be cut off; (3) objects of an image have the first
+//! indexes, are older than every mark, and never change: several machines share them.
 
 use std::sync::Arc;
 
 use sluice_base::heap;
 
-/// How an object stands with the collector: the colour that it was last marked with.
+/// The colour that the collector last gave an object.
 pub(crate) type Colour = u8;
 
-/// Free slots before the mark that are not worth a run without one.
+/// So few free slots before the mark are no reason for a run without a mark.
 const SPARSE_MIN: usize = 1024;
 
-/// A slot that holds no object.
+/// The colour of a slot that holds no object.
 pub(crate) const FREE: Colour = 0;
 
-/// An object that knows its colour.
+/// An object in an arena, with a colour for the collector.
 pub(crate) trait Object: Default {
-    /// The form of such objects in an image: counted owners, or none where objects belong to one machine.
+    /// The form of such objects in an image: shared by counting owners, or empty for kinds that
+    /// belong to one machine.
     type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
 
     fn colour(&self) -> Colour;
@@ -28,21 +29,21 @@ pub(crate) trait Object: Default {
     fn outside(&self) -> usize {
         0
     }
-    /// Moves what is large of it out, to be freed in pieces.
+    /// Moves the object's large memory out, to be freed in pieces.
     fn take_large(&mut self, _: &mut Vec<Dying>) {}
 }
 
-/// Memory of an object that is gone, too large to be freed at once: to give 64 MB back to the system takes 6
-/// ms.
+/// Memory of a freed object that is too large to be freed at once: returning 64 MB to the system
+/// takes 6 ms.
 pub(crate) type Dying = Box<dyn Shrink + Send>;
 
-/// What is freed in pieces.
+/// Memory that is freed in pieces.
 pub(crate) trait Shrink: std::fmt::Debug {
-    /// Frees a piece of [`PIECE`] bytes. False when nothing is left.
+    /// Frees a piece of [`PIECE`] bytes. Returns false when nothing remains.
     fn shrink(&mut self) -> bool;
 }
 
-/// Bytes from which on an object's memory is freed in pieces, and of such a piece.
+/// An object's memory is freed in pieces from this many bytes on; also the size of a piece.
 pub(crate) const PIECE: usize = 1 << 20;
 
 impl<T: std::fmt::Debug> Shrink for Vec<T> {
@@ -58,15 +59,15 @@ impl<T: std::fmt::Debug> Shrink for Vec<T> {
 pub(crate) struct Arena<T: Object> {
     /// Objects of the image that the machine was made from.
     shared: Option<T::Shared>,
-    /// How many these are: the index of the first slot of the arena's own.
+    /// The number of these objects: the index of the first slot of the arena's own.
     first: u32,
     /// The arena's own slots.
     pub(crate) slots: Vec<T>,
-    /// Free slots to be used next; all at or behind `old`.
+    /// Free slots to be used next; all of them are at position `old` or later.
     free: Vec<u32>,
-    /// Free slots before `old`.
+    /// Free slots before `old`, which are not reused.
     free_old: Vec<u32>,
-    /// Slots before this one were made before the mark.
+    /// Slots before this index were made before the mark.
     old: u32,
 }
 
@@ -77,13 +78,13 @@ impl<T: Object> Default for Arena<T> {
 }
 
 impl<T: Object<Shared = Arc<[T]>>> Arena<T> {
-    /// An arena without slots of its own over the objects of an image.
+    /// An arena over the objects of an image, without slots of its own.
     pub(crate) fn of_image(shared: &Arc<[T]>) -> Arena<T> {
         let first = shared.len() as u32;
         Arena { shared: Some(shared.clone()), first, old: first, ..Arena::default() }
     }
 
-    /// The slots as those of an image, of an arena without an image.
+    /// The slots of an arena, as those of an image. The arena must not have an image itself.
     pub(crate) fn into_image(self) -> Arc<[T]> {
         debug_assert!(self.first == 0);
         self.slots.into()
@@ -94,7 +95,7 @@ impl<T: Object> Arena<T> {
     /// Bytes of a slot.
     pub(crate) const SLOT: usize = size_of::<T>();
 
-    /// Stores an object, whose colour is not [`FREE`].
+    /// Stores an object, whose colour must not be [`FREE`]; returns the index of the slot.
     #[inline]
     pub(crate) fn add(&mut self, object: T) -> u32 {
         debug_assert!(object.colour() != FREE);
@@ -109,7 +110,8 @@ impl<T: Object> Arena<T> {
 
     #[inline(always)]
     pub(crate) fn at(&self, index: u32) -> &T {
-        // The check of the bound finds out whose slot it is: an arena without an image pays a subtraction.
+        // The bound check also shows whether the slot is the image's: an arena without an image
+        // pays a subtraction.
         match self.slots.get(index.wrapping_sub(self.first) as usize) {
             Some(object) => object,
             None => self.shared_at(index),
@@ -121,7 +123,7 @@ impl<T: Object> Arena<T> {
         &self.shared.as_deref().unwrap_or_default()[index as usize]
     }
 
-    /// The object of a slot, where there is one.
+    /// The object at an index; `None` beyond the last slot.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         match self.shared.as_deref().and_then(|shared| shared.get(index as usize)) {
             Some(object) => Some(object),
@@ -129,25 +131,25 @@ impl<T: Object> Arena<T> {
         }
     }
 
-    /// An object of the arena's own.
+    /// An object of the arena's own, for changing it.
     #[inline(always)]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.slots[index.wrapping_sub(self.first) as usize]
     }
 
-    /// The object of a slot, where it is one of the arena's own.
+    /// The object at an index, if it is one of the arena's own.
     #[inline(always)]
     pub(crate) fn own(&self, index: u32) -> Option<&T> {
         self.slots.get(index.wrapping_sub(self.first) as usize)
     }
 
-    /// The object of a slot, where it is one of the arena's own.
+    /// The object at an index, for changing it, if it is one of the arena's own.
     #[inline(always)]
     pub(crate) fn own_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index.wrapping_sub(self.first) as usize)
     }
 
-    /// The index of the first slot of its own.
+    /// The index of the first slot of the arena's own.
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
@@ -158,50 +160,50 @@ impl<T: Object> Arena<T> {
         if index >= self.old { self.free.push(index) } else { self.free_old.push(index) }
     }
 
-    /// Whether `index` was made before the mark.
+    /// Whether the object at `index` was made before the mark.
     #[inline]
     pub(crate) fn is_old(&self, index: u32) -> bool {
         index < self.old
     }
 
-    /// Sets the mark here: everything there is becomes old.
+    /// Sets the mark after the last slot: every existing object becomes old.
     pub(crate) fn set_mark(&mut self) {
         self.old = self.first + self.slots.len() as u32;
         self.free_old.append(&mut self.free);
     }
 
-    /// Whether so many slots before the mark are free that they are to be used again.
+    /// Whether enough slots before the mark are free to be worth reusing.
     pub(crate) fn is_sparse(&self) -> bool {
         self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
     }
 
-    /// Bytes that the allocator has given for slots that hold no object, and for the lists of these.
+    /// Bytes that the allocator has given for slots without an object, and for the lists of free slots.
     pub(crate) fn spare_bytes(&self) -> usize {
         let live = self.slots.len() - self.free.len() - self.free_old.len();
         let given = heap::vec(&self.slots) + heap::vec(&self.free) + heap::vec(&self.free_old);
         given.saturating_sub(live * size_of::<T>())
     }
 
-    /// Free slots before the mark.
+    /// The number of free slots before the mark.
     pub(crate) fn free_old(&self) -> usize {
         self.free_old.len()
     }
 
-    /// Ends the mark's protection: the free slots before it are used again.
+    /// Drops the mark: the free slots before it are used again.
     pub(crate) fn drop_mark(&mut self) {
         self.old = self.first;
         self.free.append(&mut self.free_old);
     }
 
-    /// Cuts off everything made since the mark.
+    /// Cuts off all slots made after the mark.
     #[inline]
     pub(crate) fn truncate(&mut self) {
         self.free.clear();
         self.slots.truncate((self.old - self.first) as usize);
     }
 
-    /// Moves what is behind the mark out, for somebody else to free. Moves the
-    /// lesser of what is before the mark and what is behind.
+    /// Moves the slots after the mark out, for the caller to free. Copies the smaller of the two parts,
+    /// before and after the mark.
     pub(crate) fn split(&mut self) -> Vec<T> {
         let mark = (self.old - self.first) as usize;
         self.free = Vec::new();
@@ -213,12 +215,12 @@ impl<T: Object> Arena<T> {
         std::mem::replace(&mut self.slots, kept)
     }
 
-    /// Slots since the mark, free ones included.
+    /// The number of slots after the mark, free ones included.
     pub(crate) fn young(&self) -> usize {
         self.slots.len() - (self.old - self.first) as usize
     }
 
-    /// Objects since the mark, and free slots there.
+    /// The slots after the mark, free ones included.
     pub(crate) fn young_mut(&mut self) -> &mut [T] {
         &mut self.slots[(self.old - self.first) as usize..]
     }

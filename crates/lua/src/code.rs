@@ -1,7 +1,7 @@
-//! What the compiler makes: prototypes of functions, immutable and shared.
+//! The compiler's output: prototypes of functions, immutable and shared.
 //!
-//! Instructions work on registers, of which a function has at most 250, so an operand of eight bits cannot
-//! leave the window of 256 that the machine holds.
+//! Instructions work on registers. A function has at most 250, so an operand of eight bits stays within the
+//! window of 256 slots that the machine provides.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::arena::{Colour, Object};
 use crate::text::number::c_text;
 use crate::value::Value;
 
-/// Operations. `R` is a register, `K` a constant, `U` an upvalue; `d` of a jump is the instruction to go on
-/// with.
+/// Operations. `R` is a register, `K` a constant, `U` an upvalue; `d` of a jump is the index of the
+/// instruction to continue with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "`R[a]` is a register, and no link")]
@@ -58,7 +58,7 @@ pub(crate) enum Op {
     Div,
     Mod,
     Pow,
-    /// R[a] = R[b] + K[d], a number; c: the constant stands on the left
+    /// R[a] = R[b] + K[d], a number; c: the constant is the left operand
     AddK,
     SubK,
     MulK,
@@ -73,7 +73,7 @@ pub(crate) enum Op {
     Length,
     /// R[a] = R[b] .. ... .. R[c]
     Concat,
-    /// Go to d
+    /// Continue with instruction d
     Jump,
     /// If truth of R[a] is c, go to d
     Test,
@@ -101,7 +101,7 @@ pub(crate) enum Op {
     Return,
     /// R[a] -= R[a + 2]; go to d
     ForPrep,
-    /// R[a] += R[a + 2]; if it is not behind R[a + 1], R[a + 3] = R[a] and go to d
+    /// R[a] += R[a + 2]; if it is not past R[a + 1], R[a + 3] = R[a] and go to d
     ForLoop,
     /// R[a + 3], ... of c values = R[a](R[a + 1], R[a + 2]); if the first is not nil, R[a + 2] = it and go to
     /// d
@@ -116,7 +116,7 @@ pub(crate) enum Op {
     VarArg,
 }
 
-/// An instruction.
+/// An instruction of eight bytes: the operation and its operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instr {
     pub(crate) op: Op,
@@ -128,7 +128,7 @@ pub(crate) struct Instr {
 
 const _: () = assert!(size_of::<Instr>() == 8);
 
-/// A constant.
+/// A constant of a function, before it is linked into a heap.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Const {
     Nil,
@@ -137,49 +137,50 @@ pub(crate) enum Const {
     Text(Arc<[u8]>),
 }
 
-/// Where a closure finds an upvalue when it is made.
+/// The place of an upvalue when a closure is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
-    /// In a register of the function that makes it, else among that one's upvalues.
+    /// In a register of the function that makes the closure; otherwise among that function's upvalues.
     pub(crate) in_register: bool,
     pub(crate) index: u8,
     pub(crate) name: Arc<[u8]>,
 }
 
-/// A local variable, for the texts of errors.
+/// A local variable, for error messages and the debugger.
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     pub(crate) name: Arc<[u8]>,
-    /// Instructions during which the variable lives: from, to.
+    /// The range of instructions in which the variable lives: first, and one past the last.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
 
-/// Elements that one [`Op::SetList`] stores at most.
+/// The most elements that one [`Op::SetList`] stores.
 pub(crate) const LIST_BATCH: usize = 50;
 
-/// The name of a chunk.
+/// The name of a chunk, shared by its functions.
 #[derive(Debug, Default)]
 pub struct ChunkName {
-    /// As `loadstring` and hosts give it: `=name`, `@file`, or the source itself, up to a zero.
+    /// The name as `loadstring` and hosts give it: `=name`, `@file`, or the source itself, up to
+    /// a zero byte.
     pub(crate) given: Box<[u8]>,
-    /// As errors show it.
+    /// The name as error messages show it.
     pub(crate) shown: Box<[u8]>,
 }
 
 impl ChunkName {
-    /// The name as `loadstring` takes names: `=name` as it is, `@file`, or the source itself. A zero ends a
-    /// name, as in C. Chunks that are compiled under one name share the name.
+    /// A name in the form of `loadstring`: `=name`, `@file`, or the source itself. A zero byte ends the
+    /// name, as in C. Chunks compiled under one name share it.
     pub fn new(name: &[u8]) -> Arc<ChunkName> {
         let given = c_text(name);
         Arc::new(ChunkName { given: given.into(), shown: display_name(given) })
     }
 }
 
-/// Longest name of a chunk in errors, with the zero at its end in C.
+/// Longest name of a chunk in error messages, including C's zero byte.
 const NAME_MAX: usize = 80;
 
-/// The name of a chunk as errors show it.
+/// The name of a chunk as error messages show it.
 fn display_name(name: &[u8]) -> Box<[u8]> {
     match name {
         [b'=', rest @ ..] => rest[..rest.len().min(NAME_MAX - 1)].into(),
@@ -219,7 +220,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// The function, in blocks of exactly its size.
+    /// The finished function, with vectors shrunk to their lengths.
     pub(crate) fn finish(self) -> Proto {
         let Draft { code, lines, consts, protos, captures, locals, .. } = self;
         let unlinked = match consts.is_empty() && protos.is_empty() {
@@ -245,9 +246,9 @@ impl Draft {
 /// The line of each instruction.
 #[derive(Debug, Default)]
 struct LineTable {
-    /// The line of the first one.
+    /// The line of the first instruction.
     first: u32,
-    /// Instructions that begin another line than the one before has, and that line.
+    /// Instructions whose line differs from that of the instruction before, with their line.
     changes: Box<[(u32, u32)]>,
 }
 
@@ -266,37 +267,38 @@ impl LineTable {
     }
 }
 
-/// What a machine has of its own of a function that it has linked.
+/// The parts of a function that a machine copies when it links the function.
 #[derive(Debug)]
 pub(crate) struct Unlinked {
     pub(crate) consts: Vec<Const>,
     pub(crate) protos: Vec<Arc<Proto>>,
 }
 
-/// A compiled function, and the functions in it. Knows no heap, so it can be shared between machines and
-/// threads.
+/// A compiled function with its inner functions. Independent of any heap, so it can be shared
+/// between machines and threads.
 #[derive(Debug, Default)]
 pub struct Proto {
     pub(crate) code: Box<[Instr]>,
     lines: LineTable,
-    /// Constants and functions; nothing where there are none, and where the one machine that has the function
-    /// has linked it.
+    /// Constants and inner functions; `None` if there are none, or if the only machine that uses the
+    /// function has linked it.
     pub(crate) unlinked: Option<Box<Unlinked>>,
     pub(crate) captures: Box<[Capture]>,
     pub(crate) locals: Box<[Local]>,
     pub(crate) params: u8,
-    /// Takes `...`
+    /// The function has `...` as its last parameter.
     pub(crate) is_vararg: bool,
-    /// Takes `...` and never reads it: its extra arguments go into a table `arg`, as in Lua 5.0.
+    /// The function has `...` and never reads it: its extra arguments are stored in a table `arg`,
+    /// as in Lua 5.0.
     pub(crate) wants_arg: bool,
     pub(crate) max_stack: u8,
-    /// Where the function begins; 0 for a chunk.
+    /// The line where the function begins; 0 for a chunk.
     pub(crate) line: u32,
     /// The name of the chunk.
     pub(crate) chunk: Arc<ChunkName>,
 }
 
-/// Bytes that are charged for a function beside what depends on its length.
+/// Bytes charged for a function, in addition to those that depend on its length.
 const FUNCTION_BYTES: usize = 160;
 
 impl Proto {
@@ -308,8 +310,8 @@ impl Proto {
         self.unlinked.as_deref().map_or(&[][..], |unlinked| &unlinked.protos[..])
     }
 
-    /// Bytes that the function and those in it take, about, until a machine has linked them: what is charged
-    /// for them.
+    /// Approximate bytes of the function and its inner functions, before a machine has linked
+    /// them: these are charged.
     pub fn bytes(&self) -> usize {
         let text = |text: &Arc<[u8]>| text.len() + 32;
         let consts: usize = self
@@ -325,8 +327,8 @@ impl Proto {
         FUNCTION_BYTES + self.code.len() * 12 + consts + locals + inner
     }
 
-    /// Bytes that are left of the function and of inner functions once the only owner has linked the
-    /// function, about.
+    /// Approximate bytes that remain of the function and its inner functions after the only owner
+    /// has linked it.
     pub fn linked_bytes(&self) -> usize {
         let name = |name: &Arc<[u8]>| heap::block(name.len() + 16);
         let locals: usize = self.locals.iter().map(|local| name(&local.name)).sum();
@@ -341,13 +343,14 @@ impl Proto {
             + self.inner_bytes()
     }
 
-    /// Bytes of these of the functions in it: what is left of a chunk that is unloaded.
+    /// As [`Proto::linked_bytes`], for the inner functions alone: these bytes remain when a chunk is
+    /// unloaded.
     pub fn inner_bytes(&self) -> usize {
         self.protos().iter().map(|proto| proto.linked_bytes()).sum()
     }
 
-    /// The first instruction that does more than empty the function's own variables. The reference's compiler
-    /// leaves such a beginning out: the variables are empty there.
+    /// The first instruction after those that only set the function's own variables to nil. The reference's
+    /// compiler omits such instructions, because the registers are nil there.
     pub(crate) fn first_shown(&self) -> u32 {
         let params = self.params + u8::from(self.wants_arg);
         u32::from(self.code.first().is_some_and(|instr| instr.op == Op::LoadNil && instr.a >= params))
@@ -358,7 +361,7 @@ impl Proto {
         self.line_of((pc as usize).saturating_sub(1)).unwrap_or(0)
     }
 
-    /// The line of an instruction.
+    /// The line of an instruction; `None` beyond the last.
     pub(crate) fn line_of(&self, index: usize) -> Option<u32> {
         (index < self.code.len()).then(|| self.lines.at(index))
     }
@@ -370,24 +373,25 @@ impl Proto {
     }
 }
 
-/// A chunk that is loaded, until [`crate::Vm::unload`].
+/// The handle of a loaded chunk, until [`crate::Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
-    /// Prototype in the machine, and the number of the chunk: slots are used again.
+    /// The index of the prototype in the machine, and the number of the chunk, because slots are
+    /// used again.
     pub(crate) code: u32,
     pub(crate) number: u32,
 }
 
-/// A prototype in a machine: its constants are values of the heap.
+/// A prototype linked into a machine: its constants are values of the heap.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     pub(crate) proto: Arc<Proto>,
     pub(crate) consts: Box<[Value]>,
-    /// For each constant that is a string its hash; nothing where none is.
+    /// The hash of each constant that is a string; empty if none is.
     pub(crate) hashes: Box<[u32]>,
-    /// The functions in it, as indexes.
+    /// The indexes of the inner functions.
     pub(crate) inner: Box<[u32]>,
-    /// Which of all chunks that were loaded it is, so that it is kept; 0 for none.
+    /// The number of the loaded chunk, which keeps the prototype alive; 0 if it is not a loaded chunk.
     pub(crate) loaded: u32,
     pub(crate) colour: Colour,
 }

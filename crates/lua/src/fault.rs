@@ -1,42 +1,42 @@
-//! What ends an operation other than by a result: an error that a program can catch.
+//! Errors that a program can catch.
 //!
-//! Invariant: a fault is two words and allocates; nothing on a path without errors makes one.
+//! Invariant: a fault is one pointer and allocates; code paths without errors make none.
 
 use crate::value::Value;
 
-/// An error on its way to whoever catches it. The machine adds what only the machine knows: position and
-/// names.
+/// An error, on its way to the call that catches it. The machine adds position and variable names, which
+/// only the machine has.
 #[derive(Debug)]
 pub struct Fault(Box<Cause>);
 
-/// What a [`Fault`] is about.
+/// The content of a [`Fault`].
 #[derive(Debug)]
 pub(crate) enum Cause {
-    /// A value that is thrown as it is.
+    /// A value that is thrown unchanged.
     Value(Value),
-    /// A text; the position of the function that called the native one is put in front.
+    /// A text; the machine prefixes the position of the function that called the native one.
     Text(Vec<u8>),
-    /// A text; the position of the running function is put in front, when that is of the language.
+    /// A text; the machine prefixes the position of the running function, if that is a Lua function.
     Bare(Vec<u8>),
-    /// A text without a position.
+    /// A text that gets no position.
     WithoutPosition(Vec<u8>),
-    /// A wrong argument of a native function: its number, and what is wrong.
+    /// A wrong argument of a native function: its number, and a description.
     Argument(usize, Vec<u8>),
-    /// A value that gets the position of a level when it is a string, as `error` does.
+    /// A value that gets the position of a call level if it is a string, as for `error`.
     Level(Value, u32),
-    /// A limit on bytes was met.
+    /// The limit on bytes is exceeded.
     Memory,
 }
 
 impl Fault {
-    /// An error of a native function with a text, as `luaL_error` makes it.
+    /// An error of a native function with a text, like that of `luaL_error`.
     #[cold]
     pub fn text(text: impl Into<Vec<u8>>) -> Fault {
         Fault(Box::new(Cause::Text(text.into())))
     }
 
-    /// An error of an operation on values: its text gets a position where an instruction does it, and none in
-    /// a native function.
+    /// An error of an operation on values. Its text gets a position if an instruction executes the
+    /// operation, and none in a native function.
     #[cold]
     pub(crate) fn bare(text: impl Into<Vec<u8>>) -> Fault {
         Fault(Box::new(Cause::Bare(text.into())))
@@ -48,19 +48,19 @@ impl Fault {
         Fault(Box::new(Cause::WithoutPosition(text.into())))
     }
 
-    /// `bad argument #index to 'name' (text)`; `index` counts from 1.
+    /// The error `bad argument #index to 'name' (text)`; `index` counts from 1.
     #[cold]
     pub fn argument(index: usize, text: impl Into<Vec<u8>>) -> Fault {
         Fault(Box::new(Cause::Argument(index, text.into())))
     }
 
-    /// Throws a value as it is.
+    /// An error whose value is thrown unchanged.
     #[cold]
     pub fn value(value: Value) -> Fault {
         Fault(Box::new(Cause::Value(value)))
     }
 
-    /// `not enough memory`
+    /// The error `not enough memory`.
     #[cold]
     pub fn memory() -> Fault {
         Fault(Box::new(Cause::Memory))
@@ -71,7 +71,7 @@ impl Fault {
         Fault(Box::new(Cause::Level(value, level)))
     }
 
-    /// Whether an operation on values failed, in an instruction perhaps.
+    /// Whether this is the error of an operation on values, which gets a position in an instruction.
     pub(crate) fn is_bare(&self) -> bool {
         matches!(*self.0, Cause::Bare(_))
     }

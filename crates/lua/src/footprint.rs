@@ -1,4 +1,4 @@
-//! What a machine takes beyond the bytes in use, which its limit bounds: for sums of the parts of memory.
+//! Memory of a machine beyond the bytes in use that its limit bounds, for reports about memory.
 
 use sluice_base::heap;
 
@@ -9,7 +9,7 @@ use crate::vm::machine::Machine;
 
 impl Heap {
     /// Bytes that the allocator has given beyond those in use: slots without an object, lists, patterns.
-    /// Without what is being freed in pieces.
+    /// Memory that is being freed in pieces is not included.
     pub(crate) fn spare_bytes(&self) -> usize {
         let slots = self.strings.texts.spare_bytes()
             + self.tables.spare_bytes()
@@ -18,7 +18,8 @@ impl Heap {
             + self.natives.spare_bytes()
             + self.userdata.spare_bytes()
             + self.threads.spare_bytes();
-        // Strings of one byte and names of events are not charged to anybody; an image has them once.
+        // Strings of one byte and names of events are never charged; an image has them once for
+        // all machines.
         let names = match self.strings.texts.first() {
             0 => (256 + self.events.len()) * Arena::<StringSlot>::SLOT,
             _ => 0,
@@ -32,8 +33,8 @@ impl Heap {
 }
 
 impl Machine {
-    /// Bytes that the allocator has given beyond those of the heap that are in use, about; without the stack
-    /// of the coroutine that runs.
+    /// Approximate bytes that the allocator has given beyond the heap's bytes in use; without the stack
+    /// of the running coroutine.
     pub(crate) fn spare_bytes(&self) -> usize {
         let calls = heap::vec(&self.co.frames) + heap::vec(&self.co.states) + heap::vec(&self.co.open);
         let natives = if self.symbols.shared.is_some() { 0 } else { heap::vec(&self.natives) };

@@ -1,11 +1,11 @@
-//! The collector: mark and sweep, in slices.
+//! The garbage collector: mark and sweep, in slices.
 //!
-//! Marking is incremental with a barrier on writes to what was scanned already (tables, closed upvalues);
-//! stacks have no barrier and are scanned again at the end. A table of millions of elements is scanned in
-//! pieces. Sweeping walks the arenas.
+//! Marking is incremental, with a barrier on writes to objects that were scanned already (tables, closed
+//! upvalues). Stacks have no barrier and are scanned again at the end. A table of millions of elements is
+//! scanned in pieces. Sweeping walks the arenas.
 //!
-//! Invariants: (1) a slice of `work` units looks at about as many values; (2) an object that is reachable
-//! when marking ends is marked; (3) what a freed slot is reused for is of the same kind.
+//! Invariants: (1) a slice of `work` units processes about as many values; (2) an object that is reachable
+//! when marking ends is marked; (3) a freed slot is reused only for an object of the same kind.
 
 use crate::arena::{self, Arena, Colour, Dying, FREE, Object};
 use crate::code::Linked;
@@ -21,15 +21,15 @@ const PIECE: usize = 512;
 /// Slots that one step sweeps.
 const SWEEP: u32 = 256;
 
-/// Work that it takes to free an object, and a piece of a large one. Where the first is 4, a sweep of short
-/// strings frees no more than the program makes meanwhile, and never ends.
+/// Units of work for freeing an object, and for a piece of a large one. With 4 for an object, a sweep of
+/// short strings would free no more than the program makes meanwhile, and would never end.
 const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
-/// How often stacks are scanned again before what they alone refer to is scanned at once.
+/// After so many rescans of the stacks, the rest of the marking is done in one step.
 const ROUNDS: u32 = 16;
 
-/// Where marking begins.
+/// The roots of marking.
 #[derive(Debug)]
 pub(crate) struct Roots<'m> {
     /// The running coroutine, its index, and the first slot that it does not use.
@@ -38,7 +38,8 @@ pub(crate) struct Roots<'m> {
     pub(crate) top: usize,
 }
 
-/// Does `work` units of a cycle, beginning one if none is under way. True when the cycle has ended.
+/// Does `work` units of a cycle, and begins a cycle if none is under way. Returns true when the
+/// cycle has ended.
 pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, work: usize) -> bool {
     let mut left = work as isize;
     while left > 0 {
@@ -77,7 +78,8 @@ pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>)
     }
 }
 
-/// Ends of cycles after which all that is garbage now is freed: one that is under way may have marked some.
+/// The number of cycles that must end until all present garbage is freed: a cycle under way may have
+/// marked some of it.
 pub(crate) fn cycles_of_all(heap: &Heap) -> u8 {
     if heap.collector.phase == CollectorPhase::Idle { 1 } else { 2 }
 }
@@ -139,9 +141,9 @@ fn mark_frames(heap: &mut Heap, code: &mut Arena<Linked>, co: &Coroutine) {
     }
 }
 
-/// Marks a prototype: what it refers to is scanned later.
+/// Marks a prototype; objects that it refers to are scanned later.
 pub(crate) fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
-    // What a chunk runs as has the prototype of none before the first is started.
+    // Before the first start of a chunk, the closure that chunks run as has no valid prototype.
     let Some(linked) = code.own_mut(index) else { return };
     if linked.colour != heap.marked && linked.colour != FREE {
         linked.colour = heap.marked;
@@ -157,7 +159,7 @@ fn shade_upvalue(heap: &mut Heap, index: u32) {
     }
 }
 
-/// Marks what an object refers to; the units of work it took.
+/// Marks the objects that an object refers to; returns the units of work.
 fn scan(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, grey: Grey) -> usize {
     match grey {
         Grey::Table(table) => scan_table(heap, table),
@@ -227,7 +229,7 @@ fn scan_thread(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>, thr
     top + 4
 }
 
-/// Which references of a table do not keep what they refer to.
+/// Whether a table's keys, and its values, are weak references.
 fn weakness(heap: &mut Heap, table: TableRef) -> (bool, bool) {
     let Some(mode) = heap.table_event(table, Metamethod::Mode).as_str() else { return (false, false) };
     let mode = heap.bytes(mode);
@@ -240,7 +242,8 @@ fn scan_table(heap: &mut Heap, table: TableRef) -> usize {
     let (array, nodes, from) = (object.array.len(), object.nodes.len(), object.scanned as usize);
     let to = (from + PIECE).min(array + nodes);
     object.scanned = to as u32;
-    // The rest goes below what this piece refers to, so that the list stays short.
+    // The rest of the table goes on the list below the objects found in this piece, so that the
+    // list stays short.
     if to < array + nodes {
         heap.collector.grey.push(Grey::Table(table));
     } else {
@@ -264,7 +267,7 @@ fn scan_table(heap: &mut Heap, table: TableRef) -> usize {
             let node = object.nodes[at - array];
             (node.key, node.value)
         };
-        // The key of an entry that is empty stays, since its position may be asked for by `next`.
+        // The key of an empty entry is marked too, because `next` may look up its position.
         if !weak_keys {
             heap.shade(key);
         }
@@ -278,10 +281,10 @@ fn scan_table(heap: &mut Heap, table: TableRef) -> usize {
     to.saturating_sub(from) + 2
 }
 
-/// All that is reachable but from stacks is marked: these are scanned again. What they refer to is marked in
-/// slices too, unless the program makes it faster than that. Then weak tables are cleared, piece by piece:
-/// before each piece all is marked that the program has come to refer to since the last one, so what a piece
-/// finds unmarked, weak tables alone refer to.
+/// Called when all objects reachable without the stacks are marked. Scans the stacks again; objects found
+/// there are marked in slices too, unless the program makes them faster. Then clears weak tables, piece by
+/// piece: before each piece, all new references of the program are marked, so an object that a piece finds
+/// unmarked is referred to by weak tables alone.
 fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) -> usize {
     let mut work = 16 + roots.top / 8;
     mark_running(heap, code, roots);
@@ -303,7 +306,7 @@ fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) 
         heap.collector.rounds = 0;
         return work + clear_weak(heap, table);
     }
-    // From here on what is made has the colour of what is marked.
+    // From here on, new objects have the colour of marked ones.
     heap.colour = heap.marked;
     heap.collector.phase = CollectorPhase::Sweep(0, 0);
     work
@@ -314,7 +317,7 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     if !value.is_object() || value.is_str() {
         return false;
     }
-    // What an image has never goes.
+    // Objects of an image are never freed.
     let colour = if value.is_table() {
         heap.tables.own(index).map(Object::colour)
     } else if value.is_closure() {
@@ -329,7 +332,7 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     colour.is_some_and(|colour| colour != heap.marked)
 }
 
-/// Takes what is not marked out of a piece of the table that is the last one of the list; the work.
+/// Removes unmarked values from a piece of the last table of the list; returns the units of work.
 fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
     let object = heap.tables.at(table.0);
     let (array, nodes, from) = (object.array.len(), object.nodes.len(), heap.collector.cleared);
@@ -358,8 +361,7 @@ fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
     to.saturating_sub(from) + 16
 }
 
-/// Frees the unmarked objects among some slots, which are counted; the work, or nothing when all arenas are
-/// done.
+/// Frees the unmarked objects in some slots. Returns the units of work, or `None` when all arenas are done.
 fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Option<usize> {
     let marked = heap.marked;
     let bytes = &mut Freed::default();
@@ -384,7 +386,7 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
     Some(SWEEP as usize / 2 + bytes.count * FREEING)
 }
 
-/// What a step of the sweep has freed: bytes behind the mark, bytes before it, objects.
+/// The result of a step of the sweep: bytes freed after the mark, bytes freed before it, number of objects.
 #[derive(Default)]
 struct Freed {
     young: usize,
@@ -425,7 +427,7 @@ fn end(heap: &mut Heap) {
     heap.collector.kept = heap.old_bytes.min(heap.bytes);
     let pause = heap.collector.pause.max(110);
     let threshold = heap.bytes.saturating_mul(pause) / 100;
-    // The collector has to begin before the limit is met.
+    // The collector must begin before the limit is reached.
     let latest = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
     heap.collector.threshold = threshold.max(1 << 20).min(latest.max(1 << 16));
     heap.collector.next_slice = heap.collector.threshold;

@@ -1,7 +1,7 @@
-//! Every growth of the heap fails, one in each run: the first, the second, and so on until a program passes
-//! without meeting the one that would.
+//! Tests in which each growth of the heap fails, one in each run: the first, the second, and so on, until a
+//! program ends without reaching the failing one.
 //!
-//! Growths are counted where the heap is asked for memory, in builds of unit tests alone.
+//! Growths are counted where memory is requested from the heap, in builds of unit tests only.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -9,10 +9,10 @@ use crate::api::{RunOutcome, Vm, compile};
 use crate::code::LoadedChunk;
 use crate::heap::Heap;
 
-/// Growths of one program that fail at most: the first so many.
+/// The most growths of one program that are made to fail.
 const GROWTHS_MAX: u64 = 2500;
 
-/// What a server's script needs of each library; what has loops, with few turns.
+/// Programs that use every library as a server's scripts do; loops have few iterations.
 const PROGRAMS: &[&str] = &[
     "local t = {} for i = 1, 40 do t['key number ' .. i] = {i, tostring(i), x = 1} t[i] = i end return #t",
     "local t = {1, 2, 3, x = 1, y = 2, [10] = 4} for k, v in pairs(t) do t[k] = v .. 'x' end return t[1]",
@@ -79,7 +79,7 @@ fn loaded(vm: &mut Vm, source: &str) -> Option<LoadedChunk> {
     Some(vm.load(&proto).expect("room for a chunk"))
 }
 
-/// What a run answers as a text, and whether that is an error.
+/// The result of a run as a text, and whether it is an error.
 fn outcome(vm: &mut Vm, chunk: LoadedChunk) -> (String, bool) {
     let mut run = vm.start(chunk);
     let outcome = run.resume_unwatched(u64::MAX >> 2);
@@ -96,13 +96,14 @@ fn outcome(vm: &mut Vm, chunk: LoadedChunk) -> (String, bool) {
     (text, is_error)
 }
 
-/// Uses something of each library and the collector: what a machine must still be able to do.
+/// A program that uses each library and the collector: the machine must still be able to run it.
 const CHECK: &str = "local t = {} for i = 1, 20 do t[i] = {i, 's' .. i} end table.sort(t, function(a, b) return a[1] > b[1] end) \
     local c = coroutine.wrap(function(a) return coroutine.yield(a .. '1') end) local s = c('c') \
     collectgarbage() local ok, e = pcall(error, 'thrown') \
     return #cjson.encode(t) .. s .. ('x'):rep(3):gsub('x', 'yz') .. cmsgpack.unpack(cmsgpack.pack('p')) .. struct.size('i') .. e .. loadstring('return 5')()";
 
-/// Does something whose growth of that number fails. What it answers, and whether it had not so many growths.
+/// Runs `work` with growth number `number` failing. Returns its result, and whether there were
+/// fewer growths.
 fn failing_at<T>(vm: &mut Vm, number: u64, work: impl FnOnce(&mut Vm) -> T) -> (T, bool) {
     vm.heap().growths_left = number;
     let answer = work(vm);
@@ -110,7 +111,7 @@ fn failing_at<T>(vm: &mut Vm, number: u64, work: impl FnOnce(&mut Vm) -> T) -> (
     (answer, passed)
 }
 
-/// Runs a program once for each of its growths. Answers how many there were.
+/// Runs a program once for each of its growths; returns the number of growths.
 fn each_growth(vm: &mut Vm, source: &str, check: (LoadedChunk, &str)) -> u64 {
     let caught =
         format!("local ok, e = pcall(function() {source} end) if ok then return 'passed' end return e");
@@ -129,7 +130,8 @@ fn each_growth(vm: &mut Vm, source: &str, check: (LoadedChunk, &str)) -> u64 {
             }
             growths += 1;
             if is_caught && is_error {
-                // What failed was not in the protected call: its own results, say, or the text of its error.
+                // The failure was outside of the protected call: in returning its results, for example, or
+                // in making its error.
                 assert!(
                     text.contains("not enough memory") || text == "nil",
                     "growth {number}: {text}: {source}"
@@ -184,7 +186,7 @@ fn each_growth_of_programs_of_every_library_fails_in_turn() {
 
 #[test]
 fn each_growth_of_the_table_of_cases_fails_in_turn() {
-    // Programs with long loops take hours here.
+    // Programs with long loops would take hours here.
     let lines = include_str!("../tests/oracle/lines.txt").lines();
     let lines: Vec<&str> = lines.filter(|line| is_short(line)).collect();
     assert!(lines.len() > 250, "{} programs", lines.len());
@@ -209,7 +211,7 @@ fn each_growth_while_a_machine_is_made_and_a_chunk_loaded_fails_in_turn() {
     }
     assert!(failed > 250, "{failed} growths of a machine");
     let mut vm = machine();
-    // What a load that fails has made is garbage where free slots were used again.
+    // If free slots were used again, objects of a failed load remain as garbage.
     whole(&mut vm);
     let mut base = vm.bytes();
     for number in 1.. {
@@ -236,7 +238,7 @@ fn each_growth_while_a_machine_is_made_and_a_chunk_loaded_fails_in_turn() {
     }
 }
 
-/// Collects all that nobody refers to.
+/// Collects all garbage.
 fn whole(vm: &mut Vm) {
     for _ in 0..2 {
         while !vm.collect(1 << 16) {}
@@ -263,7 +265,7 @@ fn each_growth_of_a_load_fails_where_an_unloaded_chunk_left_room() {
         whole(&mut vm);
         assert_eq!(vm.bytes(), base, "growth {number} of a load left bytes");
     }
-    // A load tries again when all garbage is collected.
+    // A load tries a second time after all garbage is collected.
     vm.heap().growths_left = 3;
     let chunk = vm.load(&proto).expect("room at the second attempt");
     let (text, is_error) = outcome(&mut vm, chunk);

@@ -1,8 +1,8 @@
 //! The heap: every object of a machine, in arenas, with an account of their bytes.
 //!
-//! Invariants: (1) every growth is asked for before it happens and is an error beyond the limit; (2) nothing
-//! is collected while a native function runs; (3) a write to a table that is black or old passes
-//! [`Heap::set`]'s barrier.
+//! Invariants: (1) every growth is checked against the limit before it happens, and is an error beyond the
+//! limit; (2) no object is collected while a native function runs; (3) a write to a table that is black or
+//! old passes the barrier of [`Heap::set`].
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::table::{LuaTable, TableSlot, guard};
 use crate::text::number::push_number;
 use crate::value::{ClosureRef, Kind, NativeRef, StrRef, TableRef, ThreadRef, UserdataRef, Value};
 
-/// What a metatable can define. The first five are asked for so often that tables remember their absence.
+/// The events that a metatable can define. Tables remember the absence of the first eight, which
+/// are looked up often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Metamethod {
@@ -68,30 +69,30 @@ const EVENT_NAMES: [&str; 18] = [
 /// Events whose absence a table remembers.
 pub(crate) const REMEMBERED: u8 = 8;
 
-/// What the host tells the libraries, and what they keep for it.
+/// Values that the host sets for the libraries, and state that the libraries keep between calls.
 #[derive(Clone, Debug, Default)]
 pub struct HostState {
     /// The state of `math.random`: 48 bits.
     pub random: u64,
     /// Seconds of processor time, for `os.clock`.
     pub clock: f64,
-    /// Settings of the libraries, by indexes that they agree upon.
+    /// Settings of the libraries, by indexes fixed in this crate.
     pub numbers: [f64; 16],
 }
 
-/// What the collector is doing.
+/// The phase of the collector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CollectorPhase {
-    /// Nothing.
+    /// No cycle is under way.
     #[default]
     Idle,
     /// Reachable objects are being marked.
     Mark,
-    /// Unmarked ones are being freed: the arena, and the next slot of it.
+    /// Unmarked objects are being freed: the number of the arena, and its next slot.
     Sweep(u8, u32),
 }
 
-/// An object to be scanned: a table from where its scan has come to.
+/// A marked object that must still be scanned; a table is scanned from its `scanned` position on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Grey {
     Table(TableRef),
@@ -103,43 +104,43 @@ pub(crate) enum Grey {
     Proto(u32),
 }
 
-/// The collector's part of the heap.
+/// The collector's state in the heap.
 #[derive(Debug, Default)]
 pub(crate) struct GarbageCollector {
     pub(crate) phase: CollectorPhase,
     pub(crate) grey: Vec<Grey>,
-    /// Tables with weak keys or values that were met.
+    /// Tables with weak keys or values found in this cycle.
     pub(crate) weak: Vec<TableRef>,
-    /// How far the last of these is cleared.
+    /// The position up to which the last table of `weak` is cleared.
     pub(crate) cleared: usize,
-    /// Coroutines that have run during this cycle: they are scanned again, since writes to a stack have no
-    /// barrier.
+    /// Coroutines that have run during this cycle: they are scanned again, because writes to a
+    /// stack have no barrier.
     pub(crate) threads: Vec<ThreadRef>,
-    /// How often stacks were scanned again in this cycle.
+    /// The number of times that stacks were scanned again in this cycle.
     pub(crate) rounds: u32,
-    /// Memory of freed objects that is given back in pieces.
+    /// Memory of large freed objects, which is freed in pieces.
     pub(crate) dying: Vec<Dying>,
-    /// Bytes from which the next cycle begins.
+    /// Bytes in use at which the next cycle begins.
     pub(crate) threshold: usize,
     pub(crate) stopped: bool,
-    /// Percent of the bytes in use at which the next cycle begins.
+    /// Bytes in use at which the next cycle begins, in percent of those after the last cycle.
     pub(crate) pause: usize,
-    /// Percent of work for each byte that is allocated.
+    /// Work of the collector in percent of the bytes that are allocated.
     pub(crate) multiplier: usize,
-    /// Bytes before the mark that were left by the last cycle.
+    /// Bytes before the mark at the end of the last cycle.
     pub(crate) kept: usize,
-    /// Bytes to allocate until the next slice.
+    /// Bytes in use at which the next slice begins.
     pub(crate) next_slice: usize,
 }
 
 impl GarbageCollector {
-    /// Takes back what a program has set by `collectgarbage`: it is that program's alone.
+    /// Resets the settings that a program made by `collectgarbage`, which are for that program alone.
     pub(crate) fn be_normal(&mut self) {
         (self.stopped, self.pause, self.multiplier) = (false, 200, 200);
     }
 }
 
-/// All objects of a machine.
+/// All objects of a machine, with the count of their bytes.
 #[derive(Debug, Default)]
 pub struct Heap {
     pub(crate) strings: Strings,
@@ -149,62 +150,62 @@ pub struct Heap {
     pub(crate) natives: Arena<NativeClosure>,
     pub(crate) userdata: Arena<Userdata>,
     pub(crate) threads: Arena<Thread>,
-    /// Bytes in use.
+    /// Bytes in use, which `limit` bounds.
     pub(crate) bytes: usize,
     /// Bytes in use before the mark.
     pub(crate) old_bytes: usize,
-    /// Bytes in use that are the image's.
+    /// Bytes in use that belong to the image.
     pub(crate) shared_bytes: usize,
-    /// Bytes that may be in use.
+    /// The most bytes that may be in use.
     pub(crate) limit: usize,
-    /// The colour of what is made now.
+    /// The colour of new objects.
     pub(crate) colour: Colour,
-    /// The colour of what this cycle has marked.
+    /// The colour of objects that this cycle has marked.
     pub(crate) marked: Colour,
     pub(crate) collector: GarbageCollector,
-    /// A collection of some work is due. Whoever sets it sets [`Strings::set_due`] too.
+    /// A slice of the collector is due; code that sets this also sets [`Strings::set_due`].
     pub(crate) slice_due: bool,
-    /// Something made before the mark was given a newer value.
+    /// An object before the mark was given a reference to one after it.
     pub(crate) old_written: bool,
-    /// The mark is in force: writes to what is old are noted.
+    /// The mark is in force: writes to old objects are recorded.
     pub(crate) watching: bool,
-    /// The guard of new tables: [`guard::OLD`] in a run without a mark, which is kept whatever it does.
+    /// The guard of new tables: [`guard::OLD`] in a run without a mark, whose objects are always kept.
     pub(crate) born: u8,
-    /// Patterns that were compiled lately.
+    /// Recently used compiled patterns.
     pub(crate) patterns: PatternCache,
-    /// What native functions that wait for a call hold outside of the heap.
+    /// Bytes outside of the heap that waiting native functions hold.
     pub(crate) held: HeldBytes,
-    /// A buffer for short texts that are put together.
+    /// A buffer for building short strings.
     scratch: Vec<u8>,
     /// Names of events, and their hashes.
     pub(crate) events: Arc<[(Value, u32)]>,
     /// The metatable of strings.
     pub(crate) string_meta: Option<TableRef>,
-    /// The native function that joins long texts for the operator `..`; it is pinned.
+    /// The native function that joins long strings for the operator `..`; it is pinned.
     pub(crate) joiner: Value,
     /// The table of globals.
     pub(crate) globals: Option<TableRef>,
-    /// Values that are never collected.
+    /// Values that are never collected, or kept by a pin.
     pub(crate) pinned: Vec<Value>,
-    /// What the host tells.
+    /// State shared with the host.
     pub host: HostState,
-    /// Growths until one fails, that one included; 0 when none will.
+    /// Growths up to and including the one that fails; 0: no growth fails.
     #[cfg(test)]
     pub(crate) growths_left: u64,
 }
 
-/// Bytes that are allocated between two slices of the collector.
+/// Bytes allocated between two slices of the collector.
 pub(crate) const SLICE_BYTES: usize = 64 << 10;
 
-/// Bytes of a text that is copied out of the buffer in which it was put together.
+/// The longest string that is copied out of the scratch buffer.
 const SCRATCH_MAX: usize = 256;
 
 /// Bytes that a run may use before the collector is started.
 const FIRST_THRESHOLD: usize = 1 << 20;
 
 impl Heap {
-    /// A heap that may use `limit` bytes, with the strings that every heap has: those of one byte, whose
-    /// index is the byte, and names of events.
+    /// A heap that may use `limit` bytes, with the strings of every heap: those of one byte, whose index is
+    /// the byte, and the names of events.
     pub(crate) fn new(limit: usize) -> Heap {
         let mut heap = Heap::empty(limit);
         for byte in 0..=u8::MAX {
@@ -229,7 +230,7 @@ impl Heap {
         heap
     }
 
-    /// Takes `bytes` into account.
+    /// Counts `bytes` more in use. Errors: the limit is exceeded.
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
@@ -249,10 +250,10 @@ impl Heap {
         if self.bytes + self.held.sum() > self.limit { Err(Fault::memory()) } else { Ok(()) }
     }
 
-    /// Asks for `bytes` beyond those in use, without taking them: to be asked before a buffer grows.
+    /// Checks that `bytes` more may be used, without counting them: to be called before a buffer grows.
     ///
     /// # Errors
-    /// `not enough memory` when the limit does not allow them.
+    /// `not enough memory` if the limit does not allow so many bytes.
     pub fn room(&mut self, bytes: usize) -> Result<(), Fault> {
         #[cfg(test)]
         if self.fails() {
@@ -265,7 +266,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Has the loop over instructions left for a slice of the collector, if it is not stopped.
+    /// Makes the interpreter's loop exit for a slice of the collector, unless the collector is stopped.
     fn ask_for_slice(&mut self) {
         if !self.collector.stopped {
             self.slice_due = true;
@@ -273,13 +274,13 @@ impl Heap {
         }
     }
 
-    /// Whether the loop over instructions is to be left, for the collector or for work to be paid.
+    /// Whether the interpreter's loop must exit, for the collector or because work must be charged.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         self.strings.is_due()
     }
 
-    /// Counts a growth. True for the one that is to fail.
+    /// Counts a growth; true for the growth that must fail.
     #[cfg(test)]
     fn fails(&mut self) -> bool {
         let before = self.growths_left;
@@ -287,7 +288,7 @@ impl Heap {
         before == 1
     }
 
-    /// Bytes in use.
+    /// Bytes in use, which the limit bounds.
     pub fn bytes_in_use(&self) -> usize {
         self.bytes
     }
@@ -297,7 +298,7 @@ impl Heap {
     /// Makes a string; the bytes are copied.
     ///
     /// # Errors
-    /// `not enough memory`, as all that allocate.
+    /// `not enough memory`, as for all functions that allocate.
     #[inline]
     pub fn new_string(&mut self, bytes: &[u8]) -> Result<Value, Fault> {
         if let [byte] = bytes {
@@ -311,7 +312,7 @@ impl Heap {
         Ok(string.into())
     }
 
-    /// Makes a string of a part of another one, which is not empty.
+    /// A substring, which must not be empty.
     #[inline]
     pub(crate) fn part(&mut self, string: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
         if to - from == 1 {
@@ -325,12 +326,12 @@ impl Heap {
         Ok(string.into())
     }
 
-    /// An empty buffer, with some room if it was given back to [`Heap::finish_buffer`].
+    /// An empty buffer, which may have the memory of an earlier one.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.scratch)
     }
 
-    /// Makes a string of a buffer, and keeps one that is small for the next text.
+    /// Makes a string of a buffer, and keeps a small buffer for the next call of [`Heap::buffer`].
     pub(crate) fn finish_buffer(&mut self, mut buffer: Vec<u8>) -> Result<Value, Fault> {
         if buffer.len() > SCRATCH_MAX {
             return self.take_string(buffer);
@@ -343,7 +344,7 @@ impl Heap {
         value
     }
 
-    /// Makes a string of a vector, which is not copied when it is long.
+    /// Makes a string of a vector; a long one is not copied.
     ///
     /// # Errors
     /// `not enough memory`.
@@ -353,7 +354,7 @@ impl Heap {
         Ok(string.into())
     }
 
-    /// Makes a string of bytes that the host holds too; long ones are not copied.
+    /// Makes a string of bytes that the host shares; long ones are not copied.
     ///
     /// # Errors
     /// `not enough memory`.
@@ -363,7 +364,7 @@ impl Heap {
         Ok(string.into())
     }
 
-    /// Takes into account that the host has copied or looked through so many bytes for the program.
+    /// Charges for bytes that the host has copied or searched for the program.
     pub fn note_bytes(&self, bytes: usize) {
         self.strings.handled(bytes);
     }
@@ -374,7 +375,7 @@ impl Heap {
         self.strings.bytes(string)
     }
 
-    /// The bytes of a string behind a count, when they lie so already.
+    /// The string's bytes as shared bytes, if they are stored in that form.
     pub fn shared_bytes(&self, string: StrRef) -> Option<Bytes> {
         self.strings.shared(string)
     }
@@ -391,7 +392,7 @@ impl Heap {
 
     // Tables.
 
-    /// Makes a table with room for `array` elements from 1 on and `nodes` others.
+    /// Makes a table with room for `array` elements from index 1 on and for `nodes` other keys.
     ///
     /// # Errors
     /// `not enough memory`.
@@ -407,19 +408,19 @@ impl Heap {
         Ok(TableRef(index))
     }
 
-    /// The value of a key, without metamethods.
+    /// The value of a key, without metamethods; nil if missing.
     #[inline]
     pub fn get(&self, table: TableRef, key: Value) -> Value {
         self.tables.at(table.0).get(key, &self.strings)
     }
 
-    /// The value of an integer.
+    /// The value of an integer key, without metamethods; nil if missing.
     #[inline]
     pub fn get_int(&self, table: TableRef, index: i64) -> Value {
         self.tables.at(table.0).get_index(index, &self.strings)
     }
 
-    /// The value of a string with this text. Makes no string.
+    /// The value of the string key with this text; nil if missing. Makes no string.
     pub fn get_text(&self, table: TableRef, text: &[u8]) -> Value {
         let hash = crate::murmur3::murmur3(text);
         let table = self.tables.at(table.0);
@@ -438,7 +439,7 @@ impl Heap {
         }
     }
 
-    /// Sets the value of an integer.
+    /// Sets the value of an integer key, without metamethods.
     ///
     /// # Errors
     /// As [`Heap::set`].
@@ -451,7 +452,7 @@ impl Heap {
         self.set(table, Value::result(index as f64), value)
     }
 
-    /// Sets the value of a string with this text.
+    /// Sets the value of the string key with this text, without metamethods.
     ///
     /// # Errors
     /// As [`Heap::set`].
@@ -472,7 +473,7 @@ impl Heap {
         Ok(())
     }
 
-    /// What stands between a value and a guarded table.
+    /// The checks and barriers before a value is written to a guarded table.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_write(&mut self, table: TableRef, value: Value) -> Result<(), Fault> {
@@ -489,7 +490,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that the table does not have.
     #[inline(never)]
     pub(crate) fn set_new(&mut self, table: TableRef, key: Value, value: Value) -> Result<(), Fault> {
         if key.is_nil() {
@@ -500,7 +501,8 @@ impl Heap {
         }
         if self.tables.at(table.0).guard != 0 {
             self.check_write(table, value)?;
-            // A new key of an old table is a newer value, whatever the value is: the table may grow.
+            // A new key of an old table is also a new reference, whatever the value is; besides,
+            // the table may grow.
             self.check_write(table, key)?;
             if self.tables.at(table.0).guard & guard::OLD != 0 {
                 self.old_written |= self.watching;
@@ -536,7 +538,7 @@ impl Heap {
         self.resize(table, array, nodes)
     }
 
-    /// Gives both parts of a table new sizes.
+    /// Changes the sizes of a table's two parts.
     pub(crate) fn resize(&mut self, table: TableRef, array: usize, nodes: usize) -> Result<(), Fault> {
         let before = self.tables.at(table.0).outside();
         let after = LuaTable::bytes_at(array, nodes);
@@ -547,7 +549,7 @@ impl Heap {
         let after = object.outside();
         self.bytes = self.bytes.saturating_sub(before);
         if black && self.collector.phase == CollectorPhase::Mark {
-            // Positions mean nothing any more.
+            // Scan positions are invalid after a resize.
             self.list_table(table);
             if self.collector.weak.last() == Some(&table) {
                 self.collector.cleared = 0;
@@ -556,12 +558,12 @@ impl Heap {
         self.charge(after)
     }
 
-    /// What `#` answers.
+    /// The result of the operator `#`.
     pub(crate) fn border(&self, table: TableRef) -> i64 {
         self.tables.at(table.0).border(&self.strings) as i64
     }
 
-    /// The entry behind `key`, or the first for nil.
+    /// The entry after `key`, or the first one if `key` is nil.
     ///
     /// # Errors
     /// The table has no such key.
@@ -570,12 +572,12 @@ impl Heap {
         next.map_err(|()| Fault::bare("invalid key to 'next'"))
     }
 
-    /// Elements of the array part, for a walk without `next`'s search.
+    /// The length of the array part, for walks without the search of `next`.
     pub(crate) fn array_len(&self, table: TableRef) -> usize {
         self.tables.at(table.0).array.len()
     }
 
-    /// Slots for keys that are not in the array part.
+    /// Slots of the node part, for keys that are not in the array part.
     pub fn node_count(&self, table: TableRef) -> usize {
         self.tables.at(table.0).nodes.len()
     }
@@ -600,7 +602,7 @@ impl Heap {
         }
     }
 
-    /// Gives a table a metatable.
+    /// Sets a table's metatable.
     ///
     /// # Errors
     /// The table is read-only.
@@ -612,7 +614,7 @@ impl Heap {
         Ok(())
     }
 
-    /// What a value's metatable has for an event, or nil.
+    /// A value's metamethod for an event, or nil.
     #[inline]
     pub(crate) fn metamethod(&self, value: Value, event: Metamethod) -> Value {
         match self.metatable_of(value) {
@@ -624,7 +626,7 @@ impl Heap {
         }
     }
 
-    /// What a table's metatable has for an event whose absence is remembered.
+    /// A table's metamethod for an event whose absence is remembered, or nil.
     #[inline(always)]
     pub(crate) fn table_event(&mut self, table: TableRef, event: Metamethod) -> Value {
         match self.tables.at(table.0).meta() {
@@ -633,7 +635,7 @@ impl Heap {
         }
     }
 
-    /// What a metatable has for an event whose absence is remembered.
+    /// The metamethod in a metatable for an event whose absence is remembered, or nil.
     #[inline]
     pub(crate) fn meta_event(&mut self, meta: TableRef, event: Metamethod) -> Value {
         debug_assert!((event as u8) < REMEMBERED);
@@ -651,7 +653,7 @@ impl Heap {
         found
     }
 
-    /// Equality without metamethods.
+    /// Equality of two values without metamethods, as by `rawequal`.
     #[inline]
     pub(crate) fn raw_equal(&self, a: Value, b: Value) -> bool {
         self.strings.equal(a, b)
@@ -717,7 +719,7 @@ impl Heap {
         }
     }
 
-    /// To be passed before an upvalue of a native closure is written.
+    /// Must be called before an upvalue of a native closure is written.
     pub(crate) fn native_barrier(&mut self, index: u32, value: Value) {
         if self.watching && self.natives.is_old(index) && !self.is_old(value) {
             self.old_written = true;
@@ -727,7 +729,7 @@ impl Heap {
         }
     }
 
-    /// To be passed before a closure gets another environment.
+    /// Must be called before a closure gets another environment.
     pub(crate) fn shade_env(&mut self, closure: ClosureRef, env: TableRef) {
         if self.watching && self.closures.is_old(closure.0) && !self.tables.is_old(env.0) {
             self.old_written = true;
@@ -753,7 +755,7 @@ impl Heap {
         }
     }
 
-    /// Has a string survive the sweep under way, which nobody may refer to.
+    /// Makes a string survive the sweep under way, though no reference to it may exist yet.
     pub(crate) fn revive(&mut self, string: StrRef) {
         if matches!(self.collector.phase, CollectorPhase::Sweep(..))
             && let Some(slot) = self.strings.texts.own_mut(string.0)
@@ -762,21 +764,21 @@ impl Heap {
         }
     }
 
-    /// Keeps a value for good.
+    /// Keeps a value forever, or until its slot is reused by [`crate::Vm::unpin`]; returns the slot.
     pub(crate) fn pin(&mut self, value: Value) -> usize {
         self.shade_if_marking(value);
         self.pinned.push(value);
         self.pinned.len() - 1
     }
 
-    /// To be passed when a root is given a value.
+    /// Must be called when a root gets a value.
     pub(crate) fn shade_if_marking(&mut self, value: Value) {
         if self.collector.phase == CollectorPhase::Mark {
             self.shade(value);
         }
     }
 
-    /// Marks a value: what it refers to is scanned later.
+    /// Marks a value; an object that it names is scanned later.
     #[inline]
     pub(crate) fn shade(&mut self, value: Value) {
         if value.is_object() {
@@ -809,9 +811,9 @@ impl Heap {
         paint(&mut self.threads, index, marked, Some(grey), &mut self.collector.grey);
     }
 
-    /// What is behind the mark goes, in the middle of a cycle perhaps, which then knows old objects alone.
-    /// Nothing old refers to what goes, so what was marked stays marked, and what is not marked yet is found
-    /// from roots and old objects.
+    /// Removes objects after the mark from the collector's lists, because they are about to be cut off,
+    /// perhaps in the middle of a cycle. No old object refers to them, so marked old objects stay marked,
+    /// and unmarked ones are still found from roots and old objects.
     pub(crate) fn forget_young_greys(&mut self, code: &Arena<Linked>) {
         if self.collector.phase == CollectorPhase::Idle {
             return;
@@ -832,17 +834,18 @@ impl Heap {
         self.collector = collector;
     }
 
-    /// What is behind the mark is gone: the bytes in use are those before it.
+    /// Counts the objects after the mark as gone: the bytes in use are those before the mark.
     pub(crate) fn forget_young(&mut self) {
         self.bytes = self.old_bytes;
         self.slice_due = false;
         self.strings.set_due(false);
-        // What a cycle in the run has set was for its objects too.
+        // A threshold that a cycle during the run has set was for the run's objects, too.
         let latest = self.bytes + self.limit.saturating_sub(self.bytes) / 2;
         self.collector.threshold = (self.collector.kept * 2).max(FIRST_THRESHOLD).min(latest.max(1 << 16));
         self.collector.next_slice = match self.collector.phase {
             CollectorPhase::Idle => self.collector.threshold,
-            // No later than it was: short runs between loads would put the slice off for good.
+            // The next slice does not move further away: otherwise short runs between loads would put
+            // it off for ever.
             CollectorPhase::Mark | CollectorPhase::Sweep(..) => {
                 self.collector.next_slice.min(self.bytes + SLICE_BYTES)
             }
@@ -850,8 +853,8 @@ impl Heap {
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
-        // A slot of the stack that was not used in this run may name a table of one that is gone.
-        // Tables of an image refer to what the image has.
+        // A stack slot that this run has not used may name a table of an earlier run. Tables of an image
+        // refer only to the image.
         let Some(object) = self.tables.own_mut(table.0) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
@@ -861,7 +864,7 @@ impl Heap {
         self.list_table(table);
     }
 
-    /// Has a table scanned from its beginning.
+    /// Puts a table on the list to be scanned, from its beginning.
     fn list_table(&mut self, table: TableRef) {
         let object = self.tables.at_mut(table.0);
         object.scanned = 0;
@@ -871,7 +874,7 @@ impl Heap {
         }
     }
 
-    /// A coroutine was left: its stack may hold what the collector has not seen.
+    /// Records that a coroutine has run: its stack may hold values that the collector has not seen.
     #[inline]
     pub(crate) fn thread_ran(&mut self, thread: ThreadRef) {
         if self.collector.phase == CollectorPhase::Mark {
@@ -893,7 +896,7 @@ fn paint<T: Object>(
     grey: Option<Grey>,
     list: &mut Vec<Grey>,
 ) {
-    // As for tables: the index may be one of a run that is gone.
+    // As for tables: the index may be from an earlier run.
     let Some(object) = arena.own_mut(index) else { return };
     if object.colour() == marked || object.colour() == crate::arena::FREE {
         return;

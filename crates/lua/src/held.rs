@@ -1,14 +1,14 @@
-//! Bytes that native functions keep outside of the heap while they wait for what they called: a `gsub` in the
-//! callback of a `gsub`, each with its text half done. They count against the limit, since calls nest two
-//! hundred deep.
+//! Bytes that waiting native functions hold outside of the heap: for example a `gsub` called in the
+//! callback of a `gsub`, each with its result half built. They count against the limit, because calls
+//! nest two hundred deep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of a buffer that are not counted: with all that nest, less than a megabyte.
+/// Bytes of a buffer that are not counted: less than a megabyte for all nested calls together.
 const HELD_FREE: usize = 4096;
 
-/// The sum of what is held in a run. Shared, because a state may be dropped by another thread.
+/// The sum of held bytes in a run. Shared, because another thread may drop a function's state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldBytes(Arc<AtomicUsize>);
 
@@ -17,7 +17,7 @@ impl HeldBytes {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What a function holds now, in place of what `held` says.
+    /// Sets the bytes that a function holds, instead of those recorded in `held`.
     pub(crate) fn hold(&self, held: &mut Option<Held>, bytes: usize) {
         *held = None;
         if bytes > HELD_FREE {
@@ -27,7 +27,7 @@ impl HeldBytes {
     }
 }
 
-/// The bytes that one function holds: counted until this is dropped.
+/// The bytes that one function holds, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     sum: Arc<AtomicUsize>,

@@ -1,17 +1,17 @@
-//! Source texts of anybody: what is fuzzed.
+//! Compiling and running untrusted source texts, for fuzzing.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
 use crate::api::{RunOutcome, Vm, compile};
 
-/// Bytes that a program may use.
+/// The most bytes that a program may use.
 const LIMIT: usize = 4 << 20;
 
-/// Instructions that a program may run.
+/// The most instructions that a program may run.
 const BUDGET: u64 = 20_000;
 
-/// Compiles any bytes and runs what comes out, once at a go and once with stops and a collector in between:
-/// nothing panics, and a run that ended leaves nothing.
+/// Compiles any bytes and runs the result, once in one piece and once with pauses and slices of the
+/// collector. Nothing may panic, and an ended run must leave no bytes in use.
 pub fn fuzz_source(data: &[u8]) {
     let Ok(proto) = compile(data, b"=fuzz") else { return };
     let Ok(mut vm) = Vm::new(LIMIT) else { return };

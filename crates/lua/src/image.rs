@@ -1,8 +1,8 @@
-//! A sealed machine without a program as an image: what machines of the same libraries have in common, made
-//! once.
+//! Images: a sealed machine without a program, whose objects are shared by all machines with the
+//! same libraries.
 //!
-//! Invariants: (1) nothing of an image changes: its tables are read-only, its strings are hashed, its tables
-//! know which events they lack; (2) what an image has refers to nothing outside of it.
+//! Invariants: (1) an image never changes: its tables are read-only, its strings are hashed, its tables
+//! have recorded which events they lack; (2) objects of an image refer only to objects of the image.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::value::{StrRef, TableRef, Value};
 use crate::vm::Known;
 use crate::vm::machine::Machine;
 
-/// What machines of the same libraries have in common: see [`crate::Vm::of_image`].
+/// The objects shared by machines with the same libraries: see [`crate::Vm::of_image`].
 #[derive(Clone, Debug)]
 pub struct VmImage(Arc<ImageParts>);
 
@@ -35,7 +35,7 @@ struct ImageParts {
     known: Known,
     looks_into_errors: bool,
     host: HostState,
-    /// Bytes that count as in use in each machine.
+    /// Bytes of the image, which count as in use in each machine.
     bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl VmImage {
         }))
     }
 
-    /// A machine over the image that may use `limit` bytes, those of the image included.
+    /// A machine over the image that may use `limit` bytes, including those of the image.
     pub(crate) fn machine(&self, limit: usize) -> Machine {
         let parts = &*self.0;
         let mut heap = Heap::empty(limit);
@@ -95,7 +95,7 @@ impl VmImage {
         }
     }
 
-    /// Bytes that the allocator has given, about.
+    /// Approximate bytes that the allocator has given for the image.
     pub fn footprint(&self) -> usize {
         fn bytes<T: Object>(slots: &[T]) -> usize {
             size_of_val(slots) + slots.iter().map(Object::outside).sum::<usize>()

@@ -1,5 +1,5 @@
-//! Lua 5.1 with the libraries that scripts of a Redis-like server know: a machine whose references cannot
-//! dangle and whose runs can stand still.
+//! Lua 5.1 with the libraries that scripts of a Redis-like server have: a machine whose references cannot
+//! dangle and whose runs can be paused between any two instructions.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -1,13 +1,12 @@
-//! Native functions: those of the libraries and of the host.
+//! Native functions, of the libraries and of the host.
 //!
-//! A native function is called with a window of stack slots, its arguments, and answers with a step: results,
-//! a call that the machine is to make, or that its budget is used up. What it has to remember until it goes
-//! on is its state, which is data, and values in its window. So nothing of the machine lies on the process's
-//! stack.
+//! A native function gets a window of stack slots with its arguments, and returns a step: results, a
+//! call that the machine is to make, or that its budget is used up. What the function needs when it is
+//! resumed is kept in its state, which is data, and in the values of its window. So no state of the
+//! machine is on the process's stack.
 //!
-//! Invariants: (1) nothing is collected while a native function runs; (2) from one step to the next, only
-//! values in the window survive; (3) a function that was resumed does some work before it asks for the budget
-//! again.
+//! Invariants: (1) no object is collected while a native function runs; (2) from one step to the next, only
+//! values in the window survive; (3) a resumed function does some work before it runs out of budget again.
 
 use std::sync::Arc;
 
@@ -22,24 +21,26 @@ use crate::value::{StrRef, TableRef, Value};
 
 pub use crate::object::State;
 
-/// What a native function wants next.
+/// What a native function wants the machine to do next.
 #[derive(Debug)]
 pub enum NativeStep {
-    /// The last values of the window, so many, are its results.
+    /// Return: the last so many values of the window are the results.
     Return(usize),
-    /// Calls the function that lies so many slots before the window's end, with those behind it, and resumes
-    /// this one with the results behind the window. Made by [`Ctx::call`].
+    /// Call the function that lies so many slots before the window's end, with the values after
+    /// it as arguments, then resume this function, with the results appended to the window. Made
+    /// by [`Ctx::call`].
     Call(usize, State),
-    /// The budget is used up: go on later.
+    /// Pause, because the budget is used up; resume later with this state.
     Pause(State),
-    /// A request to the host, with the arguments in the window: the run stands until it is answered.
+    /// Request something from the host by this code, with the window's values as arguments. The run is
+    /// paused until the host answers.
     Request(u32),
-    /// What only the machine can do.
+    /// Do something that only the machine can do.
     #[doc(hidden)]
     Machine(Demand),
 }
 
-/// Steps of the base and coroutine libraries.
+/// Operations of the machine for the base and coroutine libraries.
 #[derive(Debug)]
 #[doc(hidden)]
 pub enum Demand {
@@ -58,7 +59,7 @@ pub enum Demand {
     /// Resume the coroutine of a wrapping function, which is its first upvalue.
     #[doc(hidden)]
     ResumeWrapped,
-    /// Give the window to whoever resumed this coroutine.
+    /// Return the window's values from the `resume` of this coroutine.
     #[doc(hidden)]
     Yield,
     /// Collect all garbage, and return 0.
@@ -69,22 +70,22 @@ pub enum Demand {
     CollectStep,
 }
 
-/// Calls a native function; resumes one.
+/// The first step of a native function.
 pub type Call = fn(&mut Ctx<'_>) -> Result<NativeStep, Fault>;
-/// Goes on with a native function.
+/// A later step of a native function, with the state that the last step returned.
 pub type Resume = fn(&mut Ctx<'_>, State) -> Result<NativeStep, Fault>;
 
-/// A native function.
+/// A native function with its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
-    /// How its library calls it.
+    /// The function's name in its library.
     pub name: &'static str,
     pub(crate) call: Call,
     pub(crate) resume: Option<Resume>,
 }
 
 impl Native {
-    /// A function that ends in one step, or is the host's.
+    /// A function that returns in one step, or that makes a request to the host.
     pub const fn plain(name: &'static str, call: Call) -> Native {
         Native { name, call, resume: None }
     }
@@ -95,34 +96,34 @@ impl Native {
     }
 }
 
-/// What indexing a value needs.
+/// The result of indexing a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Indexed {
-    /// Nothing more: the value.
+    /// The value itself, without a call.
     Value(Value),
-    /// A call of the first with the other two.
+    /// A metamethod must be called: the first value, with the other two as arguments.
     Call(Value, Value, Value),
 }
 
-/// What comparing two values needs.
+/// The result of comparing two values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Less {
-    /// Nothing more.
+    /// The result of the comparison, without a call.
     Known(bool),
-    /// A call of this function with both; the truth of its result.
+    /// This metamethod must be called with both values; the truth of its result is the result.
     Call(Value),
 }
 
 /// Longest chain of `__index` or `__newindex`.
 pub(crate) const LOOP_MAX: usize = 100;
 
-/// What a native function sees of the machine.
+/// The part of the machine that a native function sees: its window, the heap and the budget.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// All objects.
+    /// The heap, for reading and making objects.
     pub heap: &'a mut Heap,
     pub(crate) stack: &'a mut Vec<Value>,
-    /// Calls below this one.
+    /// The frames of the calls below this one.
     pub(crate) frames: &'a [Frame],
     pub(crate) base: usize,
     pub(crate) top: usize,
@@ -137,7 +138,7 @@ pub struct Ctx<'a> {
 impl Ctx<'_> {
     // The window.
 
-    /// Values in the window: at the start, the number of arguments.
+    /// The number of values in the window: at first, the number of arguments.
     #[inline]
     pub fn count(&self) -> usize {
         self.top - self.base
@@ -150,8 +151,8 @@ impl Ctx<'_> {
         if at < self.top { self.stack[at] } else { Value::NIL }
     }
 
-    /// Makes the stack `len` slots long at least. The slots are counted; who goes beyond the limit so is told
-    /// by the next growth.
+    /// Makes the stack at least `len` slots long. The slots are charged, but not checked: a limit exceeded
+    /// here is reported by the next growth of the heap.
     #[cold]
     fn grow_stack(&mut self, len: usize) {
         let len = len.max(self.stack.len() * 2);
@@ -159,14 +160,14 @@ impl Ctx<'_> {
         self.stack.resize(len, Value::NIL);
     }
 
-    /// Replaces the value at `index`, which exists.
+    /// Replaces the value at `index`, which must exist.
     #[inline]
     pub fn set(&mut self, index: usize, value: Value) {
         debug_assert!(index >= 1 && index <= self.count());
         self.stack[self.base + index - 1] = value;
     }
 
-    /// Adds a value at the end.
+    /// Adds a value at the window's end.
     #[inline]
     pub fn push(&mut self, value: Value) {
         if self.top >= self.stack.len() {
@@ -187,17 +188,17 @@ impl Ctx<'_> {
     /// Returns one value.
     ///
     /// # Errors
-    /// None: it is a [`NativeStep`] to be returned.
+    /// Never: the [`NativeStep`] is to be returned as it is.
     #[inline]
     pub fn one(&mut self, value: Value) -> Result<NativeStep, Fault> {
         self.push(value);
         Ok(NativeStep::Return(1))
     }
 
-    /// Calls a function and goes on with `state` when it has returned.
+    /// Calls a function; this one is resumed with `state` when the call has returned.
     ///
     /// # Errors
-    /// None: it is a [`NativeStep`] to be returned.
+    /// Never: the [`NativeStep`] is to be returned as it is.
     #[inline]
     pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
         let (at, end) = (self.top, self.top + 1 + args.len());
@@ -210,12 +211,12 @@ impl Ctx<'_> {
         Ok(NativeStep::Call(args.len() + 1, state))
     }
 
-    /// An upvalue of this function, from 1.
+    /// An upvalue of this function, counted from 1; nil beyond the last.
     pub(crate) fn upvalue(&self, index: usize) -> Value {
         self.heap.natives.at(self.function).upvalues.get(index - 1).copied().unwrap_or_default()
     }
 
-    /// Replaces an upvalue of this function, which exists.
+    /// Replaces an upvalue of this function, which must exist.
     pub(crate) fn set_upvalue(&mut self, index: usize, value: Value) {
         self.heap.native_barrier(self.function, value);
         if let Some(slot) = self.heap.natives.at_mut(self.function).upvalues.get_mut(index - 1) {
@@ -235,9 +236,9 @@ impl Ctx<'_> {
 
     // The budget.
 
-    /// Takes `units` from the budget, one for about an instruction's work, and what else was noted since the
-    /// last charge: long searches in tables, long texts. False: nothing is left, or the machine has something
-    /// to do first: pause.
+    /// Charges `units` to the budget (one for about an instruction's work), and any work recorded since the
+    /// last charge: long searches in tables, long strings. False if the function must pause, because the
+    /// budget is used up or the machine has work to do first.
     #[inline]
     pub fn charge(&mut self, units: u64) -> bool {
         let units = units.saturating_add(u64::from(self.heap.strings.take_work()));
@@ -247,13 +248,13 @@ impl Ctx<'_> {
 
     // Arguments.
 
-    /// `bad argument #index to 'name' (what expected, got ...)`
+    /// The error `bad argument #index to 'name' (what expected, got ...)`.
     pub(crate) fn type_error(&self, index: usize, what: &str) -> Fault {
         let got = if index > self.count() { "no value" } else { self.arg(index).type_name() };
         Fault::argument(index, format!("{what} expected, got {got}"))
     }
 
-    /// The number that a value is or that its text says.
+    /// The value as a number; strings are converted.
     #[inline]
     pub fn to_number(&self, value: Value) -> Option<f64> {
         if value.is_number() {
@@ -262,7 +263,7 @@ impl Ctx<'_> {
         value.as_str().and_then(|string| self.heap.strings.number(string))
     }
 
-    /// The string that a value is or that a number prints as.
+    /// The value as a string; numbers are converted. `None` for other values.
     ///
     /// # Errors
     /// `not enough memory`.
@@ -273,20 +274,20 @@ impl Ctx<'_> {
         Ok(value.as_str())
     }
 
-    /// A number, or a string that says one.
+    /// The argument as a number; strings are converted.
     ///
     /// # Errors
-    /// Another value.
+    /// The argument is neither a number nor a numeric string.
     #[inline]
     pub(crate) fn check_number(&self, index: usize) -> Result<f64, Fault> {
         self.to_number(self.arg(index)).ok_or_else(|| self.type_error(index, "number"))
     }
 
-    /// A number without its fraction; what no integer of 64 bits can hold becomes what the processor makes of
-    /// it.
+    /// The argument as an integer, without its fraction. A number out of range becomes the smallest `i64`,
+    /// as on the reference's processors.
     ///
     /// # Errors
-    /// Another value than a number.
+    /// The argument is neither a number nor a numeric string.
     #[inline]
     pub(crate) fn check_int(&self, index: usize) -> Result<i64, Fault> {
         self.check_number(index).map(to_integer)
@@ -295,15 +296,15 @@ impl Ctx<'_> {
     /// The argument as an integer, or `default` for nil.
     ///
     /// # Errors
-    /// Another value.
+    /// The argument is neither nil nor a number or numeric string.
     #[inline]
     pub(crate) fn opt_int(&self, index: usize, default: i64) -> Result<i64, Fault> {
         if self.arg(index).is_nil() { Ok(default) } else { self.check_int(index) }
     }
-    /// A string; a number is replaced by its text in the window.
+    /// The argument as a string; a number in the window is replaced by its text.
     ///
     /// # Errors
-    /// Another value, or `not enough memory`.
+    /// The argument is neither a string nor a number, or `not enough memory`.
     #[inline]
     pub fn check_str(&mut self, index: usize) -> Result<StrRef, Fault> {
         let value = self.arg(index);
@@ -319,36 +320,36 @@ impl Ctx<'_> {
         }
     }
 
-    /// A string, or `None` for nil.
+    /// The argument as a string, or `None` for nil.
     ///
     /// # Errors
-    /// Another value, or `not enough memory`.
+    /// The argument is neither nil, a string nor a number, or `not enough memory`.
     pub(crate) fn opt_str(&mut self, index: usize) -> Result<Option<StrRef>, Fault> {
         if self.arg(index).is_nil() { Ok(None) } else { self.check_str(index).map(Some) }
     }
 
-    /// A table.
+    /// The argument as a table.
     ///
     /// # Errors
-    /// Another value.
+    /// The argument is not a table.
     #[inline]
     pub(crate) fn check_table(&self, index: usize) -> Result<TableRef, Fault> {
         self.arg(index).as_table().ok_or_else(|| self.type_error(index, "table"))
     }
 
-    /// A function.
+    /// The argument as a function.
     ///
     /// # Errors
-    /// Another value.
+    /// The argument is not a function.
     pub fn check_function(&self, index: usize) -> Result<Value, Fault> {
         let value = self.arg(index);
         if value.is_function() { Ok(value) } else { Err(self.type_error(index, "function")) }
     }
 
-    /// Any value, nil too.
+    /// The argument as it is; nil counts as a value.
     ///
     /// # Errors
-    /// No value.
+    /// The window has no argument at `index`.
     pub fn check_any(&self, index: usize) -> Result<Value, Fault> {
         if index <= self.count() {
             Ok(self.arg(index))
@@ -368,8 +369,8 @@ impl Ctx<'_> {
     }
 }
 
-/// A double as an integer, as the reference's conversion by the processor does it: what does not fit is the
-/// smallest integer.
+/// Converts a double to an integer as the reference's processors do: a number out of range
+/// becomes the smallest integer.
 #[inline]
 pub fn to_integer(number: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number) {
@@ -379,7 +380,7 @@ pub fn to_integer(number: f64) -> i64 {
     }
 }
 
-/// Indexes a value: the value, or the call that gives it.
+/// Indexes a value, with metamethods up to the first that must be called.
 pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<Indexed, Fault> {
     let mut object = object;
     for _ in 0..LOOP_MAX {
@@ -408,8 +409,8 @@ pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<I
     Err(Fault::bare("loop in gettable"))
 }
 
-/// Compares two values by `Lt` or `Le`. A `<=` without `__le` is `not (b < a)`, which is the caller's to see:
-/// the answer is then a call that is to be made with the operands exchanged, which `find_less_equal` says.
+/// Compares two values by `Lt` or `Le`. For a `<=` without `__le`, the caller must try `not (b <
+/// a)`: see `find_less_equal`.
 pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
     if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
         return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
@@ -425,7 +426,7 @@ pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) 
     }
 }
 
-/// The metamethod that both values have for a comparison.
+/// The metamethod for a comparison, if both values have the same one.
 pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Option<Value> {
     if a.kind().name() != b.kind().name() {
         return None;
@@ -438,18 +439,19 @@ pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod)
     heap.raw_equal(first, second).then_some(first)
 }
 
-/// The error of a comparison.
+/// The error for two values that cannot be compared.
 #[cold]
 pub(crate) fn incomparable(a: Value, b: Value) -> Fault {
     let (x, y) = (a.type_name(), b.type_name());
-    // PUC compares the third letters of the names, so a thread and a string are "two" of a kind.
+    // PUC compares the third letters of the type names, so a thread and a string are reported as
+    // "two" of one type.
     if x.as_bytes().get(2) == y.as_bytes().get(2) {
         return Fault::bare(format!("attempt to compare two {x} values"));
     }
     Fault::bare(format!("attempt to compare {x} with {y}"))
 }
 
-/// Makes a table of these values, from 1 on.
+/// Makes a table of these values, at the indexes from 1 on.
 ///
 /// # Errors
 /// `not enough memory`.
@@ -463,7 +465,7 @@ pub fn new_list(heap: &mut Heap, values: Vec<Value>) -> Result<TableRef, Fault> 
     Ok(TableRef(index))
 }
 
-/// The number that a value is or says.
+/// The value as a number; strings are converted.
 #[inline]
 pub(crate) fn coerce(heap: &Heap, value: Value) -> Option<f64> {
     if value.is_number() {
@@ -472,7 +474,7 @@ pub(crate) fn coerce(heap: &Heap, value: Value) -> Option<f64> {
     value.as_str().and_then(|string| heap.strings.number(string))
 }
 
-/// Appends the text of a string or a number; false for other values.
+/// Appends the text of a string or a number; returns false for other values.
 pub(crate) fn push_text(heap: &Heap, out: &mut Vec<u8>, value: Value) -> bool {
     if let Some(string) = value.as_str() {
         out.extend_from_slice(heap.bytes(string));
@@ -484,10 +486,10 @@ pub(crate) fn push_text(heap: &Heap, out: &mut Vec<u8>, value: Value) -> bool {
     true
 }
 
-/// What a library is opened with.
+/// Access to a machine for opening a library.
 #[derive(Debug)]
 pub struct Library<'a> {
-    /// All objects.
+    /// The heap, for making the library's objects.
     pub heap: &'a mut Heap,
     pub(crate) natives: &'a mut Vec<Native>,
     pub(crate) globals: TableRef,
@@ -524,7 +526,7 @@ impl Library<'_> {
         Ok(self.heap.new_native(index, upvalues)?.into())
     }
 
-    /// Sets a field.
+    /// Sets a field of a table.
     ///
     /// # Errors
     /// `not enough memory`.
@@ -537,7 +539,7 @@ impl Library<'_> {
         self.globals
     }
 
-    /// Makes `table` what strings are indexed by.
+    /// Makes `table` the `__index` of all strings.
     ///
     /// # Errors
     /// `not enough memory`.

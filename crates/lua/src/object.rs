@@ -1,7 +1,7 @@
-//! What the heap holds besides strings and tables: functions, upvalues, user data, coroutines.
+//! Objects of the heap other than strings and tables: functions, upvalues, user data, coroutines.
 //!
-//! Invariant: a coroutine is data. Its calls are frames in it, so it can stand still between any two
-//! instructions.
+//! Invariant: a coroutine is data. Its calls are frames in it, so it can be paused between any
+//! two instructions.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use sluice_base::heap;
 use crate::arena::{Colour, Object};
 use crate::value::{TableRef, ThreadRef, Value};
 
-/// What a native function that waits keeps between two steps. It holds no [`Value`]: those lie in the
-/// function's window.
+/// The state of a waiting native function between two steps. It contains no [`Value`]: values are kept
+/// in the function's window.
 pub type State = Box<dyn Any + Send>;
 
 macro_rules! object {
@@ -33,10 +33,10 @@ macro_rules! object {
     };
 }
 
-/// Upvalues that lie in a closure itself.
+/// The most upvalues that are stored in the closure itself.
 const CAPTURES_INLINE: usize = 4;
 
-/// A function of the language: a prototype with its upvalues and its environment.
+/// A Lua function: a prototype with its upvalues and its environment.
 #[derive(Debug, Default)]
 pub(crate) struct Closure {
     pub(crate) proto: u32,
@@ -61,7 +61,7 @@ impl Closure {
         closure
     }
 
-    /// The index of an upvalue.
+    /// The index of an upvalue in the heap, by its position in the closure.
     #[inline(always)]
     pub(crate) fn capture(&self, at: usize) -> u32 {
         match &self.many {
@@ -78,7 +78,7 @@ impl Closure {
     }
 }
 
-/// A variable that closures share.
+/// A variable shared by closures.
 #[derive(Debug, Default)]
 pub(crate) struct Upvalue {
     pub(crate) state: UpvalueState,
@@ -87,12 +87,12 @@ pub(crate) struct Upvalue {
 
 object!(Upvalue, Vec<Upvalue>, self => 0);
 
-/// Where the value of an upvalue is.
+/// The place of an upvalue's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UpvalueState {
-    /// A slot of a coroutine's stack, while the function that declared the variable runs.
+    /// In a slot of a coroutine's stack, while the function that declared the variable runs.
     Open(ThreadRef, u32),
-    /// Here, from then on.
+    /// In the upvalue itself, after that function has ended.
     Closed(Value),
 }
 
@@ -119,7 +119,7 @@ impl NativeClosure {
     }
 }
 
-/// What `newproxy` makes.
+/// A userdata object, made by `newproxy`; it has no content but a metatable.
 #[derive(Debug, Default)]
 pub(crate) struct Userdata {
     pub(crate) meta: Option<TableRef>,
@@ -134,118 +134,120 @@ impl Userdata {
     }
 }
 
-/// Who catches errors.
+/// The native function that protects a call and catches errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// `pcall`
+    /// `pcall`: returns false and the error.
     Pcall,
-    /// `xpcall`, whose handler lies in the frame's first slot.
+    /// `xpcall`, whose handler is in the frame's first slot.
     Xpcall,
-    /// `load`, which calls its reader so.
+    /// `load`, which calls its reader function under protection.
     Load,
 }
 
-/// What a call is.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// A function of the language.
+    /// A Lua function.
     Lua,
-    /// A native function that waits for a call or for a budget; its state is the last of the coroutine's
+    /// A native function that waits for a call or for budget; its state is the last of the coroutine's
     /// states.
     Native,
     /// A protected call: errors end here.
     Protected(Protection),
-    /// The `__index` of an error is at work for `pcall`, which looks for the error's `err`: the error lies in
+    /// `pcall` is calling `__index` of an error, to look up the error's `err`: the error is in
     /// the frame's first slot.
     Looking,
-    /// The handler of `xpcall` at work: the error ends its protected call with what the handler answers.
+    /// The handler of `xpcall` is running: its result is the result of the protected call.
     Handler,
-    /// `coroutine.resume` or a wrapped coroutine in this coroutine: another one runs.
+    /// `coroutine.resume` or a wrapped coroutine was called in this coroutine: another one runs.
     Resume { wrapped: bool },
-    /// `coroutine.yield`: this coroutine waits to be resumed.
+    /// `coroutine.yield` was called: this coroutine waits to be resumed.
     Yield,
-    /// The host computes.
+    /// A request to the host is not answered yet.
     Host,
 }
 
-/// What becomes of the results of a call, in the frame below.
+/// The use of a call's results in the frame below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// They go where the function lay, as many as wanted.
+    /// The results are stored where the function was, as many as wanted.
     Results,
-    /// The first goes into a register.
+    /// The first result is stored in this register.
     Register(u8),
     /// Nothing: an assignment by a metamethod.
     Nothing,
-    /// The first one's truth decides: the frame below goes on at `target` if it equals `when`.
+    /// The truth of the first result decides a jump: the frame below continues at `target` if it
+    /// equals `when`.
     Jump { when: bool, target: u32 },
-    /// Concatenation goes on: the result goes into the register, and those from `first` on are still to be
-    /// joined to it.
+    /// Concatenation continues: the result is stored in a register, and joined to the operands
+    /// from `first` on.
     Concat { first: u8, at: u8, into: u8 },
-    /// They are the values of a generic `for`, whose control variables begin in that register.
+    /// The results are the values of a generic `for`, whose control variables begin in register `first`.
     Each { first: u8, count: u8 },
 }
 
-/// A call.
+/// The frame of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// First slot of its registers, or of a native function's window.
+    /// First slot of the registers, or of a native function's window.
     pub(crate) base: u32,
-    /// The slot where the function lay, and the results go.
+    /// The slot where the function was, and where the results are stored.
     pub(crate) func: u32,
-    /// The function's index: a closure, or a native closure.
+    /// The index of the called function, a closure or a native closure.
     pub(crate) function: u32,
-    /// The prototype, of a closure.
+    /// The index of the closure's prototype.
     pub(crate) proto: u32,
-    /// The next instruction.
+    /// The index of the next instruction of the closure.
     pub(crate) pc: u32,
-    /// How many results are wanted; negative: all.
+    /// The number of results wanted; negative: all.
     pub(crate) want: i32,
-    /// Calls that were replaced by this one: levels without a name.
+    /// Tail calls before this frame, which it replaced: call levels without a name.
     pub(crate) tails: u32,
     pub(crate) after: After,
     pub(crate) work: Work,
 }
 
-/// Bytes that a slot of a stack counts: the value, and a share of the frames that go with slots.
+/// Bytes charged for a stack slot: the value, and a share of the frames.
 pub(crate) const SLOT_BYTES: usize = 16;
 
-/// How a coroutine stands.
+/// The status of a coroutine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Made, or in `yield`.
+    /// Not started yet, or waiting in `yield`.
     #[default]
     Suspended,
-    /// The one that runs.
+    /// Running; only one coroutine has this status.
     Running,
-    /// It resumed another.
+    /// The coroutine has resumed another one, and waits for that.
     Normal,
-    /// Ended, or failed.
+    /// The coroutine has ended, or failed with an error.
     Dead,
 }
 
-/// A coroutine. The main program is one too.
+/// A coroutine. The main program is also a coroutine.
 #[derive(Debug, Default)]
 pub(crate) struct Coroutine {
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
-    /// States of the native functions that wait, in the order of their frames.
+    /// States of the waiting native functions, in the order of their frames.
     pub(crate) states: Vec<State>,
-    /// Open upvalues, by slot: the highest last.
+    /// Open upvalues by slot, the highest slot last.
     pub(crate) open: Vec<(u32, u32)>,
-    /// End of the values of the last call with any number of results, and of a native function's window.
+    /// End of the results of the last call with a variable number of results; also the end of a
+    /// native function's window.
     pub(crate) top: u32,
     pub(crate) status: Status,
-    /// Who resumed it.
+    /// The coroutine that resumed this one; `None` for the main program, and while suspended.
     pub(crate) resumer: Option<ThreadRef>,
-    /// Calls that PUC would make on the C stack.
+    /// Calls in this coroutine that PUC would make on the C stack.
     pub(crate) nested: u32,
-    /// Such calls below: those of the coroutines that wait for this one.
+    /// `nested`, summed up over the coroutines below, which wait for this one.
     pub(crate) below: u32,
 }
 
-/// Memory that a run takes for its stack. A machine without any makes it anew, so machines of which one at a
-/// time runs need one between them.
+/// Memory for the stack of a run. A machine without it allocates anew; machines that run one at a
+/// time can share it.
 #[derive(Debug, Default)]
 pub struct RunStack {
     pub(crate) slots: Vec<Value>,
@@ -260,11 +262,11 @@ impl RunStack {
     }
 }
 
-/// A coroutine in its arena: taken out while it runs.
+/// A coroutine in its arena. The running coroutine is taken out of it.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) coroutine: Option<Box<Coroutine>>,
-    /// It ran since the collector scanned it.
+    /// The coroutine has run since the collector scanned it.
     pub(crate) touched: bool,
     pub(crate) colour: Colour,
 }
@@ -272,12 +274,12 @@ pub(crate) struct Thread {
 object!(Thread, Vec<Thread>, self => self.coroutine.as_ref().map_or(0, |coroutine| coroutine.bytes()));
 
 impl Coroutine {
-    /// Calls that PUC would have made on the C stack, in this coroutine and below.
+    /// Calls that PUC would make on the C stack, in this coroutine and those below.
     pub(crate) fn depth(&self) -> u32 {
         self.nested + self.below
     }
 
-    /// Bytes that a coroutine takes.
+    /// Bytes charged for the coroutine.
     pub(crate) fn bytes(&self) -> usize {
         self.stack.len() * SLOT_BYTES + size_of::<Coroutine>()
     }

@@ -1,14 +1,14 @@
-//! Patterns of Lua 5.1: compiled once for each call of a library function, then matched by a machine whose
-//! state is data.
+//! Patterns of Lua 5.1: compiled once for each call of a library function, then matched by a machine
+//! whose state is data.
 //!
-//! A pattern of Lua has no alternatives, so its items stand in a row. Each item's captures, and each of its
-//! errors, depend on its index alone: the compiler turns the first error into an item that raises the error
-//! when the match comes so far, because PUC's matcher, which reads the pattern as it goes, tells nothing of
-//! what it never reaches.
+//! A Lua pattern has no alternatives, so its items are a sequence. An item's captures and errors depend
+//! only on its index. The compiler turns the first error into an item that raises the error when the match
+//! reaches it, because PUC's matcher reads the pattern while it matches and reports no error in a part
+//! that it never reaches.
 //!
-//! Invariants: (1) a match takes none of the process's stack: what remains to be tried is a list, not longer
-//! than the items; (2) every loop takes fuel, and without fuel the matcher stands still and goes on later as
-//! if it had not; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
+//! Invariants: (1) a match uses no recursion: the choices that remain to be tried are a list, not longer
+//! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if it
+//! had not; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
 
 mod compile;
 mod error;
@@ -21,48 +21,48 @@ use compile::{PatternItem, Program, Single};
 pub(crate) use error::PatternError;
 use sets::contains;
 
-/// Bytes that a loop over one item reads between two looks at the fuel.
+/// Bytes that a loop over one item reads between two checks of the fuel.
 const STRIDE: usize = 4096;
 
-/// Bytes of a pattern whose matcher may be kept.
+/// Longest pattern, in bytes, whose matcher is kept in the cache.
 pub(crate) const KEPT_MAX: usize = 64;
 
-/// Bytes of a literal that are compared for nothing beyond the item.
+/// Bytes of a literal whose comparison is part of the cost of the item.
 const RUN_FREE: usize = 64;
 
 /// Bytes that a simple loop reads for one unit of fuel.
 const BYTES_PER_UNIT: usize = 16;
 
-/// Where a match may begin.
+/// The positions at which a match may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
-    /// At the first position alone.
+    /// Only the first position.
     Here,
     /// At any position from the first on.
     Anywhere,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternSearch {
-    /// A match: its first byte, and the byte behind its last.
+    /// A match: the index of its first byte, and the index after its last byte.
     Found(usize, usize),
-    /// There is none.
+    /// The text has no match from here on.
     Nothing,
-    /// The fuel is used up: search again with more.
+    /// The fuel is used up: the caller searches again with more.
     OutOfFuel,
 }
 
-/// What a capture holds.
+/// The content of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capture {
-    /// A part of the text, from the first byte to behind the last.
+    /// A part of the text: the index of its first byte, and the index after its last byte.
     Text(usize, usize),
     /// A position, from 1.
     Position(usize),
 }
 
-/// How far a capture has come.
+/// The state of a capture during a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CaptureExtent {
     Open,
@@ -70,49 +70,50 @@ enum CaptureExtent {
     Len(usize),
 }
 
-/// A position from which a match can go on in another way.
+/// A choice: a position from which the match can continue in another way.
 #[derive(Clone, Copy, Debug)]
 struct ChoicePoint {
-    /// The item to go on with; for [`Way::More`] the item that takes one more.
+    /// The item to continue with; for [`Way::More`] the item that takes one more byte.
     item: u32,
     way: Way,
     at: usize,
-    /// The first position that is left to try, for [`Way::Fewer`].
+    /// The first position that remains to be tried, for [`Way::Fewer`].
     first: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Once more, at `at`.
+    /// Continue once, at `at`.
     Once,
-    /// The item before took as many as it could: try with fewer.
+    /// The item before took as many bytes as possible: continue with fewer.
     Fewer,
-    /// The item takes as few as possible: try with one more.
+    /// The item takes as few bytes as possible: continue with one more.
     More,
 }
 
-/// What the matcher does when it goes on.
+/// The matcher's next action when it is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchNext {
-    /// Looks for a position where a match may begin.
+    /// Look for a position where a match may begin.
     Start,
-    /// Matches an item.
+    /// Match the item at the current index.
     Item,
-    /// Reads on behind `at` within an item that takes many; `depth` counts the open ones of `%b`.
+    /// Continue at `at` within an item that takes many bytes; `depth` counts the open delimiters of `%b`.
     Within { at: usize, depth: usize },
 }
 
-/// A pattern and the state of its match.
+/// A compiled pattern and the state of its match.
 #[derive(Debug)]
 pub(crate) struct Matcher {
-    /// See [`Matcher::text`].
+    /// The pattern's text, by which the cache finds the matcher: see [`Matcher::text`].
     text: Box<[u8]>,
     program: Program,
-    /// What every match begins with, where that is one of few bytes, and whether that is the whole pattern.
+    /// The bytes that every match begins with, if there are few such bytes, and whether they are
+    /// the whole pattern.
     first: Option<Single>,
     is_single: bool,
     choices: Vec<ChoicePoint>,
-    /// One for each level of the program.
+    /// Start and extent of each capture, for each level of the program.
     captures: Vec<(usize, CaptureExtent)>,
     anchor: Anchor,
     next: MatchNext,
@@ -130,7 +131,8 @@ impl Matcher {
         heap::boxed::<Matcher>() + heap::block(self.text.len()) + program + state
     }
 
-    /// Compiles `pattern`, without the `^` of functions that know an anchor. The cost is linear.
+    /// Compiles `pattern`, whose `^` the caller has removed if the function allows an anchor. The
+    /// cost is linear.
     pub(crate) fn new(pattern: &[u8]) -> Matcher {
         let program = Program::new(pattern);
         Matcher {
@@ -148,12 +150,12 @@ impl Matcher {
         }
     }
 
-    /// The pattern as it was given; empty where it is longer than [`KEPT_MAX`].
+    /// The pattern as it was given; empty if it is longer than [`KEPT_MAX`].
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Bytes that the matcher may own, for the limit on memory, of a pattern of `len` bytes.
+    /// The most bytes that the matcher of a pattern of `len` bytes may own, for the limit on memory.
     pub(crate) fn footprint(len: usize) -> usize {
         size_of::<Matcher>()
             + len.min(compile::ITEMS_MAX) * (size_of::<PatternItem>() + size_of::<ChoicePoint>() + 4)
@@ -168,13 +170,13 @@ impl Matcher {
         self.choices.clear();
     }
 
-    /// Number of captures of the match that was found.
+    /// The number of captures of the found match.
     pub(crate) fn capture_count(&self) -> usize {
         self.program.levels
     }
 
-    /// What capture `index` (from 0) of the match from `start` to `end` holds. Without captures, the first is
-    /// the whole match.
+    /// The content of capture `index` (from 0) of the match from `start` to `end`. If the pattern has no
+    /// captures, the first is the whole match.
     pub(crate) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Capture, PatternError> {
         if index >= self.program.levels {
             return if index == 0 {
@@ -191,7 +193,8 @@ impl Matcher {
         }
     }
 
-    /// Searches on in `text`, the same as before, until a match is found, none is left, or `fuel` is used up.
+    /// Continues the search in `text`, which must not change, until a match is found, there is none, or
+    /// `fuel` is used up.
     pub(crate) fn search(&mut self, text: &[u8], fuel: &mut u64) -> Result<PatternSearch, PatternError> {
         loop {
             if *fuel == 0 {
@@ -219,7 +222,7 @@ impl Matcher {
         }
     }
 
-    /// Begins at the next position, if there is one.
+    /// Moves on to the next start position; returns whether there is one.
     fn advance(&mut self, text: &[u8]) -> bool {
         if self.anchor == Anchor::Here || self.start >= text.len() {
             return false;
@@ -229,7 +232,7 @@ impl Matcher {
         true
     }
 
-    /// Goes to the next position whose first byte can begin a match.
+    /// Moves on to the next position whose first byte can begin a match.
     fn seek(&mut self, text: &[u8], fuel: &mut u64) -> Seek {
         if self.anchor == Anchor::Anywhere
             && let Some(first) = self.first
@@ -260,7 +263,7 @@ impl Matcher {
         Seek::Here
     }
 
-    /// Takes the last choice; false where none is left.
+    /// Continues with the last choice; returns false if there is none.
     fn retry(&mut self, text: &[u8]) -> bool {
         while let Some(choice) = self.choices.last_mut() {
             match choice.way {
@@ -295,7 +298,7 @@ impl Matcher {
         false
     }
 
-    /// Matches items until the pattern ends, nothing is left to try from this start, or the fuel is used up.
+    /// Matches items until the pattern ends, this start has no further choices, or the fuel is used up.
     fn run(&mut self, text: &[u8], fuel: &mut u64) -> Result<ItemRun, PatternError> {
         loop {
             let matched = match self.program.items[self.item] {
@@ -331,7 +334,7 @@ impl Matcher {
         let literal = &self.program.literals[start as usize..][..len as usize];
         let rest = &text[self.at..];
         if literal.len() >= RUN_FREE {
-            // A text that is made to differ late differs late.
+            // A text made to differ from the pattern as late as possible costs fuel for the equal bytes.
             *fuel = fuel.saturating_sub((scan::common_prefix(rest, literal) / BYTES_PER_UNIT) as u64);
         }
         let is_match = rest.starts_with(literal);
@@ -390,7 +393,8 @@ impl Matcher {
         is_match
     }
 
-    /// As many as there are, `min` (0 or 1) at least; None without fuel, standing within the item.
+    /// Matches as many bytes as possible, at least `min` (0 or 1). `None` if the fuel is used up
+    /// within the item.
     fn match_many(&mut self, text: &[u8], single: Single, min: usize, fuel: &mut u64) -> Option<bool> {
         let mut end = if let MatchNext::Within { at, .. } = self.next { at } else { self.at };
         loop {
@@ -421,7 +425,7 @@ impl Matcher {
         Some(true)
     }
 
-    /// From an `open` to its `close`; None without fuel, standing within the item.
+    /// Matches from an `open` to its `close`. `None` if the fuel is used up within the item.
     fn match_balance(&mut self, text: &[u8], open: u8, close: u8, fuel: &mut u64) -> Option<bool> {
         let (mut at, mut depth) = match self.next {
             MatchNext::Within { at, depth } => (at, depth),
@@ -456,22 +460,22 @@ impl Matcher {
     }
 }
 
-/// What a look for a position came to.
+/// The result of looking for a start position.
 enum Seek {
     Here,
     Nowhere,
     OutOfFuel,
 }
 
-/// What a run over the items came to.
+/// The result of a run over the items.
 enum ItemRun {
     Matched,
-    /// No match begins at this start.
+    /// No match begins at this start position.
     Failed,
     OutOfFuel,
 }
 
-/// The byte that a pattern is, where it is one that stands for itself and nothing else.
+/// The byte that a pattern stands for, if the pattern is a single ordinary byte.
 pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     match *pattern {
         [byte] if !b"\0^$.()[%".contains(&byte) => Some(byte),
@@ -480,15 +484,15 @@ pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether `pattern` means more than its bytes.
+/// Whether `pattern` contains special characters.
 pub(crate) fn is_special(pattern: &[u8]) -> bool {
     let is_special =
         |byte: &u8| matches!(byte, b'^' | b'$' | b'*' | b'+' | b'?' | b'.' | b'(' | b'[' | b'%' | b'-');
     pattern.iter().take_while(|&&byte| byte != 0).any(is_special)
 }
 
-/// Runs a pattern over a text, each separated by the first zero byte, once with all the fuel and once with
-/// little; for fuzzing.
+/// Matches a pattern against a text; the data are separated by the first byte 0xff. Once with unlimited
+/// fuel and once with little, for fuzzing.
 pub fn fuzz_pattern(data: &[u8]) {
     let split = data.iter().position(|&byte| byte == 0xff).unwrap_or(data.len());
     let (pattern, text) = data.split_at(split);

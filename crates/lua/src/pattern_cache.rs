@@ -1,12 +1,12 @@
-//! Patterns that were compiled lately: programs call the same few again and again, with short texts.
+//! A cache of compiled patterns: programs use the same few patterns again and again, with short texts.
 
 use crate::pattern::Matcher;
 
-/// Matchers that are kept, each in a slot that its pattern decides: 250 KB at most, whatever the patterns
-/// are, since those that are longer than [`crate::pattern::KEPT_MAX`] are not kept.
+/// The number of matchers kept, each in a slot chosen by its pattern. At most 250 KB, because patterns
+/// longer than [`crate::pattern::KEPT_MAX`] are not kept.
 const SLOTS: usize = 32;
 
-/// Matchers by their pattern. One that is in use is not here.
+/// Matchers by pattern. A matcher in use is not in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct PatternCache {
     slots: [Option<Box<Matcher>>; SLOTS],
@@ -19,7 +19,7 @@ fn slot_of(pattern: &[u8]) -> usize {
 }
 
 impl PatternCache {
-    /// A matcher of this pattern that was given back, if it is still here.
+    /// Takes the matcher of this pattern out, if there is one.
     pub(crate) fn take(&mut self, pattern: &[u8]) -> Option<Box<Matcher>> {
         self.slots[slot_of(pattern)].take_if(|matcher| matcher.text() == pattern)
     }
@@ -29,7 +29,7 @@ impl PatternCache {
         self.slots.iter().flatten().map(|matcher| matcher.given_bytes()).sum()
     }
 
-    /// Keeps a matcher, in the place of another one perhaps. One of a long pattern is dropped.
+    /// Puts a matcher back, perhaps in place of another one. The matcher of a long pattern is dropped.
     pub(crate) fn give_back(&mut self, matcher: Box<Matcher>) {
         if !matcher.text().is_empty() {
             let slot = slot_of(matcher.text());

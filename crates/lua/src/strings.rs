@@ -1,9 +1,9 @@
-//! Strings of the heap. Not interned: two of the same text may lie at two indexes, and compare by length,
-//! hash, bytes.
+//! Strings of the heap. They are not interned: two strings of the same text may have different indexes, and
+//! are compared by length, hash and bytes.
 //!
-//! Invariants: (1) a string never changes; (2) up to [`INLINE_MAX`] bytes lie in the slot, others in a box of
-//! exactly their size or behind a count that the host shares; (3) the hash is computed when it is first asked
-//! for.
+//! Invariants: (1) a string never changes; (2) up to [`INLINE_MAX`] bytes are in the slot, others in a
+//! box of exactly their size, or in shared bytes that the host may hold too; (3) the hash is computed
+//! at its first use.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::murmur3::murmur3;
 use crate::text::number::parse_number;
 use crate::value::{StrRef, Value};
 
-/// Longest text that lies in its slot.
+/// Longest text that is stored in its slot.
 pub(crate) const INLINE_MAX: usize = 22;
 
-/// Bytes from which a vector is taken over as it is instead of being copied into a box of its size.
+/// From so many bytes on, a vector is kept as it is instead of being copied into a box of its size.
 const SHARED_MIN: usize = 4096;
 
-/// A string. Its hash is atomic because several threads may read the strings of an image, all of which are
-/// hashed before the image is shared: no other side writes, so no order is needed.
+/// A string. The hash is atomic because several threads may read the strings of an image. All of those are
+/// hashed before the image is shared: no thread writes, so no ordering is needed.
 #[derive(Debug)]
 pub(crate) struct StringSlot {
     hash: AtomicU32,
     hashed: AtomicBool,
     colour: Colour,
-    /// The table of symbols has its index. A slot that is used again begins without.
+    /// Whether the table of symbols has this string's index. A reused slot begins with false.
     is_symbol: bool,
     body: StringForm,
 }
@@ -70,7 +70,8 @@ impl Object for StringSlot {
         match &self.body {
             StringForm::Inline(..) => 0,
             StringForm::Owned(bytes) => bytes.len(),
-            // What the host shares counts as if it were ours: a script that keeps it keeps it alive.
+            // Bytes shared with the host count like others, because a script that keeps the
+            // string keeps them alive.
             StringForm::Shared(bytes) => bytes.len(),
         }
     }
@@ -98,34 +99,35 @@ impl StringSlot {
     }
 }
 
-/// The string of one byte: the first strings of every heap are these, in the order of the bytes.
+/// The string of one byte: every heap begins with these, in the order of the bytes.
 #[inline(always)]
 pub(crate) fn single(byte: u8) -> Value {
     StrRef(u32::from(byte)).into()
 }
 
-/// All strings of a heap.
+/// All strings of a heap, with the work that has not been charged yet.
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     pub(crate) texts: Arena<StringSlot>,
-    /// Units of work beyond an instruction's own: long searches in tables, long texts compared. They are
-    /// taken from the budget when the loop over instructions is left, or by a native function's next charge.
+    /// Units of work beyond that of instructions: long searches in tables, comparisons of long
+    /// strings. The interpreter's loop charges them to the budget when it exits, or a native function
+    /// at its next charge.
     work: Cell<u32>,
-    /// The loop over instructions is to be left: the collector has work, or there is much work to be paid.
+    /// The interpreter's loop must exit: the collector has work, or much work must be charged.
     is_due: Cell<bool>,
 }
 
-/// Units of work from which on the loop over instructions is left, so that they are paid.
+/// From so many units of work on, the interpreter's loop exits to charge them.
 const WORK_DUE: u32 = 1000;
 
-/// Bytes of a text whose comparison costs nothing beyond the instruction.
+/// Bytes of a string whose comparison is part of the instruction's cost.
 const COMPARED_FREE: usize = 512;
 
-/// Bytes that are handled for nothing beyond the instruction or the call.
+/// Bytes processed that are part of the cost of the instruction or call.
 const HANDLED_FREE: usize = 256;
 
 impl Strings {
-    /// Copies `bytes`; answers the index and the bytes outside of the slot.
+    /// Copies `bytes`; returns the index, and the bytes outside of the slot.
     #[inline]
     pub(crate) fn add(&mut self, bytes: &[u8], colour: Colour) -> (StrRef, usize) {
         if bytes.len() <= INLINE_MAX {
@@ -136,7 +138,7 @@ impl Strings {
         (self.store(StringForm::Owned(bytes.into()), colour), bytes.len())
     }
 
-    /// Copies a part of another string, of which few bytes need no allocation.
+    /// Copies a part of another string; a short part needs no allocation.
     #[inline]
     pub(crate) fn add_part(
         &mut self,
@@ -149,7 +151,7 @@ impl Strings {
         let part = &text[from..to];
         let len = part.len();
         let (body, outside) = if len <= INLINE_MAX {
-            // What lies behind the text means nothing: a copy of a fixed size is one or two moves.
+            // Bytes beyond the text are ignored: a copy of a fixed size compiles to one or two moves.
             let inline = match text[from..].first_chunk() {
                 Some(chunk) => *chunk,
                 None => {
@@ -165,7 +167,7 @@ impl Strings {
         (self.store(body, colour), outside)
     }
 
-    /// Takes a vector over.
+    /// Takes ownership of a vector; returns the index, and the bytes outside of the slot.
     pub(crate) fn take(&mut self, bytes: Vec<u8>, colour: Colour) -> (StrRef, usize) {
         if bytes.len() <= INLINE_MAX {
             return self.add(&bytes, colour);
@@ -181,7 +183,7 @@ impl Strings {
         (self.store(body, colour), len)
     }
 
-    /// Holds bytes that somebody else holds too.
+    /// Makes a string of shared bytes; short ones are copied.
     pub(crate) fn share(&mut self, bytes: Bytes, colour: Colour) -> (StrRef, usize) {
         if bytes.len() < SHARED_MIN {
             return self.add(&bytes, colour);
@@ -201,24 +203,24 @@ impl Strings {
         self.texts.at(string.0).bytes()
     }
 
-    /// The bytes of the symbol with that index, where there is one still.
+    /// The bytes of the symbol with that index, if the slot still holds one.
     #[inline]
     pub(crate) fn symbol(&self, index: u32) -> Option<&[u8]> {
         self.texts.get(index).filter(|slot| slot.is_symbol).map(StringSlot::bytes)
     }
 
-    /// Makes a string of the machine's own a symbol, until it is freed.
+    /// Makes a string of this machine a symbol, until it is freed.
     pub(crate) fn make_symbol(&mut self, string: StrRef) {
         self.texts.at_mut(string.0).is_symbol = true;
     }
 
-    /// The length of a value that is a string, else 0.
+    /// The length in bytes of a value that is a string; 0 for other values.
     #[inline]
     pub(crate) fn bytes_of(&self, value: Value) -> usize {
         value.as_str().map_or(0, |string| self.bytes(string).len())
     }
 
-    /// The bytes behind a count, where they already lie so.
+    /// The string's bytes as shared bytes, if they are stored in that form.
     pub(crate) fn shared(&self, string: StrRef) -> Option<Bytes> {
         match &self.texts.at(string.0).body {
             StringForm::Shared(bytes) => Some(bytes.clone()),
@@ -226,7 +228,7 @@ impl Strings {
         }
     }
 
-    /// The reference's hash of the text.
+    /// The reference's hash of the string.
     #[inline]
     pub(crate) fn hash(&self, string: StrRef) -> u32 {
         let text = self.texts.at(string.0);
@@ -239,7 +241,7 @@ impl Strings {
         text.hash.load(Ordering::Relaxed)
     }
 
-    /// Whether two strings are the same text.
+    /// Whether two strings have the same text.
     #[inline]
     pub(crate) fn same(&self, a: StrRef, b: StrRef) -> bool {
         if a == b {
@@ -258,7 +260,7 @@ impl Strings {
         x == y
     }
 
-    /// Takes the comparison of so many bytes into account.
+    /// Records the work of comparing so many bytes.
     #[inline]
     pub(crate) fn compared(&self, bytes: usize) {
         if bytes > COMPARED_FREE {
@@ -266,7 +268,7 @@ impl Strings {
         }
     }
 
-    /// Takes into account that so many bytes were copied or looked through, once.
+    /// Records the work of copying or searching so many bytes once.
     #[inline]
     pub(crate) fn handled(&self, bytes: usize) {
         if bytes > HANDLED_FREE {
@@ -274,7 +276,7 @@ impl Strings {
         }
     }
 
-    /// Takes into account that so many values were copied.
+    /// Records the work of copying so many values.
     #[inline]
     pub(crate) fn moved(&self, values: usize) {
         if values > 32 {
@@ -282,11 +284,11 @@ impl Strings {
         }
     }
 
-    /// The number that a text says: see [`parse_number`].
+    /// The number that a string contains: see [`parse_number`].
     #[inline]
     pub(crate) fn number(&self, string: StrRef) -> Option<f64> {
         let text = self.bytes(string);
-        // Several passes over the bytes.
+        // The parser makes several passes over the bytes.
         self.handled(text.len().saturating_mul(4));
         parse_number(text)
     }
@@ -304,7 +306,7 @@ impl Strings {
         }
     }
 
-    /// Notes units of work, one for about an instruction's.
+    /// Records units of work; a unit is about an instruction's work.
     #[cold]
     pub(crate) fn worked(&self, units: usize) {
         let work = self.work.get().saturating_add(u32::try_from(units).unwrap_or(u32::MAX));
@@ -314,7 +316,7 @@ impl Strings {
         }
     }
 
-    /// The units of work that were noted, which count as paid from here on.
+    /// Takes the recorded units of work, which the caller charges.
     #[inline]
     pub(crate) fn take_work(&self) -> u32 {
         self.work.take()

@@ -1,10 +1,10 @@
-//! Strings that constants share with each other and with the names of libraries, so that looking them up
-//! compares no bytes: found by text in a table of their indexes, which takes a few bytes for each.
+//! Symbols: strings that constants share with each other and with the names of libraries, so that table
+//! look-ups compare no bytes. A hash table of their indexes, of a few bytes each, finds them by text.
 //!
-//! Invariants: (1) a table keeps no string: the index of a symbol that went stays in the table until the next
-//! rebuild, and is found out by the text that is at that index now; (2) no two symbols of a machine have the
-//! same text; (3) a table has no more than four slots for each symbol that lived at its last rebuild, or
-//! `SLOTS_MIN`, however many have come and gone: 16 bytes beside a string of 32 or more.
+//! Invariants: (1) a table keeps no string alive: the index of a freed symbol stays in the table until the
+//! next rebuild, and is detected by the text that is now at that index; (2) no two symbols of a machine
+//! have the same text; (3) a table has at most four slots for each symbol that lived at its last rebuild,
+//! or `SLOTS_MIN`, however many symbols were made and freed: 16 bytes besides a string of 32 or more.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::heap::Heap;
 use crate::strings::Strings;
 use crate::value::{StrRef, Value};
 
-/// Longest text that is a symbol: names are short.
+/// Longest text that becomes a symbol: names are short.
 const SYMBOL_MAX: usize = 64;
 
 /// Slots of the smallest table.
@@ -23,19 +23,19 @@ const SLOTS_MIN: usize = 8;
 /// A slot without an index.
 const EMPTY: u32 = u32::MAX;
 
-/// Indexes of strings by the keyed hash of their text, which names the first slot to look at.
+/// Indexes of strings in a hash table by the keyed hash of their text, with linear probing.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolTable {
-    /// A power of two, or none; a quarter of them at least is empty.
+    /// The length is a power of two, or 0; at least a quarter of the slots is empty.
     slots: Box<[u32]>,
-    /// Slots with an index.
+    /// The number of slots with an index.
     used: usize,
-    /// Programs choose their names: without a key they could choose those that fall together.
+    /// A keyed hash, because programs choose names and could otherwise choose colliding ones.
     hasher: RandomState,
 }
 
 impl SymbolTable {
-    /// The string of that text, where it is one of these and is there still.
+    /// The symbol with that text, if it is in the table and still alive.
     fn find(&self, text: &[u8], strings: &Strings) -> Option<StrRef> {
         let mask = self.slots.len().wrapping_sub(1);
         let mut at = self.hasher.hash_one(text) as usize & mask;
@@ -48,14 +48,14 @@ impl SymbolTable {
         }
     }
 
-    /// Adds a string of the machine's own, unless one of that text is there.
+    /// Adds a string of this machine, unless there is a symbol with its text.
     pub(crate) fn add_new(&mut self, string: StrRef, strings: &mut Strings) {
         if self.find(strings.bytes(string), strings).is_none() {
             self.add(string, strings);
         }
     }
 
-    /// Adds a string of the machine's own, whose text is not there. O(1), but for a rebuild.
+    /// Adds a string of this machine, whose text no symbol has. O(1), except for a rebuild.
     fn add(&mut self, string: StrRef, strings: &mut Strings) {
         if self.used * 4 >= self.slots.len() * 3 {
             self.rebuild(strings);
@@ -64,12 +64,12 @@ impl SymbolTable {
         self.insert(string.0, strings);
     }
 
-    /// Makes a table of the size that the symbols of today need, and leaves out those that went. About 0.1 us
-    /// for each symbol; a quarter of the slots at least was filled since the last time.
+    /// Makes a table of the size that the living symbols need, and leaves out the others. About 0.1 us for
+    /// each symbol; at least a quarter of the slots was filled since the last rebuild.
     fn rebuild(&mut self, strings: &Strings) {
         let mut live: Vec<u32> = self.slots.iter().copied().filter(|index| *index != EMPTY).collect();
-        // Slots of strings are used again: a few of them may have filled the table, each many times. In the
-        // order of indexes the texts lie side by side.
+        // Slots of strings are reused, so a few slots may have filled the table, each many times. In the
+        // order of indexes, neighbouring texts are close in memory.
         live.sort_unstable();
         live.dedup();
         live.retain(|index| strings.symbol(*index).is_some());
@@ -80,7 +80,8 @@ impl SymbolTable {
         }
     }
 
-    /// Adds the index of a symbol, unless an earlier text has left that index where the symbol is looked for.
+    /// Adds the index of a symbol, unless an earlier text at the same index has left it in the
+    /// same probe sequence.
     fn insert(&mut self, index: u32, strings: &Strings) {
         let mask = self.slots.len() - 1;
         let mut at = self.hasher.hash_one(strings.bytes(StrRef(index))) as usize & mask;
@@ -100,12 +101,12 @@ impl SymbolTable {
     }
 }
 
-/// Who asks for a symbol.
+/// The lifetime of the code that needs a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolUse {
-    /// A chunk that stays.
+    /// A chunk that stays loaded.
     Lasts,
-    /// A chunk that goes with the run.
+    /// A chunk that is freed with the run.
     GoesWithRun,
 }
 
@@ -114,19 +115,19 @@ pub(crate) enum SymbolUse {
 pub(crate) struct MachineSymbols {
     /// Symbols of the image that the machine was made from.
     pub(crate) shared: Option<Arc<SymbolTable>>,
-    /// Symbols that chunks of the machine have brought.
+    /// Symbols that the machine's own chunks have added.
     pub(crate) own: SymbolTable,
 }
 
 impl MachineSymbols {
-    /// The string of that text, made when there is none. Strings of a run become no symbols.
+    /// The string with that text, made if there is none. Strings made for a run do not become symbols.
     pub(crate) fn symbol(
         &mut self,
         heap: &mut Heap,
         text: &Arc<[u8]>,
         usage: SymbolUse,
     ) -> Result<Value, Fault> {
-        // A longer one is in no table, and its hash takes time; one of a byte is there in any case.
+        // A longer text is in no table, and its hash takes time; a text of one byte always exists.
         let is_symbol = (2..=SYMBOL_MAX).contains(&text.len());
         if is_symbol {
             if let Some(string) = self.shared.as_deref().and_then(|shared| shared.find(text, &heap.strings)) {

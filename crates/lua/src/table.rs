@@ -1,10 +1,10 @@
-//! Tables, as PUC's Lua 5.1 builds them: an array part sized by the half-full rule, and a node part of a
-//! power of two with Brent's variation of chained scatter tables. `pairs`, `next` and `#` depend on each step
-//! of it, and people store and compare what they print, so the steps are a format: main positions, the free
-//! position from the end, the order in which a rehash inserts again.
+//! Tables, built as by PUC's Lua 5.1: an array part sized by the half-full rule, and a node part of a power
+//! of two with Brent's variation of chained scatter tables. The results of `pairs`, `next` and `#` depend
+//! on each detail, and programs store and compare them, so these details must not change: main positions,
+//! the free position searched from the end, the order in which a rehash inserts.
 //!
-//! Invariants: (1) the node part is empty or a power of two long; (2) a key lies in the chain of its main
-//! position; (3) no key of the node part is nil but in nodes that were never used.
+//! Invariants: (1) the node part is empty or a power of two long; (2) a key is in the chain of its main
+//! position; (3) only nodes that were never used have the key nil.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ const END: u32 = u32::MAX;
 /// Largest array part: 2^26 elements.
 const ARRAY_BITS: usize = 26;
 
-/// Steps along a chain that cost nothing.
+/// Steps along a chain that are part of an instruction's cost.
 const PROBES_FREE: u32 = 8;
 
-/// Empty entries that a walk steps over for a unit of work.
+/// Empty entries that a walk skips for one unit of work.
 const SKIPPED_FREE: usize = 16;
 
-/// Why a write to a table is not simply a write.
+/// Bits of a table's `guard`: reasons why a write needs more than storing the value.
 pub(crate) mod guard {
-    /// Writes are errors.
+    /// The table is read-only: writes are errors.
     pub(crate) const READ_ONLY: u8 = 1;
-    /// Made before the mark: a newer value in it keeps the heap from being truncated.
+    /// The table was made before the mark: a reference to a newer object keeps the run from being cut off.
     pub(crate) const OLD: u8 = 2;
-    /// The collector has seen it: a value that is put in must be marked.
+    /// The collector has scanned the table or is about to: a value stored in it must be marked.
     pub(crate) const BLACK: u8 = 4;
-    /// The collector has it on its list.
+    /// The table is on the collector's list of objects to scan.
     pub(crate) const LISTED: u8 = 8;
-    /// The collector has it on its list of tables with weak references.
+    /// The table is on the collector's list of tables with weak references.
     pub(crate) const WEAK: u8 = 16;
-    /// All that the collector sets.
+    /// All bits that the collector sets.
     pub(crate) const COLLECTOR: u8 = BLACK | LISTED | WEAK;
 }
 
@@ -44,7 +44,7 @@ pub(crate) mod guard {
 pub(crate) struct TableNode {
     pub(crate) key: Value,
     pub(crate) value: Value,
-    /// The full hash of a key that is a string.
+    /// The full hash of a string key.
     hash: u32,
     next: u32,
 }
@@ -54,20 +54,20 @@ const NODE: TableNode = TableNode { key: Value::NIL, value: Value::NIL, hash: 0,
 const _: () = assert!(size_of::<TableNode>() == 24);
 const _: () = assert!(size_of::<LuaTable>() == 64);
 
-/// A table.
+/// A table of 64 bytes, with its array part and its node part.
 #[derive(Debug, Default)]
 pub(crate) struct LuaTable {
     pub(crate) array: Vec<Value>,
     pub(crate) nodes: Vec<TableNode>,
-    /// Nodes from here on are in use.
+    /// All nodes from this position on are in use.
     last_free: u32,
-    /// The metatable's index plus one.
+    /// The metatable's index plus one; 0 for none.
     meta: u32,
-    /// The position from which the collector goes on with its scan.
+    /// The position at which the collector continues its scan.
     pub(crate) scanned: u32,
-    /// See [`guard`].
+    /// Bits of module [`guard`]; 0 if writes need no check.
     pub(crate) guard: u8,
-    /// Metamethods that this table, as a metatable, is known to lack: a bit for each of the first eight.
+    /// Metamethods that this metatable is known to lack: a bit for each of the first eight.
     pub(crate) lacks: u8,
     colour: Colour,
 }
@@ -93,26 +93,26 @@ impl Object for LuaTable {
     }
 }
 
-/// Where a key's value lies.
+/// The place of a key's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TableSlot {
     Array(usize),
     Node(usize),
 }
 
-/// The number as an index of the array part, when it is one.
+/// The number as a `usize`, if it is an integer from 0 to 2^32 - 1.
 #[inline(always)]
 pub(crate) fn to_index(number: f64) -> Option<usize> {
     let index = number as u32;
     if f64::from(index) == number { Some(index as usize) } else { None }
 }
 
-/// The exponent of the smallest power of two that is not below `number`, which is not 0.
+/// The exponent of the smallest power of two that is at least `number`, which must not be 0.
 fn ceil_log2(number: usize) -> usize {
     (usize::BITS - (number - 1).leading_zeros()) as usize
 }
 
-/// The hash of a double: the sum of its halves, so that both zeros fall together.
+/// The hash of a double: the sum of its halves, equal for both zeros.
 #[inline]
 fn number_hash(number: f64) -> u32 {
     if number == 0.0 {
@@ -123,7 +123,7 @@ fn number_hash(number: f64) -> u32 {
 }
 
 impl LuaTable {
-    /// An empty table of that colour with room for `array` elements and `nodes` others.
+    /// An empty table of that colour, with room for `array` elements and `nodes` other keys.
     pub(crate) fn new(array: usize, nodes: usize, colour: Colour) -> LuaTable {
         let mut table = LuaTable::of_list(Vec::new(), colour);
         if array > 0 {
@@ -135,7 +135,7 @@ impl LuaTable {
         table
     }
 
-    /// A table of that colour with these values, from 1 on.
+    /// A table of that colour with these values, at the indexes from 1 on.
     #[inline]
     pub(crate) fn of_list(array: Vec<Value>, colour: Colour) -> LuaTable {
         LuaTable { array, colour, ..LuaTable::default() }
@@ -163,7 +163,7 @@ impl LuaTable {
 
     // Reading.
 
-    /// The value of a key that is a string with that hash.
+    /// The value of a string key with that hash; nil if missing.
     #[inline(always)]
     pub(crate) fn get_str(&self, key: Value, hash: u32, strings: &Strings) -> Value {
         match self.find_str(key, hash, strings) {
@@ -197,7 +197,7 @@ impl LuaTable {
         }
     }
 
-    /// The value of the key with this text.
+    /// The value of the string key with this text; nil if missing.
     pub(crate) fn find_text(&self, text: &[u8], hash: u32, strings: &Strings) -> Value {
         let mut at = hash as usize & self.nodes.len().wrapping_sub(1);
         while let Some(node) = self.nodes.get(at) {
@@ -209,7 +209,7 @@ impl LuaTable {
         Value::NIL
     }
 
-    /// The value of an index.
+    /// The value of an integer key; nil if missing.
     #[inline(always)]
     pub(crate) fn get_index(&self, index: i64, strings: &Strings) -> Value {
         if let Some(value) = self.array.get((index as usize).wrapping_sub(1)) {
@@ -218,7 +218,7 @@ impl LuaTable {
         self.get_number_node(index as f64, strings)
     }
 
-    /// The value of a number.
+    /// The value of a number key; nil if missing.
     #[inline(always)]
     pub(crate) fn get_number(&self, number: f64, strings: &Strings) -> Value {
         if let Some(index) = to_index(number)
@@ -255,7 +255,7 @@ impl LuaTable {
         }
     }
 
-    /// The value of any key.
+    /// The value of any key; nil if missing.
     #[inline]
     pub(crate) fn get(&self, key: Value, strings: &Strings) -> Value {
         if let Some(number) = key.as_number() {
@@ -267,7 +267,7 @@ impl LuaTable {
         }
     }
 
-    /// Where the value of a key lies, whether it is nil or not.
+    /// The place of a key's value, even if the value is nil; `None` if the table has no such key.
     #[inline]
     pub(crate) fn find(&self, key: Value, strings: &Strings) -> Option<TableSlot> {
         if let Some(string) = key.as_str() {
@@ -323,7 +323,8 @@ impl LuaTable {
         (hash % ((self.nodes.len() as u32 - 1) | 1)) as usize
     }
 
-    /// Where a key belongs; `hash` counts for a string. The node part is not empty.
+    /// The first node of the chain for a key; `hash` is used for strings only. The node part must
+    /// not be empty.
     #[inline]
     fn main_position(&self, key: Value, hash: u32) -> usize {
         if key.is_str() {
@@ -335,13 +336,14 @@ impl LuaTable {
         if key.is_boolean() {
             return usize::from(key == Value::TRUE) & (self.nodes.len() - 1);
         }
-        // The reference hashes an address, which differs from run to run: an index, spread as addresses are.
+        // The reference hashes an address, which differs from run to run: here it is an index,
+        // spread like addresses.
         self.by_remainder((key.bits() as u32).wrapping_mul(0x9e37_79b1) >> 4)
     }
 
     // Walking.
 
-    /// The entry behind `key`, nil for the first; `Err` when there is no such key.
+    /// The entry after `key`; nil for the first entry. `Err` if there is no such key.
     pub(crate) fn next(&self, key: Value, strings: &Strings) -> Result<Option<(Value, Value)>, ()> {
         let from = match key {
             Value::NIL => 0,
@@ -358,8 +360,7 @@ impl LuaTable {
         Ok(entry.map(|(_, key, value)| (key, value)))
     }
 
-    /// The first entry at or behind a position of the walk, and the units of work for the empty ones in
-    /// between.
+    /// The first entry at or after a position of the walk, and the units of work for skipped empty entries.
     #[inline]
     pub(crate) fn entry_behind(&self, from: usize) -> (Option<(usize, Value, Value)>, usize) {
         let entry = self.entry_from(from);
@@ -367,7 +368,7 @@ impl LuaTable {
         (entry, found.saturating_sub(from) / SKIPPED_FREE)
     }
 
-    /// The first entry at or behind a position of the walk: its position, key and value.
+    /// The first entry at or after a position of the walk: its position, key and value.
     #[inline]
     fn entry_from(&self, from: usize) -> Option<(usize, Value, Value)> {
         let len = self.array.len();
@@ -384,7 +385,7 @@ impl LuaTable {
         None
     }
 
-    /// A border: a `n` with a value at `n` and none at `n + 1`, the one that PUC finds.
+    /// A border, the one that PUC finds: an `n` with a value at `n` and none at `n + 1`.
     pub(crate) fn border(&self, strings: &Strings) -> usize {
         let len = self.array.len();
         if len > 0 && self.array[len - 1].is_nil() {
@@ -405,7 +406,7 @@ impl LuaTable {
             low = high;
             high *= 2;
             if high > i32::MAX as usize {
-                // A table made to mislead the doubling: step by step, as PUC does.
+                // For a table made to mislead the doubling: linear search, as in PUC.
                 let mut index = 1;
                 while !absent(index) {
                     index += 1;
@@ -423,8 +424,8 @@ impl LuaTable {
 
     // Growing.
 
-    /// Inserts a key that is not there, when a node is free for it. `Ok` has where the value goes and the
-    /// entry that had to move for it; `Err` says that the table must grow first.
+    /// Inserts a key that the table does not have, if a node is free. `Ok` has the node for the value, and
+    /// the entry that was moved; `Err` means that the table must grow first.
     pub(crate) fn insert(
         &mut self,
         key: Value,
@@ -474,7 +475,7 @@ impl LuaTable {
         None
     }
 
-    /// The sizes of both parts that a table with `key` added should have.
+    /// The sizes that both parts should have after adding `key`.
     pub(crate) fn grown(&self, key: Value) -> (usize, usize) {
         let mut counts = [0; ARRAY_BITS + 1];
         let mut indexes = self.count_array(&mut counts);
@@ -516,7 +517,7 @@ impl LuaTable {
         array * size_of::<Value>() + nodes * size_of::<TableNode>()
     }
 
-    /// Gives both parts new sizes and inserts again what lay in parts that went.
+    /// Changes the sizes of both parts, and inserts the entries that lost their place.
     pub(crate) fn resize(&mut self, array: usize, nodes: usize, strings: &Strings) {
         strings.worked((self.array.len() + self.nodes.len()) / 8);
         let old = std::mem::take(&mut self.nodes);
@@ -536,8 +537,8 @@ impl LuaTable {
         }
     }
 
-    /// Inserts a key that no node has. It is not looked for among the nodes, where a chain may be as long as
-    /// the table.
+    /// Inserts a key that no node has. Does not search the nodes for the key, because a chain may be as
+    /// long as the table.
     fn put_back(&mut self, key: Value, value: Value, strings: &Strings) {
         if let Some(index) = key.as_number().and_then(to_index)
             && let Some(cell) = self.array.get_mut(index.wrapping_sub(1))
@@ -578,8 +579,8 @@ fn count_index(key: Value, counts: &mut [usize; ARRAY_BITS + 1]) -> usize {
     }
 }
 
-/// The largest power of two such that more than half of the array is in use, and how many indexes that takes
-/// in.
+/// The largest power of two such that more than half of such an array part is in use; also returns the
+/// number of keys in it.
 fn array_size(counts: &[usize; ARRAY_BITS + 1], indexes: usize) -> (usize, usize) {
     let (mut seen, mut size, mut used) = (0, 0, 0);
     for (bits, count) in counts.iter().enumerate() {

@@ -1,40 +1,39 @@
-//! Values of the language: eight bytes each, copied freely.
+//! Lua values: eight bytes each, copied freely.
 //!
-//! A value is a double, or something else in the bit patterns that no arithmetic produces: the sixteen
-//! highest bits say what, the rest is an index into an arena of the heap.
+//! A value is a double, or something else in bit patterns that arithmetic never produces: the highest
+//! sixteen bits are the kind, the lower ones an index into an arena of the heap.
 //!
-//! Invariants: (1) the only two NaNs that stand for numbers are the quiet ones without payload, one of each
-//! sign; (2) a value never dangles: an index that is stale names another object of the same kind, or a free
-//! slot; one beyond the last slot panics, which only a host can bring about that uses a value of a run that
-//! has ended.
+//! Invariants: (1) only two NaNs are numbers: the quiet ones without payload, one of each sign; (2) a value
+//! never dangles: a stale index names another object of the same kind, or a free slot; an index beyond the
+//! last slot panics, which only a host can cause, by using a value of a run that has ended.
 
-/// The kinds that `type` tells apart, functions and user data by where they come from.
+/// The types that `type` names, with functions and user data divided by origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `nil`
+    /// The type of the value `nil`.
     Nil,
-    /// `true` or `false`
+    /// The type of `true` and `false`.
     Boolean,
-    /// `Value::NULL`
+    /// The type of `cjson.null`, a null pointer.
     LightUserdata,
-    /// A double
+    /// A number, which is a double.
     Number,
-    /// Bytes
+    /// A string of any bytes.
     String,
-    /// A table
+    /// A table of the heap.
     Table,
-    /// A function of the language
+    /// A function written in Lua.
     Closure,
-    /// A function of the machine or its host
+    /// A native function of a library or the host.
     Native,
-    /// What `newproxy` makes
+    /// An object that `newproxy` made.
     Userdata,
-    /// A coroutine
+    /// A coroutine; the main program has this type, too.
     Thread,
 }
 
 impl Kind {
-    /// What `type` answers.
+    /// The name that `type` returns.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Nil => "nil",
@@ -49,11 +48,11 @@ impl Kind {
     }
 }
 
-/// A value: see the module.
+/// A Lua value of any type, in eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LuaValue(u64);
 
-/// The short name, for those who know no other values.
+/// The short name, for code that uses no other kind of value.
 pub type Value = LuaValue;
 
 const SHIFT: u32 = 48;
@@ -65,7 +64,7 @@ const NATIVE: u64 = 0xfffd;
 const USERDATA: u64 = 0xfffe;
 const THREAD: u64 = 0xffff;
 
-/// The first pattern that is no number.
+/// The first bit pattern that is not a number.
 const NOT_A_NUMBER: u64 = SPECIAL << SHIFT;
 
 const NAN_SIGN: u64 = 0x8000_0000_0000_0000;
@@ -85,7 +84,7 @@ macro_rules! reference {
         }
 
         impl Value {
-            /// The reference, when the value is of that kind.
+            /// The reference, if the value is of that kind.
             #[inline(always)]
             pub fn $as(self) -> Option<$name> {
                 if self.$is() { Some($name(self.0 as u32)) } else { None }
@@ -101,7 +100,7 @@ macro_rules! reference {
 }
 
 reference! {
-    /// Bytes in the heap. Two of the same text need not be the same reference.
+    /// A string in the heap. Two strings of the same text may have different references.
     StrRef, STRING, as_str, is_str
 }
 reference! {
@@ -109,60 +108,60 @@ reference! {
     TableRef, TABLE, as_table, is_table
 }
 reference! {
-    /// A function of the language.
+    /// A Lua function in the heap.
     ClosureRef, CLOSURE, as_closure, is_closure
 }
 reference! {
-    /// A function of the machine or its host.
+    /// A native function of a library or the host.
     NativeRef, NATIVE, as_native, is_native
 }
 reference! {
-    /// What `newproxy` makes.
+    /// A userdata object that `newproxy` made.
     UserdataRef, USERDATA, as_userdata, is_userdata
 }
 reference! {
-    /// A coroutine.
+    /// A coroutine in the heap.
     ThreadRef, THREAD, as_thread, is_thread
 }
 
 impl Value {
-    /// `nil`
+    /// The value `nil`, which is also the default.
     pub const NIL: Value = LuaValue(NOT_A_NUMBER);
-    /// `false`
+    /// The boolean value `false`.
     pub const FALSE: Value = LuaValue(NOT_A_NUMBER + 1);
-    /// `true`
+    /// The boolean value `true`.
     pub const TRUE: Value = LuaValue(NOT_A_NUMBER + 2);
-    /// The light user data that is a null pointer: `cjson.null`.
+    /// The null pointer as light userdata: `cjson.null`.
     pub(crate) const NULL: Value = LuaValue(NOT_A_NUMBER + 3);
-    /// The key of an entry whose key was collected; no program sees it.
+    /// The key of an entry whose key was collected; programs never see this value.
     pub(crate) const DEAD: Value = LuaValue(NOT_A_NUMBER + 4);
 
-    /// A number of any bits: a NaN keeps its sign and nothing else.
+    /// A number from any double: a NaN keeps its sign but not its payload.
     #[inline]
     pub fn number(number: f64) -> Value {
         let bits = number.to_bits();
         if number.is_nan() { LuaValue(bits & NAN_SIGN | NAN_QUIET) } else { LuaValue(bits) }
     }
 
-    /// A number that arithmetic made of other values' numbers: its NaNs have no payload.
+    /// A number that is the result of arithmetic on other values: its NaNs have no payload.
     #[inline(always)]
     pub(crate) fn result(number: f64) -> Value {
         LuaValue(number.to_bits())
     }
 
-    /// `true` or `false`.
+    /// The boolean value for `truth`.
     #[inline(always)]
     pub const fn boolean(truth: bool) -> Value {
         LuaValue(NOT_A_NUMBER + 1 + truth as u64)
     }
 
-    /// The number, when the value is one; strings are not converted.
+    /// The number, if the value is one; strings are not converted.
     #[inline(always)]
     pub fn as_number(self) -> Option<f64> {
         if self.is_number() { Some(f64::from_bits(self.0)) } else { None }
     }
 
-    /// The bits as a double, for what is known to be a number.
+    /// The value's bits as a double; the value must be a number.
     #[inline(always)]
     pub(crate) fn double(self) -> f64 {
         f64::from_bits(self.0)
@@ -180,7 +179,7 @@ impl Value {
         self.0 == NOT_A_NUMBER
     }
 
-    /// Whether a condition takes the value for true: all but `nil` and `false`.
+    /// Whether a condition counts the value as true: every value except `nil` and `false`.
     #[inline(always)]
     pub fn truthy(self) -> bool {
         self.0.wrapping_sub(NOT_A_NUMBER) > 1
@@ -198,25 +197,25 @@ impl Value {
         self.is_closure() || self.is_native()
     }
 
-    /// Whether both are the same bits: identity for everything but numbers and strings.
+    /// Whether both values have the same bits: identity for all values except numbers and strings.
     #[inline(always)]
     pub fn same(self, other: Value) -> bool {
         self.0 == other.0
     }
 
-    /// Whether the value names an object of the heap.
+    /// Whether the value names an object in the heap.
     #[inline(always)]
     pub(crate) fn is_object(self) -> bool {
         self.0 >= STRING << SHIFT
     }
 
-    /// The bits.
+    /// The 64 bits of the value, kind and index.
     #[inline(always)]
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
 
-    /// What the value is.
+    /// The type of the value.
     pub fn kind(self) -> Kind {
         match self.0 >> SHIFT {
             SPECIAL => match self {
@@ -234,13 +233,13 @@ impl Value {
         }
     }
 
-    /// What `type` answers.
+    /// The name of the type, as `type` returns it.
     pub fn type_name(self) -> &'static str {
         self.kind().name()
     }
 
-    /// What `tostring` answers to a value that is neither a text nor a number and has no metatable: `nil`,
-    /// `true`, `false`, or the type with what stands for an address.
+    /// The result of `tostring` for a value that is neither a string nor a number and has no metatable:
+    /// `nil`, `true`, `false`, or the type and a substitute for the address.
     pub fn plain_text(self) -> String {
         match self.kind() {
             Kind::Nil => "nil".to_owned(),
@@ -250,7 +249,7 @@ impl Value {
     }
 }
 
-/// What stands for the address of an object: no two objects of a kind share one.
+/// The substitute for an object's address: different for any two objects of a kind.
 pub(crate) fn address(value: Value) -> String {
     if value == Value::NULL {
         return "(nil)".to_string();

@@ -1,19 +1,20 @@
-//! How many values a ring holds: a power of two, checked once.
+//! The capacity of a ring: a power of two, checked once when the capacity is made.
 
-/// A number of values: a power of two, at least 2, and so small that index distances keep their sign.
+/// A number of values: a power of two from 2 to 2^30, so that differences of wrapping indexes
+/// keep their sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capacity(usize);
 
 impl Capacity {
-    /// The smallest there is.
+    /// The smallest capacity: two values.
     pub const MIN: Capacity = Capacity(2);
 
-    /// `count` itself, or `None` when it is not a power of two from 2 to 2^30.
+    /// A capacity of `count` values, or `None` unless `count` is a power of two from 2 to 2^30.
     pub const fn new(count: usize) -> Option<Capacity> {
         if count.is_power_of_two() && count >= 2 && count <= 1 << 30 { Some(Capacity(count)) } else { None }
     }
 
-    /// The smallest capacity that is not below `count`; 2^30 for anything above it.
+    /// The smallest capacity of at least `count` values; 2^30 for a larger `count`.
     pub const fn at_least(count: usize) -> Capacity {
         if count <= 2 {
             Capacity::MIN
@@ -24,7 +25,7 @@ impl Capacity {
         }
     }
 
-    /// The number of values.
+    /// The number of values, from 2 to 2^30.
     pub const fn count(self) -> usize {
         self.0
     }

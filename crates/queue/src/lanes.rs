@@ -34,17 +34,17 @@ pub fn collector<T: Send>(lanes_max: usize) -> Collector<T> {
 /// The bits of all lanes.
 type NotifyWords = Arc<Box<[Padded<AtomicU64>]>>;
 
-/// A producer's end.
+/// The producer's end of one ring, for a single thread. The owner publishes before dropping it.
 #[derive(Debug)]
 pub struct Lane<T> {
     // In this order: dropping commits the staged values, marks the ring as finished, and then sets the bit.
     producer: spsc::Producer<T>,
     notify_bit: NotifyBit,
-    /// A refused value has set the bit first, and `publish` has not reported that yet.
+    /// `send` found the ring full and set the bit first; `publish` has not reported that yet.
     notified_first: bool,
 }
 
-/// One lane's bit; set when this is dropped.
+/// One lane's bit, which is set once more when this handle is dropped.
 #[derive(Debug)]
 struct NotifyBit {
     words: NotifyWords,
@@ -74,7 +74,8 @@ impl<T> Lane<T> {
         self.notify_bit.lane
     }
 
-    /// Values that the collector has not taken, staged ones included; never less than there are.
+    /// Values that the collector has not taken, staged ones included; an upper bound while the
+    /// collector runs.
     pub fn len(&self) -> usize {
         self.producer.len()
     }
@@ -90,7 +91,7 @@ impl<T> Lane<T> {
     /// committed and the bit is set.
     ///
     /// # Errors
-    /// `Full` with the value while the collector is behind.
+    /// `Full` with the value while the lane's ring has no room.
     #[inline]
     pub fn send(&mut self, value: T) -> Result<(), Full<T>> {
         let refused = self.producer.stage(value);
@@ -113,7 +114,7 @@ impl<T> Lane<T> {
     }
 }
 
-/// Whether the collector may still be unaware of something that was published.
+/// Whether the collector may still be unaware of a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a collector that sleeps has to be woken on the first notification"]
 pub enum Notified {
@@ -123,22 +124,22 @@ pub enum Notified {
     First,
 }
 
-/// The end that gathers from all lanes.
+/// The consumer's end of all lanes.
 #[derive(Debug)]
 pub struct Collector<T> {
     notify_words: NotifyWords,
-    /// Bits taken from the shared words whose lanes were not seen empty yet.
+    /// Bits taken from the shared words, of lanes that `visit` has not found empty since.
     pending: Box<[u64]>,
     /// Open lanes by number.
     lanes: Box<[Option<spsc::Consumer<T>>]>,
-    /// Rotates, so that no lane is always the first.
+    /// The word that `collect` visits first; rotates, so that no lane is always the first.
     first: usize,
 }
 
 impl<T: Send> Collector<T> {
-    /// Opens a lane for `capacity` values, or none when `lanes_max` are open. Its owner publishes before
-    /// dropping it. The first [`collect`](Collector::collect) that finds a dropped lane empty frees its ring
-    /// and its number. Allocates.
+    /// Opens a lane for `capacity` values; `None` when `lanes_max` lanes are open. The lane's owner
+    /// publishes before dropping the lane. The first [`collect`](Collector::collect) that finds a dropped
+    /// lane empty frees its ring and its number. Allocates.
     pub fn open(&mut self, capacity: Capacity) -> Option<Lane<T>> {
         let lane = self.lanes.iter().position(Option::is_none)?;
         let (producer, consumer) = spsc::channel(capacity);
@@ -157,8 +158,8 @@ impl<T> Collector<T> {
         self.lanes.iter().flatten().count()
     }
 
-    /// Whether no bit is set and no lane is left half gathered: to be checked before sleeping. Cost: one load
-    /// for each 64 lanes.
+    /// Whether no bit is set and no lane is left half gathered; to be checked before sleeping. Cost: one
+    /// load for each 64 lanes.
     pub fn is_quiet(&self) -> bool {
         let is_notified = self.notify_words.iter().any(|word| word.load(Ordering::Relaxed) != 0);
         !is_notified && self.pending.iter().all(|&bits| bits == 0)
@@ -177,7 +178,7 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Gathers from one lane whose bit is pending, and clears the bit if the lane is empty afterwards.
+    /// Gathers values of one lane whose bit is pending, and clears the bit if the lane is empty afterwards.
     #[inline]
     fn visit(&mut self, lane: usize, count_max: usize, each: &mut impl FnMut(T)) -> usize {
         let mut count = 0;
@@ -192,16 +193,16 @@ impl<T> Collector<T> {
                 self.lanes[lane] = None;
             }
         }
-        // A later commit sets the shared bit again, and the shared bit was taken before this lane was seen
-        // empty: no value is missed.
+        // A commit from now on sets the shared bit again, and the shared bit was taken before this lane was
+        // seen empty: no value is missed.
         self.pending[lane / 64] &= !(1 << (lane % 64));
         count
     }
 }
 
 impl<T> Collector<T> {
-    /// Gives up to `count_max` values of each lane that has any to `each`; returns how many. If `each`
-    /// panics, the lane's remaining values stay for the next call.
+    /// Passes up to `count_max` values of each notified lane to `each`; returns the number of values. If
+    /// `each` panics, the lane's remaining values stay for the next call.
     pub fn collect(&mut self, count_max: usize, each: &mut impl FnMut(T)) -> usize {
         self.take_notifications();
         self.first = self.first.wrapping_add(1);

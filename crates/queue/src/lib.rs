@@ -5,20 +5,21 @@
 //! |---|---|---|---|
 //! | [`spsc`] | one → one | a thread's private inbox | no read-modify-write, no foreign line |
 //! | [`spmc`] | one → many | the queue that a pool of workers shares; no program does yet | push: none; pop: one compare-and-swap for a batch |
-//! | [`lanes`] | many → one | responses: a ring for each worker and a doorbell | one read-modify-write for each *batch* |
+//! | [`lanes`] | many → one | responses: a ring and a notify bit for each worker | one read-modify-write for each *batch* |
 //!
-//! Invariants of all of them: (1) nothing waits: an operation finishes in a bounded number of its own steps,
-//! or (`spmc` only) loses a race that another thread wins; (2) a full queue gives the value back in [`Full`];
-//! (3) every value that went in comes out exactly once, or is dropped with the queue exactly once; (4) values
-//! of one producer reach a consumer in the order in which they went in; (5) a role is a type: a handle that
-//! must be alone cannot be cloned and works through `&mut self`; (6) indexes run freely and wrap at
-//! `usize::MAX`, capacities are powers of two; (7) what one side writes often and the other reads lies 128
-//! bytes apart (adjacent lines are fetched in pairs, and some processors have lines of 128); (8) a queue
-//! knows nothing of what it carries, of threads, or of clocks.
+//! Invariants of all queues: (1) nothing waits: an operation finishes in a bounded number of its own
+//! steps, or (`spmc` only) loses a race that another thread wins; (2) a full queue gives the value back
+//! in [`Full`]; (3) every pushed value is taken exactly once, or dropped with the queue exactly once; (4)
+//! values of one producer reach a consumer in the order in which they were pushed; (5) a role is a type:
+//! a handle that must be unique cannot be cloned and works through `&mut self`; (6) indexes run freely
+//! and wrap at `usize::MAX`, capacities are powers of two; (7) data that one side writes often and the
+//! other reads are 128 bytes apart (adjacent lines are fetched in pairs, and some processors have lines
+//! of 128); (8) a queue depends on neither its values nor threads nor clocks.
 //!
-//! "Empty" and "full" are answers of the moment. A consumer that wants to sleep announces that, executes
-//! `fence(SeqCst)`, looks once more, and only then sleeps; a producer that pushed executes `fence(SeqCst)`
-//! and then reads the announcement. `tests/loom_spmc.rs` has this handshake as a model.
+//! An answer "empty" or "full" may be out of date when the caller reads it. A consumer that wants to
+//! sleep announces that, executes `fence(SeqCst)`, looks once more, and only then sleeps; a producer that
+//! pushed executes `fence(SeqCst)` and then reads the announcement. `tests/loom_spmc.rs` has this
+//! handshake as a model.
 //!
 //! # Checks
 //!
@@ -52,6 +53,6 @@ pub use capacity::Capacity;
 pub use lanes::Notified;
 pub use padded::Padded;
 
-/// The queue had no room: the value comes back untouched.
+/// The error of a queue without room. The caller gets the refused value back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);

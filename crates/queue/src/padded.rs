@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
-/// Keeps what different threads write apart: 128 bytes, because processors fetch lines of 64 in pairs and
-/// some have lines of 128.
+/// Keeps values that different threads write on separate cache lines. The alignment is 128 bytes, because
+/// processors fetch lines of 64 bytes in pairs and some have lines of 128.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);

@@ -15,7 +15,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize},
 };
 
-/// The standard cell behind loom's interface, which sees when an access begins and ends.
+/// The standard cell with loom's interface, which shows loom where an access begins and ends.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -26,24 +26,24 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(std::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `access` with a pointer to the content. Using the pointer is what needs care, not getting it.
+    /// Calls `access` with a pointer to the content. Getting the pointer is safe; using it needs care.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
         access(self.0.get())
     }
 }
 
-/// The ordering of the edge called `name`: `real` everywhere, except in the model checker's build whose
-/// deliberate mistake has this name. The names are the lines of the file `loom-mutants`.
+/// The ordering of the edge called `name`: `real`, except in the model checker's build that weakens this
+/// very edge. The names are the lines of the file `loom-mutants`.
 ///
-/// An environment variable at compile time and not a `cfg`: changing it rebuilds this crate alone, not loom
-/// with it.
+/// The mutant is an environment variable at compile time and not a `cfg`, because changing the variable
+/// rebuilds this crate alone and not loom as well.
 #[cfg(loom)]
 pub(crate) fn edge(name: &str, real: Ordering) -> Ordering {
     if option_env!("SLUICE_MUTANT") == Some(name) { Ordering::Relaxed } else { real }
 }
 
-/// The ordering of the edge called `name`.
+/// The ordering of the edge; this build never weakens one.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) const fn edge(_: &str, real: Ordering) -> Ordering {

@@ -1,13 +1,13 @@
-//! One slot of a ring: holds a value or nothing, and does not know which. The rings' indexes and sequences
-//! know.
+//! One slot of a ring. A slot holds a value or nothing; which of the two only the ring's indexes
+//! or sequences tell.
 //!
 //! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put,
 //! take, put, …
 
 #![allow(unsafe_code)]
-// JUSTIFICATION: `Mutex<Option<T>>` in each slot is the safe form: two locks a job, when already one lock
-// for the whole queue costs 25 ns a job beside 1.5 (spsc) and 5.6 (spmc) job by job, and 1.1 to 1.9 times
-// ours in batches of 16 (`bench/record/queue-1.txt`).
+// JUSTIFICATION: the safe form is a `Mutex<Option<T>>` in each slot, which costs two locks a job. One lock
+// for the whole queue already costs 25 ns a job, against 1.5 (spsc) and 5.6 (spmc) job by job, and 1.1 to
+// 1.9 times as much as these rings in batches of 16 (`bench/record/queue-1.txt`).
 
 use std::mem::MaybeUninit;
 
@@ -33,7 +33,7 @@ impl<T> Slot<T> {
     ///
     /// # Safety
     /// - No other call on this slot overlaps with this one, and all earlier ones happen before it.
-    /// - The slot holds nothing (else what it holds is leaked).
+    /// - The slot holds nothing (otherwise the old value is leaked).
     #[inline(always)]
     pub(crate) unsafe fn put(&self, value: T) {
         self.0.with_mut(|content| {

@@ -10,16 +10,16 @@
 //! | `i + 1` | holds the value of index `i` | the consumer that moves `head` past `i` |
 //! | `i + capacity` | was emptied, free for the next lap | the producer |
 //!
-//! The producer never reads `head`: that the ring is full it learns from the cell. Consumers fight for `head`
-//! alone; with [`Consumer::pop_batch`] one win takes several values.
+//! A push never reads `head`: the cell's sequence shows that the ring is full. Consumers compete for `head`
+//! alone; with [`Consumer::pop_batch`] one won race takes several values.
 //!
 //! Invariants: (1) a cell is used only by the side that its sequence names; (2) `head` moves past an index
 //! only by a consumer that saw the cell full, and never back; (3) `head <= tail`, counted in wrapping
 //! indexes.
 //!
-//! "Full" may be a false alarm: a consumer that was suspended between winning a cell and emptying it makes
-//! the producer stop there one lap later, with the rest of the ring empty. Nothing is lost; the caller does
-//! the work itself.
+//! "Full" may be a false alarm: while a consumer is suspended between winning a cell and emptying it, the
+//! producer finds that cell occupied one lap later, even if the other cells are free. Nothing is lost:
+//! `push` gives the value back, and the caller does the work itself.
 //!
 //! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in `spmc/cells.rs`.
 
@@ -33,7 +33,7 @@ use crate::primitive::{Arc, AtomicUsize, Ordering, edge};
 use crate::{Capacity, Full};
 use cells::{Cell, Cells, CellsView};
 
-/// Makes a ring for `capacity` values. Allocates once; the last handle frees.
+/// Makes a ring for `capacity` values. Allocates once; the last handle frees the ring.
 pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, 0)
 }
@@ -50,19 +50,19 @@ fn starting_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consu
     (Producer { ring: Arc::clone(&ring), tail: start }, Consumer { ring })
 }
 
-/// What all handles share.
+/// The state that all handles share.
 #[derive(Debug)]
 struct Ring<T> {
-    /// The next index to take.
+    /// The next index to take, written by consumers.
     head: Padded<AtomicUsize>,
-    /// Written when it is made and never again: apart from `head`, so that reading it does not fetch that
-    /// line.
+    /// Never written after construction. Padded apart from `head`, so that reading `cells` does not fetch
+    /// the line of `head`.
     cells: Padded<Cells<T>>,
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops the values that were not taken. All handles are gone, and the reference count ordered their last
-    /// stores before.
+    /// Drops the values that were not taken. No handle is left, and the reference count orders the handles'
+    /// last stores before this.
     fn drop(&mut self) {
         let cells = self.cells.view();
         let mut head = self.head.load(Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// The only producer.
+/// The handle that pushes. It cannot be cloned, so a ring has one producer.
 #[derive(Debug)]
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
@@ -90,27 +90,28 @@ impl<T> Producer<T> {
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), Full<T>> {
         let Some(cell) = free(self.ring.cells.view(), self.tail) else { return Err(Full(value)) };
-        // SAFETY: `free` just said so of the cell at tail, and this is the producer.
+        // SAFETY: `free` just found the cell at tail free, and this is the producer.
         unsafe { fill(cell, &mut self.tail, value) };
         Ok(())
     }
 
-    /// Adds from `values` until they end or the ring is full. Returns how many went in. Takes a value from
-    /// the iterator only when there is room for it.
+    /// Pushes `values` until the iterator ends or the ring is full. Returns the number pushed. Takes a
+    /// value from the iterator only when there is room for it.
     pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
         let first = self.tail;
         let cells = self.ring.cells.view();
         while let Some(cell) = free(cells, self.tail) {
             let Some(value) = values.next() else { break };
-            // SAFETY: `free` said so of the cell at tail, and this is the producer.
+            // SAFETY: `free` found the cell at tail free, and this is the producer.
             unsafe { fill(cell, &mut self.tail, value) };
         }
         self.tail.wrapping_sub(first)
     }
 
-    /// Values that no consumer has claimed; never less than there are.
+    /// Values that no consumer has claimed; an upper bound while consumers run.
     pub fn len(&self) -> usize {
-        // Relaxed: a number for decisions about load. Head is never beyond this producer's own tail, by (3).
+        // Relaxed: the number serves decisions about load. Head is never beyond this producer's
+        // own tail, by (3).
         self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
     }
 
@@ -119,7 +120,7 @@ impl<T> Producer<T> {
         self.len() == 0
     }
 
-    /// How many values fit.
+    /// The number of values that fit.
     pub fn capacity(&self) -> usize {
         self.ring.cells.capacity()
     }
@@ -133,21 +134,21 @@ fn free<T>(cells: CellsView<'_, T>, tail: usize) -> Option<&Cell<T>> {
     (cell.sequence.load(edge("spmc_room", Ordering::Acquire)) == tail).then_some(cell)
 }
 
-/// Fills the cell of `tail` and moves on.
+/// Fills the cell of `tail` and advances `tail`.
 ///
 /// # Safety
 /// - The caller is the producer, and `free` gave it this cell for this `tail`.
 #[inline(always)]
 unsafe fn fill<T>(cell: &Cell<T>, tail: &mut usize, value: T) {
-    // SAFETY: its sequence is `tail`, so by (1) the cell is the producer's, and the take before happens
-    // before the acquire load in `free`.
+    // SAFETY: the cell's sequence is `tail`, so by (1) the cell is the producer's, and the previous `take`
+    // happens before the acquire load in `free`.
     unsafe { cell.slot.put(value) };
     *tail = tail.wrapping_add(1);
-    // Release: the value is in before a consumer's acquire load (`fullness`) finds the cell full.
+    // Release: the value is written before a consumer's acquire load (`fullness`) finds the cell full.
     cell.sequence.store(*tail, edge("spmc_publish", Ordering::Release));
 }
 
-/// One of the consumers; clone it for each thread.
+/// A handle that takes values; clone it for each consuming thread.
 #[derive(Debug)]
 pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
@@ -160,7 +161,8 @@ impl<T> Clone for Consumer<T> {
 }
 
 impl<T> Consumer<T> {
-    /// Takes the oldest value, unless another consumer is quicker and nothing is left.
+    /// Takes the oldest value; `None` when the ring is empty or other consumers claimed the last
+    /// values first.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let (index, _) = self.claim(1)?;
@@ -168,8 +170,8 @@ impl<T> Consumer<T> {
         Some(unsafe { take(self.ring.cells.view(), index) })
     }
 
-    /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns how
-    /// many. Room is reserved before anything is claimed.
+    /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns the
+    /// number taken. Room in `values` is reserved before anything is claimed.
     pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
         let count_max = count_max.min(self.capacity());
         values.reserve(count_max);
@@ -180,7 +182,7 @@ impl<T> Consumer<T> {
         count
     }
 
-    /// Whether there is nothing to take at the moment.
+    /// Whether no value can be taken at the moment.
     pub fn is_empty(&self) -> bool {
         let mut head = self.ring.head.load(Ordering::Relaxed);
         loop {
@@ -192,13 +194,14 @@ impl<T> Consumer<T> {
         }
     }
 
-    /// How many values fit.
+    /// The number of values that fit.
     pub fn capacity(&self) -> usize {
         self.ring.cells.capacity()
     }
 
-    /// Moves head past up to `count_max` full cells. Gives the first index and their count, at least 1: the
-    /// caller owns these cells and must take from each. None when the cell at head is not full.
+    /// Moves head past up to `count_max` full cells. Returns the first index and the number of
+    /// cells, at least 1: the caller owns these cells and must take from each. `None` when the cell
+    /// at head is not full.
     #[inline(always)]
     fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
         let cells = self.ring.cells.view();
@@ -208,10 +211,10 @@ impl<T> Consumer<T> {
             let count = (0..count_max).take_while(is_full).count();
             if count > 0 {
                 let next = head.wrapping_add(count);
-                // Relaxed: this decides the owner of the cells, nothing else; their contents came with the
-                // acquire loads of their sequences, and go with release stores of them. Head never returns to
-                // a value, so if it is what it was, no consumer has used these cells since they were seen
-                // full.
+                // Relaxed: the exchange decides only who owns the cells. Their contents are acquired by the
+                // loads of their sequences and released by the stores of their sequences. Head never
+                // returns to an earlier value, so if head is unchanged, no consumer has used these cells
+                // since they were seen full.
                 let (won, lost) = (Ordering::Relaxed, Ordering::Relaxed);
                 match self.ring.head.compare_exchange_weak(head, next, won, lost) {
                     Ok(_) => return Some((head, count)),
@@ -220,8 +223,8 @@ impl<T> Consumer<T> {
             } else if count_max == 0 || fullness(cells, head) == Fullness::Empty {
                 return None;
             } else {
-                // Passed, or full by now. What made the sequence go on happened after head did, and the
-                // acquire load saw it: this load cannot be as old as the last.
+                // The cell was passed, or is full by now. The sequence advanced after head did, and the
+                // acquire load saw the advance: this load of head cannot be as old as the last.
                 head = self.ring.head.load(Ordering::Relaxed);
             }
         }
@@ -231,17 +234,17 @@ impl<T> Consumer<T> {
 /// The state of a cell for a consumer that wants to take at an index.
 #[derive(Debug, PartialEq, Eq)]
 enum Fullness {
-    /// Its value is there.
+    /// The value of this index is in the cell.
     Full,
-    /// The value is not there yet.
+    /// The producer has not filled the cell for this index yet.
     Empty,
-    /// Another consumer has taken its value: the index is out of date.
+    /// Another consumer has taken the value of this index: the index is out of date.
     Passed,
 }
 
 #[inline(always)]
 fn fullness<T>(cells: CellsView<'_, T>, index: usize) -> Fullness {
-    // Acquire: the producer's value was in before its release store (`fill`).
+    // Acquire: the producer's value was written before its release store (`fill`).
     let sequence = cells.at(index).sequence.load(edge("spmc_look", Ordering::Acquire));
     match sequence.wrapping_sub(index.wrapping_add(1)).cast_signed() {
         0 => Fullness::Full,

@@ -1,10 +1,10 @@
-//! One producer, one consumer: a ring whose two sides meet only when one has run out.
+//! One producer, one consumer: a ring whose two sides read each other's index only when they must.
 //!
 //! Lamport's ring ("Specifying concurrent program modules", 1983) with cached indexes (FastForward's and
-//! MCRingBuffer's observation, as in Rigtorp's SPSCQueue): each side keeps the other's index as it last saw
-//! it, and looks again only when the ring seems full or empty. Publication is deferred: [`Producer::stage`]
-//! writes a value, [`Producer::commit`] publishes all staged ones with a single store; [`Consumer::drain`]
-//! gives the slots back with a single store.
+//! MCRingBuffer's observation, as in Rigtorp's SPSCQueue): each side keeps a copy of the other side's
+//! index, and loads the index again only when the ring seems full or empty by the copy. Publication is
+//! deferred: [`Producer::stage`] writes a value, [`Producer::commit`] publishes all staged values with a
+//! single store; [`Consumer::drain`] gives the slots back with a single store.
 //!
 //! ```text
 //!  lines of the consumer:  head            (written by it, read by the producer when the ring seems full)
@@ -25,7 +25,7 @@ use crate::primitive::{Arc, AtomicBool, AtomicUsize, Ordering, edge};
 use crate::slot::Slot;
 use crate::{Capacity, Full};
 
-/// Makes a ring for `capacity` values. Allocates once; the last handle frees.
+/// Makes a ring for `capacity` values. Allocates once; the last handle frees the ring.
 pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, 0)
 }
@@ -47,7 +47,7 @@ fn starting_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consu
     (producer, Consumer { ring, head: start, released: start, tail_seen: start })
 }
 
-/// What both sides share.
+/// The state that both sides share.
 #[derive(Debug)]
 struct Ring<T> {
     /// The oldest index that may still be in use; slots before it belong to the producer again.
@@ -60,7 +60,7 @@ struct Ring<T> {
 /// The producer's published state.
 #[derive(Debug)]
 struct Publication {
-    /// The index behind the newest value that the consumer may take.
+    /// One past the index of the newest value that the consumer may take.
     tail: AtomicUsize,
     /// The producer was dropped: `tail` is final.
     gone: AtomicBool,
@@ -74,8 +74,8 @@ impl<T> Ring<T> {
 }
 
 impl<T> Drop for Ring<T> {
-    /// Drops the values that were not taken. Both handles are gone, and the reference count ordered their
-    /// last stores before this.
+    /// Drops the values that were not taken. No handle is left, and the reference count orders both
+    /// handles' last stores before this.
     fn drop(&mut self) {
         let mut head = self.head.load(Ordering::Relaxed);
         let tail = self.publication.tail.load(Ordering::Relaxed);
@@ -88,15 +88,15 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// The only producer.
+/// The handle that pushes. It cannot be cloned, so a ring has one producer.
 #[derive(Debug)]
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
     /// The next index to write; everything from `committed` on is staged.
     tail: usize,
-    /// What the shared tail says.
+    /// The value last stored in the shared tail.
     committed: usize,
-    /// The shared head as last seen: the true one is this or later.
+    /// The shared head when this side last loaded it: the true one is this or later.
     head_seen: usize,
 }
 
@@ -112,25 +112,25 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// Writes `value` without showing it: [`commit`](Self::commit) does.
+    /// Writes `value` without publishing it: [`commit`](Self::commit) publishes.
     ///
     /// # Errors
-    /// `Full` when the ring holds `capacity` values. Staged ones were committed then, so that the consumer
-    /// can make room.
+    /// `Full` when the ring holds `capacity` values. The staged ones were committed in that case, so that
+    /// the consumer can make room.
     #[inline]
     pub fn stage(&mut self, value: T) -> Result<(), Full<T>> {
         if !self.has_room() {
             return Err(Full(value));
         }
-        // SAFETY: there is room, so by (1) and (2) this slot is the producer's, and it was emptied: the
-        // consumer's take happens before its store of head, which `head_seen` was loaded from.
+        // SAFETY: there is room, so by (1) and (2) this slot is the producer's, and the slot is empty: the
+        // consumer's take happens before its store of head, and `head_seen` was loaded from that store.
         unsafe { self.ring.slot(self.tail).put(value) };
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
 
-    /// Stages from `values` until they end or the ring is full, and commits once. Returns how many went in.
-    /// Takes a value from the iterator only when there is room for it.
+    /// Stages `values` until the iterator ends or the ring is full, and commits once. Returns the number
+    /// staged. Takes a value from the iterator only when there is room for it.
     pub fn push_batch(&mut self, values: &mut impl Iterator<Item = T>) -> usize {
         let first = self.tail;
         while self.has_room() {
@@ -143,26 +143,26 @@ impl<T> Producer<T> {
         self.tail.wrapping_sub(first)
     }
 
-    /// Shows everything staged. One store, none when nothing is staged.
+    /// Publishes all staged values. Cost: one store, or none when nothing is staged.
     #[inline]
     pub fn commit(&mut self) {
         if self.has_staged() {
-            // Release: the values are written before the consumer's acquire load of tail (`look`) sees them
-            // counted.
+            // Release: the values are written before the consumer's acquire load of tail (`look`)
+            // counts them.
             self.ring.publication.tail.store(self.tail, edge("spsc_commit", Ordering::Release));
             self.committed = self.tail;
         }
     }
 
-    /// Whether something was staged since the last commit.
+    /// Whether a value was staged since the last commit.
     #[inline]
     pub(crate) fn has_staged(&self) -> bool {
         self.committed != self.tail
     }
 
-    /// Values in the ring, staged ones included; never less than there are.
+    /// Values in the ring, staged ones included; an upper bound while the consumer runs.
     pub fn len(&self) -> usize {
-        // Relaxed: a number for decisions about load; nothing is read on the strength of it.
+        // Relaxed: the number serves decisions about load; no slot is read because of it.
         self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
     }
 
@@ -171,7 +171,7 @@ impl<T> Producer<T> {
         self.len() == 0
     }
 
-    /// How many values fit.
+    /// The number of values that fit.
     pub fn capacity(&self) -> usize {
         self.ring.mask + 1
     }
@@ -181,11 +181,12 @@ impl<T> Producer<T> {
         self.tail.wrapping_sub(self.head_seen) <= self.ring.mask || self.look()
     }
 
-    /// Looks where the consumer really is. Commits first: what it does not see it cannot take away.
+    /// Loads the consumer's index again and returns whether there is room. Commits first, because the
+    /// consumer cannot take away values that it does not see.
     #[cold]
     fn look(&mut self) -> bool {
         self.commit();
-        // Acquire: what the consumer took was taken before its release store of head (`Consumer::release`).
+        // Acquire: the consumer took the values before its release store of head (`Consumer::release`).
         self.head_seen = self.ring.head.load(edge("spsc_room", Ordering::Acquire));
         self.tail.wrapping_sub(self.head_seen) <= self.ring.mask
     }
@@ -199,15 +200,16 @@ impl<T> Drop for Producer<T> {
     }
 }
 
-/// The only consumer.
+/// The handle that takes values. It cannot be cloned, so a ring has one consumer.
 #[derive(Debug)]
 pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     /// The next index to take.
     head: usize,
-    /// What the shared head says: slots from here to `head` are taken, and not yet given back.
+    /// The value last stored in the shared head: slots from here to `head` are taken, and not yet
+    /// given back.
     released: usize,
-    /// The shared tail as last seen: the true one is this or later.
+    /// The shared tail when this side last loaded it: the true one is this or later.
     tail_seen: usize,
 }
 
@@ -227,7 +229,7 @@ impl<T> Consumer<T> {
     }
 
     /// Takes up to `count_max` values that are visible now, the oldest first. Their slots are given back
-    /// together when the iterator is dropped; what it did not yield stays.
+    /// together when the iterator is dropped; values that the iterator did not yield stay in the ring.
     #[inline]
     pub fn drain(&mut self, count_max: usize) -> Drain<'_, T> {
         if self.tail_seen.wrapping_sub(self.head) < count_max {
@@ -237,20 +239,20 @@ impl<T> Consumer<T> {
         Drain { consumer: self, left }
     }
 
-    /// Whether there is nothing to take at the moment.
+    /// Whether no value can be taken at the moment.
     pub fn is_empty(&mut self) -> bool {
         self.look();
         self.tail_seen == self.head
     }
 
-    /// Whether there is nothing to take and never will be: the producer is gone.
+    /// Whether the ring is empty for good: the producer is gone and all its values are taken.
     pub fn is_finished(&mut self) -> bool {
-        // Acquire: the producer's last commit is before its release store of `gone`, so the tail seen next is
-        // final.
+        // Acquire: the producer's last commit is before its release store of `gone`, so the tail
+        // loaded next is final.
         self.ring.publication.gone.load(edge("spsc_finished", Ordering::Acquire)) && self.is_empty()
     }
 
-    /// How many values fit.
+    /// The number of values that fit.
     pub fn capacity(&self) -> usize {
         self.ring.mask + 1
     }
@@ -262,12 +264,12 @@ impl<T> Consumer<T> {
         self.tail_seen = self.ring.publication.tail.load(edge("spsc_look", Ordering::Acquire));
     }
 
-    /// Takes the value at head. Callers have seen that there is one.
+    /// Takes the value at head. Callers have checked that there is one.
     #[inline(always)]
     fn take(&mut self) -> T {
         debug_assert!(self.head != self.tail_seen);
         // SAFETY: head is before the tail that `look` acquired, so the slot was put, and by (2) is the
-        // consumer's alone; moving head past it makes sure that it is taken once.
+        // consumer's alone; moving head past the slot makes sure that its value is taken once.
         let value = unsafe { self.ring.slot(self.head).take() };
         self.head = self.head.wrapping_add(1);
         value
@@ -277,7 +279,7 @@ impl<T> Consumer<T> {
     fn release(&mut self) {
         if self.released != self.head {
             // Release: the values were taken before the producer's acquire load of head (`Producer::look`)
-            // lets it write their slots again.
+            // lets the producer write their slots again.
             self.ring.head.store(self.head, edge("spsc_release", Ordering::Release));
             self.released = self.head;
         }
@@ -286,12 +288,12 @@ impl<T> Consumer<T> {
 
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
-        // For `Ring::drop`, if a `Drain` was forgotten.
+        // Publishes `head` for `Ring::drop`, in case a `Drain` was forgotten.
         self.release();
     }
 }
 
-/// Values on their way out of a [`Consumer`].
+/// An iterator that takes values out of a [`Consumer`].
 #[derive(Debug)]
 pub struct Drain<'a, T> {
     consumer: &'a mut Consumer<T>,

@@ -1,5 +1,5 @@
-//! What the tests of all queues share: numbers from a seed, values that count their drops, and the naive
-//! twin.
+//! What the tests of all queues share: numbers from a seed, values that count their drops, and a naive
+//! queue to compare with.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Capacity, Full};
 
-/// First indexes: zero, and so close to the end that every test crosses it.
+/// First indexes: zero, and indexes so close to the wrap that every test crosses it.
 pub(crate) const STARTS: [usize; 4] = [0, 1, usize::MAX - 5, usize::MAX];
 
-/// Capacities: the smallest, some in between, and one with room for a permutation.
+/// Capacities: the smallest, some in between, and one with room for a permutation (64 cells or more).
 pub(crate) const CAPACITIES: [usize; 4] = [2, 4, 8, 128];
 
 pub(crate) fn capacity(count: usize) -> Capacity {
@@ -33,7 +33,7 @@ impl Numbers {
     }
 }
 
-/// A value on the heap that says when it is dropped.
+/// A value on the heap that counts itself in `alive` until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) value: Box<usize>,
@@ -53,7 +53,7 @@ impl Drop for Counted {
     }
 }
 
-/// A bounded queue that cannot be wrong.
+/// A bounded queue so simple that it cannot be wrong.
 pub(crate) struct Twin {
     pub(crate) values: VecDeque<usize>,
     capacity: usize,
@@ -88,14 +88,14 @@ pub(crate) fn everywhere(check: impl Fn(usize, usize, &mut Numbers)) {
     }
 }
 
-/// A value that names its producer and its index among that producer's values.
+/// A value made of its producer's number and its index among that producer's values.
 pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
     Box::new((producer, nth))
 }
 
-/// Asserts that what several consumers got, each in its own order, is every stamp exactly once, and that each
-/// consumer saw each producer's in order.
-// Boxes, so that what a value points to has to arrive as well.
+/// Asserts that the values of several consumers, each list in the order of arrival, are every stamp exactly
+/// once, and that each consumer got each producer's values in order.
+// Boxes, so that the pointed-to value has to arrive as well.
 #[allow(clippy::vec_box)]
 pub(crate) fn check_stamps(got: &[Vec<Box<(usize, usize)>>], producers: usize, each: usize) {
     let mut seen = vec![false; producers * each];

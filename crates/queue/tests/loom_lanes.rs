@@ -1,4 +1,4 @@
-//! Interleavings of the lanes and their doorbell.
+//! Interleavings of the lanes and their notify bits.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -23,14 +23,14 @@ fn every_announced_value_is_collected() {
                 lane.send(value).expect("room");
                 let _ = lane.publish();
             }
-            // Not dropped yet: that would ring once more.
+            // Not dropped yet: the drop would notify once more.
             lane
         });
         let mut got = Vec::new();
         let mut each = |value| got.push(value);
         collector.collect(1, &mut each);
         let lane = other.join().expect("no panic");
-        // No ring comes after this: a batch that an earlier look missed would be lost.
+        // No notification comes after this: a batch that an earlier look missed would be lost.
         while !collector.is_quiet() {
             collector.collect(1, &mut each);
         }
@@ -82,8 +82,8 @@ fn two_lanes_share_a_notification_word() {
     });
 }
 
-/// A collector that checks after announcing its sleep is either awake or woken by the producer that notified
-/// first.
+/// A collector that announces its sleep and then checks again is either awake or woken by the
+/// producer that notified first.
 #[test]
 fn a_collector_that_looks_again_is_woken_by_the_first_notification() {
     model(|| {

@@ -15,7 +15,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-/// Pushes `value`, letting others run while the ring is full.
+/// Pushes `value`, letting other threads run while the ring is full.
 fn push(producer: &mut spmc::Producer<Box<usize>>, value: usize) {
     let mut value = Box::new(value);
     while let Err(Full(back)) = producer.push(value) {
@@ -24,7 +24,7 @@ fn push(producer: &mut spmc::Producer<Box<usize>>, value: usize) {
     }
 }
 
-/// Asserts that two consumers got, each in order, together `0..count`.
+/// Asserts that two consumers together got `0..count`, each in ascending order.
 fn check(mut one: Vec<Box<usize>>, other: Vec<Box<usize>>, count: usize) {
     assert!(one.is_sorted() && other.is_sorted());
     one.extend(other);
@@ -101,7 +101,7 @@ fn whoever_goes_last_nothing_leaks() {
     });
 }
 
-/// The handshake that the crate's documentation asks of those who sleep.
+/// The handshake that the crate's documentation asks of a consumer that sleeps.
 #[test]
 fn a_worker_that_looks_again_never_sleeps_beside_a_job() {
     model(|| {

@@ -6,7 +6,7 @@ use sluice_queue::{Capacity, Full, spsc};
 
 const START: usize = usize::MAX;
 
-/// Pushes `value`, letting others run while the ring is full.
+/// Pushes `value`, letting other threads run while the ring is full.
 fn push(producer: &mut spsc::Producer<Box<usize>>, value: usize) {
     let mut value = Box::new(value);
     while let Err(Full(back)) = producer.push(value) {
@@ -83,7 +83,7 @@ fn finished_comes_after_the_last_value() {
 fn whoever_goes_first_nothing_leaks() {
     loom::model(|| {
         let (mut producer, mut consumer) = spsc::channel_at(Capacity::MIN, START);
-        // Loom counts references to its own `Arc` and complains about those that stay.
+        // Loom counts references to its own `Arc` and complains about references that remain.
         let counted = loom::sync::Arc::new(());
         let values = [counted.clone(), counted.clone()];
         let other = thread::spawn(move || {

@@ -1,10 +1,10 @@
-//! The scripts of EVAL that are known: by the SHA-1 of their text, as clients name them, and by a keyed hash
-//! of their text, so that EVAL of a known one computes no SHA-1.
+//! The cached scripts of EVAL: by the SHA-1 of their text, as clients name them, and by a keyed hash of
+//! their text, so that EVAL of a cached script computes no SHA-1.
 //!
-//! Invariants: (1) at most `EVALUATED_MAX` scripts that EVAL alone has brought, the last used, and of these
-//! no more than `maxmemory-scripts` holds, but for the last one: text, program, and what of the machine's
-//! memory the script has brought, so that a name of several scripts counts for the first of them; (2) what
-//! SCRIPT LOAD has brought stays until SCRIPT FLUSH.
+//! Invariants: (1) at most `EVALUATED_MAX` scripts that came by EVAL alone, the most recently used, and
+//! their bytes fit in `maxmemory-scripts`, except for the newest; counted are the text, the program, and
+//! the growth of the machine by the script, so that a name used by several scripts counts for the first of
+//! them; (2) scripts of SCRIPT LOAD stay until SCRIPT FLUSH.
 
 use crate::machine::{GlobalsRead, sha1_hex};
 use crate::shebang::ScriptFlags;
@@ -12,84 +12,84 @@ use crate::slots::SlotIndex;
 use sluice_base::heap;
 use sluice_lua::LoadedChunk;
 
-/// Scripts of EVAL that are kept; those of SCRIPT LOAD beside them.
+/// The most scripts kept that came by EVAL alone; scripts of SCRIPT LOAD are not counted.
 pub(crate) const EVALUATED_MAX: usize = 500;
 
-/// Bytes of a script beside its text, its program and what the machine counts: the script's share of groups
-/// and tables.
+/// Bytes of a script besides its text, its program and the machine's share: its part of the
+/// groups and tables.
 const SCRIPT_FIXED_BYTES: usize = 120;
 
-/// Scripts that lie together: as many as fill a block of the allocator.
+/// Scripts in one allocation: as many as fill a block of the allocator.
 const GROUP: usize = 23;
 
-/// No neighbour in the order of last use.
+/// The end of the order of last use, or a script outside of that order.
 const NOBODY: u32 = u32::MAX;
 
 /// The SHA-1 of a script's text, as 40 hexadecimal digits in lower case.
 pub(crate) type ScriptSha = [u8; 40];
 
-/// A script that is known.
+/// A script in the cache.
 #[derive(Debug)]
 pub struct CachedScript {
-    /// Its text, the first line included.
+    /// The script's text, the first line included.
     pub body: Box<[u8]>,
     /// The program in the machine.
     pub chunk: LoadedChunk,
-    /// The neighbours in the order of last use, where EVAL alone has brought it.
+    /// The neighbours in the order of last use, for a script that came by EVAL alone.
     older: u32,
     newer: u32,
-    /// Bytes that the compiled program takes, about.
+    /// Approximate bytes of the compiled program.
     program_bytes: u32,
-    /// Bytes in use of the machine that the script has brought, which the machine counts among its own.
+    /// Bytes by which the script has increased the machine's use of memory; the machine counts them, too.
     machine_bytes: u32,
     /// Low bits of the keyed hash of the text.
     hash: u32,
-    /// Its name.
+    /// The SHA-1 of the text, which is the script's name.
     pub sha: ScriptSha,
-    /// What its first line allows.
+    /// The flags of the script's first line.
     pub flags: ScriptFlags,
-    /// What it can see of the globals of a run.
+    /// Which of `KEYS` and `ARGV` the script can read.
     pub globals: GlobalsRead,
-    /// SCRIPT LOAD has brought it, or has named it since.
+    /// SCRIPT LOAD has loaded the script, or has named it later.
     is_kept: bool,
 }
 
 const _: () = assert!(size_of::<[Option<CachedScript>; GROUP]>() <= 2048);
 
 impl CachedScript {
-    /// Bytes that the script takes outside of the machine, about.
+    /// Approximate bytes that the script takes outside of the machine.
     fn bytes(&self) -> usize {
         heap::block(self.body.len()) + self.program_bytes as usize + SCRIPT_FIXED_BYTES
     }
 
-    /// Bytes that count against `maxmemory-scripts`: those in the machine too.
+    /// Bytes that count against `maxmemory-scripts`: those in the machine are included.
     fn bytes_with_machine(&self) -> usize {
         self.bytes() + self.machine_bytes as usize
     }
 }
 
-/// What is known of a script that is to be added.
+/// A script that is to be added to the cache.
 #[derive(Debug)]
 pub struct NewScript {
-    /// Text of the script.
+    /// The script's text, the first line included.
     pub body: Box<[u8]>,
-    /// Flags of its first line.
+    /// The flags of the script's first line.
     pub flags: ScriptFlags,
-    /// Its program.
+    /// The compiled program, loaded in the machine.
     pub chunk: LoadedChunk,
-    /// What it can see of the globals of a run.
+    /// Which of `KEYS` and `ARGV` the script can read.
     pub globals: GlobalsRead,
-    /// Bytes that the compiled program takes, about.
+    /// Approximate bytes of the compiled program.
     pub program_bytes: usize,
-    /// Bytes in use of the machine that the program has brought.
+    /// Bytes by which the program has increased the machine's use of memory.
     pub machine_bytes: usize,
-    /// The keyed hash of the text.
+    /// The keyed hash of the text, of which the cache uses the low 32 bits.
     pub hash: u64,
-    /// SCRIPT LOAD brings it.
+    /// The script comes by SCRIPT LOAD.
     pub is_kept: bool,
 }
 
-/// The scripts: see the module.
+/// The cache of the scripts of EVAL and SCRIPT LOAD.
 #[derive(Debug)]
 pub struct ScriptCache {
     scripts: ScriptSlots,
@@ -99,11 +99,11 @@ pub struct ScriptCache {
     /// The ends of the order of last use.
     oldest: u32,
     newest: u32,
-    /// Scripts in that order.
+    /// The number of scripts in the order of last use.
     evaluated: usize,
-    /// Bytes of these, see [`CachedScript::bytes_with_machine`].
+    /// Bytes of the scripts in the order of last use, by [`CachedScript::bytes_with_machine`].
     evaluated_bytes: usize,
-    /// Bytes of all, see [`CachedScript::bytes`].
+    /// Bytes of all scripts, by [`CachedScript::bytes`].
     bytes: usize,
 }
 
@@ -123,7 +123,7 @@ impl Default for ScriptCache {
     }
 }
 
-/// Scripts by slot, in groups, which never move.
+/// Scripts by slot number, in groups that never move.
 #[derive(Debug, Default)]
 struct ScriptSlots {
     #[expect(
@@ -131,7 +131,7 @@ struct ScriptSlots {
         reason = "a list of scripts themselves would be copied as it grows, and half empty"
     )]
     groups: Vec<Box<[Option<CachedScript>; GROUP]>>,
-    /// Slots that were used, now or once.
+    /// The number of slots, free ones included.
     len: usize,
 }
 
@@ -147,7 +147,7 @@ impl ScriptSlots {
         self.groups.get_mut(slot / GROUP).map(|group| &mut group[slot % GROUP])
     }
 
-    /// A new slot, the last.
+    /// Adds a slot at the end.
     fn push(&mut self) -> u32 {
         if self.len.is_multiple_of(GROUP) {
             self.groups.push(Box::new([const { None }; GROUP]));
@@ -156,8 +156,8 @@ impl ScriptSlots {
         (self.len - 1) as u32
     }
 
-    /// The hash that a script's name lies under: of its first digits. Sums that agree in these can be made,
-    /// by those who may run scripts, and so may do worse.
+    /// The hash of the script's name, from its first digits. A user who may run scripts can construct names
+    /// with equal hashes, which slows look-ups down; the same user can do worse.
     fn sha_hash(&self, slot: u32) -> u32 {
         self.get(slot).map_or(0, |script| hash_of_sha(&script.sha))
     }
@@ -167,7 +167,7 @@ impl ScriptSlots {
     }
 }
 
-/// The first eight digits of a name, of either case, as four bits each.
+/// The first eight digits of a name, in either case, as four bits each.
 #[inline]
 fn hash_of_sha(sha: &ScriptSha) -> u32 {
     let digits = sha.first_chunk().map_or(0, |digits| u64::from_le_bytes(*digits));
@@ -178,20 +178,20 @@ fn hash_of_sha(sha: &ScriptSha) -> u32 {
 }
 
 impl ScriptCache {
-    /// How many scripts there are.
+    /// The number of scripts.
     #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
     pub fn len(&self) -> usize {
         self.by_sha.len()
     }
 
-    /// Bytes that texts, names, programs and tables take, about.
+    /// Approximate bytes of texts, names, programs and tables.
     pub fn footprint(&self) -> usize {
         let groups = heap::vec(&self.scripts.groups) + self.scripts.groups.len() * 2048;
         let tables = groups + self.by_sha.footprint() + self.by_text.footprint() + heap::vec(&self.free);
         self.bytes - self.len() * SCRIPT_FIXED_BYTES + tables
     }
 
-    /// The script with this text, whose keyed hash is `hash`. O(length).
+    /// The slot of the script with this text, whose keyed hash is `hash`. O(length).
     #[inline]
     pub fn find_text(&self, hash: u64, text: &[u8]) -> Option<u32> {
         let hash = hash as u32;
@@ -200,7 +200,7 @@ impl ScriptCache {
         })
     }
 
-    /// The script of this name, in letters of any case.
+    /// The slot of the script of this name, in letters of either case.
     #[inline]
     pub fn find_sha(&self, name: &[u8]) -> Option<u32> {
         let name: &ScriptSha = name.try_into().ok()?;
@@ -208,14 +208,14 @@ impl ScriptCache {
         self.by_sha.find(hash_of_sha(name), |slot| self.scripts.get(slot).is_some_and(is_it))
     }
 
-    /// A script that was found and is there still.
+    /// The script in a slot, if it is still there.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&CachedScript> {
         self.scripts.get(slot)
     }
 
-    /// Adds a script, whose text is not known. Returns its slot and the programs of those that it displaces:
-    /// scripts of EVAL may take `bytes_max` together.
+    /// Adds a script whose text is not cached. Returns the slot of the script and the programs of the
+    /// scripts that it displaces: scripts that came by EVAL alone may take `bytes_max` together.
     pub fn add(&mut self, new: NewScript, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
         let NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept } = new;
         let (sha, hash) = (sha1_hex(&body), hash as u32);
@@ -253,7 +253,7 @@ impl ScriptCache {
         (slot, displaced)
     }
 
-    /// Keeps a script for good: SCRIPT LOAD has named it.
+    /// Marks a script as loaded by SCRIPT LOAD: it stays until SCRIPT FLUSH.
     pub fn keep(&mut self, slot: u32) {
         if self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
@@ -264,7 +264,7 @@ impl ScriptCache {
         }
     }
 
-    /// A script was used. O(1).
+    /// Makes a script the most recently used. O(1).
     #[inline]
     pub fn touch(&mut self, slot: u32) {
         if self.newest != slot && self.get(slot).is_some_and(|script| !script.is_kept) {
@@ -380,7 +380,7 @@ mod tests {
         assert!(rig.add(EVALUATED_MAX, false).1.len() == 1);
         assert!(rig.knows(0) && !rig.knows(1) && rig.knows(2) && rig.knows(1_000_000));
         assert_eq!(rig.cache.len(), EVALUATED_MAX + 1);
-        // One that SCRIPT LOAD names leaves the order of last use.
+        // A script that SCRIPT LOAD names leaves the order of last use.
         let second = rig.cache.find_text(2, b"return 2").unwrap();
         rig.cache.keep(second);
         assert!(rig.add(EVALUATED_MAX + 1, false).1.is_empty());
@@ -398,14 +398,14 @@ mod tests {
             assert!(rig.add_within(number, false, 5 * one).1.is_empty());
         }
         rig.cache.touch(first);
-        // A longer text: one script makes room for none of that size.
+        // A longer text: displacing one script does not make enough room.
         let long = 10_000_000_000;
         assert_eq!(rig.add_within(long, false, 5 * one).1.len(), 2);
         assert!(rig.knows(10) && !rig.knows(11) && !rig.knows(12) && rig.knows(13) && rig.knows(long));
-        // One that is larger than all may be alone remains, since it is to be run.
+        // A script that is larger than the limit remains alone, because it is about to run.
         assert_eq!(rig.add_within(16, false, 1).1.len(), 4);
         assert!(rig.knows(16) && rig.knows(1_000_000) && rig.cache.get(kept).is_some());
-        // What SCRIPT LOAD names no longer counts.
+        // A script named by SCRIPT LOAD no longer counts.
         let last = rig.cache.find_text(16, b"return 16").unwrap();
         rig.cache.keep(last);
         assert!(rig.add_within(17, false, one).1.is_empty());
@@ -419,7 +419,7 @@ mod tests {
         let mut rig = Rig::new();
         let base = rig.vm.bytes();
         for number in 0..100 {
-            // Texts, names, numbers and functions: little of it is program.
+            // Texts, names, numbers and functions: only a small part of the bytes is program.
             let texts: String = (0..200).map(|at| format!("t[{at}.5] = 'text {at} of {number}' ")).collect();
             let body = format!("local t = {{}} {texts} return function() return t.name{number} end");
             let program = compile(body.as_bytes(), b"@user_script").unwrap();
@@ -438,7 +438,7 @@ mod tests {
         }
         let all = rig.vm.bytes() - base + rig.cache.footprint();
         assert!((BYTES_MAX / 2..BYTES_MAX + 8192).contains(&all), "{all} bytes of {}", rig.cache.len());
-        // What is told beside the machine's own bytes leaves these out.
+        // The footprint, which is reported besides the machine's bytes, leaves these bytes out.
         assert!(rig.cache.footprint() < rig.cache.evaluated_bytes - 10_000 * rig.cache.len());
     }
 

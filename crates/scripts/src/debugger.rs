@@ -1,5 +1,5 @@
-//! SCRIPT DEBUG SYNC: what the debugger knows of its session, and its texts. What the engine
-//! does with it is in `engine/scripting/debugger.rs`.
+//! SCRIPT DEBUG SYNC: the state of a debugger session, and the debugger's texts. The engine's
+//! part is in `engine/scripting/debugger.rs`.
 //!
 //! ```text
 //!   EVAL of a client with SCRIPT DEBUG SYNC
@@ -11,10 +11,10 @@
 //!   the run goes on, instruction by instruction, until a line stops it again, or it ends: <endsession>, the reply, the end of the connection
 //! ```
 //!
-//! Invariants: (1) what the debugger says comes ahead of the reply of EVAL, as arrays of simple strings; (2)
-//! while a run is stopped, the others' requests are held, and behind `busy-reply-threshold` answered BUSY;
-//! (3) a stopped run goes on without its debugger when the client is gone or the server
-//! ends, and ends instead where it has written nothing.
+//! Invariants: (1) the debugger's output is sent before the reply of EVAL, as arrays of simple strings; (2)
+//! while a run is stopped, requests of other clients are postponed, and after `busy-reply-threshold` they
+//! are answered with BUSY; (3) when the client is gone or the server ends, a stopped run continues without
+//! its debugger, or ends if it has written nothing.
 
 mod human;
 mod stepping;
@@ -25,85 +25,86 @@ use sluice_commands::Args;
 use sluice_lua::{CodePosition, LineWatch};
 use sluice_resp::Outbox;
 
-/// Nanoseconds between two looks at a run that is stopped: whether others have to be told that it is busy, or
-/// it has lost its client.
+/// Nanoseconds between two checks of a stopped run: whether other clients must be answered with BUSY, and
+/// whether the run has lost its client.
 pub const LOOK_NS: u64 = 100_000_000;
-/// The name of the chunk whose lines are shown.
+/// The name of the chunk whose lines are shown: EVAL's.
 const CHUNK: &[u8] = b"@user_script";
 
-/// Bytes of a line that are shown at first.
+/// Bytes of a line that are shown until `maxlen` changes the number.
 const SHOWN_BYTES: usize = 256;
-/// The least that `maxlen` sets.
+/// The least number that `maxlen` sets.
 const SHOWN_BYTES_MIN: usize = 60;
-/// Bytes of a line that are shown with `maxlen 0`.
+/// Bytes of a value that are shown with `maxlen 0`.
 pub const SHOWN_BYTES_MAX: usize = 1 << 20;
-/// Breakpoints of a session.
+/// The most breakpoints of a session.
 const BREAKPOINTS_MAX: usize = 64;
-/// Milliseconds that a run may go on without a stop where `busy-reply-threshold` is 0.
+/// Milliseconds that a run may continue without a stop if `busy-reply-threshold` is 0.
 const THRESHOLD_MS: u64 = 5000;
-/// Lines around the current one that `list` shows.
+/// Lines before and after the current one that `list` shows.
 const CONTEXT: u32 = 5;
-/// Bytes of lines that wait to be told: values and calls beyond, before the run stops, are left out.
+/// The most bytes of output that wait for the client: further values and calls, before the run
+/// stops, are left out.
 const LOG_BYTES_MAX: usize = 4 << 20;
 
-/// A session of the debugger.
+/// A session of the debugger, for one run of EVAL.
 #[derive(Debug)]
 pub struct Debugger {
     /// The lines of the script, its first line with `#!` included.
     source: Vec<Vec<u8>>,
-    /// Where lines begin.
+    /// Detects the first instruction of each line.
     watch: LineWatch,
-    /// The line that the run is in.
+    /// The line that the run is in, from 1.
     line: u32,
-    /// The run stops at the next line.
+    /// Whether the run stops at the next line.
     steps: bool,
-    /// Why, where it is for another reason than a step.
+    /// The reason of the next stop, if that is not a step or a breakpoint.
     reason: Option<&'static str>,
-    /// The run is stopped.
+    /// Whether the run is stopped.
     is_stopped: bool,
-    /// The run has just been told to go on from where it is stopped.
+    /// The run is about to execute the instruction that it was stopped at.
     leaves_line: bool,
-    /// When it was told so, ns of the monotonic clock.
+    /// When the run last continued, in ns of the monotonic clock.
     went_on_ns: u64,
-    /// The client calls a command.
+    /// A command that the client called is running.
     pub is_calling: bool,
-    /// `abort`: the run ends instead of going on.
+    /// Whether the client ended the run with `abort`.
     is_aborted: bool,
     breakpoints: Vec<u32>,
-    /// Bytes of a line that are shown, 0: all.
+    /// Bytes of a line that are shown; 0: no limit.
     shown_bytes: usize,
-    /// The client knows that lines are cut.
+    /// The client has received the hint that lines are cut.
     has_told_of_cut: bool,
-    /// Lines to be told.
+    /// Output lines that wait to be sent.
     log: Vec<Vec<u8>>,
     log_bytes: usize,
-    /// `KEYS` and `ARGV`, for what is evaluated aside.
+    /// The arguments that are keys, for programs evaluated by the debugger.
     pub keys: Vec<Vec<u8>>,
-    /// Arguments of the command.
+    /// The other arguments of EVAL, for programs evaluated by the debugger.
     pub argv: Vec<Vec<u8>>,
-    /// The machine for that.
+    /// The machine for programs evaluated by the debugger; `None` before the first.
     pub aside: Option<Box<ScriptMachine>>,
 }
 
-/// What a request to the debugger asks the engine for.
+/// The action that a request to the debugger wants from the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DebugStep {
-    /// Nothing: it is answered.
+    /// None: the debugger has answered.
     Answered,
-    /// The run goes on, or ends.
+    /// Resume the run, which continues or ends.
     GoOn,
-    /// The words behind the first are a command.
+    /// Call the command that the words after the first one are.
     Call,
-    /// A program to be evaluated.
+    /// Evaluate this program in the debugger's own machine.
     Evaluate(Vec<u8>),
-    /// The value of this variable, or of all local ones.
+    /// Print the value of this variable; `None`: of all local variables.
     Print(Option<Vec<u8>>),
-    /// The functions that run.
+    /// Print the functions that are being called.
     Trace,
 }
 
 impl Debugger {
-    /// The debugger of EVAL with these arguments, of which `keys` are keys.
+    /// A debugger for EVAL with these arguments, of which `keys` are keys.
     pub fn new(args: Args<'_>, keys: usize) -> Debugger {
         let texts = |range: std::ops::Range<usize>| range.map(|at| args.at(at).to_vec()).collect();
         let mut source: Vec<Vec<u8>> = args.at(1).split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
@@ -132,12 +133,12 @@ impl Debugger {
         }
     }
 
-    /// The run is stopped, and waits for its client.
+    /// Whether the run is stopped, and waits for its client.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// Bytes that the allocator has given, about.
+    /// Approximate bytes of the session.
     pub fn footprint(&self) -> usize {
         let texts = |texts: &[Vec<u8>]| {
             texts.iter().map(|text| text.capacity() + size_of::<Vec<u8>>()).sum::<usize>()
@@ -151,7 +152,7 @@ impl Debugger {
             + aside
     }
 
-    /// The run is about to execute an instruction. True: it stops ahead of it.
+    /// Called before each instruction of the run. Returns whether the run stops before the instruction.
     fn arrives(&mut self, position: &CodePosition<'_>) -> bool {
         if std::mem::take(&mut self.leaves_line) || !self.watch.notice(position) || position.chunk != CHUNK {
             return false;
@@ -172,7 +173,7 @@ impl Debugger {
         true
     }
 
-    /// The run goes on: to the next line, or to the next reason to stop.
+    /// Resumes the run: to the next line if `steps`, else to the next reason to stop.
     fn go_on(&mut self, steps: bool, now_ns: u64) {
         self.steps = steps;
         self.is_stopped = false;
@@ -180,7 +181,8 @@ impl Debugger {
         self.went_on_ns = now_ns;
     }
 
-    /// The run has gone on for longer than `threshold_ms` without a stop.
+    /// Makes the run stop at the next line if it has continued for `threshold_ms` without a stop;
+    /// 0 means 5000 ms.
     pub fn look_at_time(&mut self, now_ns: u64, threshold_ms: u64) {
         let threshold_ms = if threshold_ms == 0 { THRESHOLD_MS } else { threshold_ms };
         if !self.steps
@@ -191,16 +193,16 @@ impl Debugger {
         }
     }
 
-    /// A line to be told.
+    /// Adds an output line; line ends within it become spaces.
     pub fn say(&mut self, line: impl Into<Vec<u8>>) {
         let mut line = line.into();
-        // The line is a simple string.
+        // The line is sent as a simple string, which cannot contain line ends.
         line.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
         self.log_bytes += line.len();
         self.log.push(line);
     }
 
-    /// A line with a value, cut where it is long.
+    /// Adds an output line with a value, cut if it is long.
     pub fn print_shortened(&mut self, mut line: Vec<u8>) {
         if self.log_bytes > LOG_BYTES_MAX {
             return;
@@ -216,12 +218,12 @@ impl Debugger {
         }
     }
 
-    /// Bytes of a value that are worth showing.
+    /// The most bytes of a value that are worth formatting.
     pub fn value_bytes(&self) -> usize {
         if self.shown_bytes == 0 { SHOWN_BYTES_MAX } else { self.shown_bytes }
     }
 
-    /// A line with a tag and a value.
+    /// Adds an output line with a tag and a value.
     fn print_value(&mut self, tag: &[u8], write: impl FnOnce(&mut Vec<u8>, usize)) {
         let mut line = tag.to_vec();
         let limit = self.value_bytes() + line.len();
@@ -229,7 +231,7 @@ impl Debugger {
         self.print_shortened(line);
     }
 
-    /// Writes what is to be told as one array.
+    /// Writes all waiting output lines as one array.
     pub fn tell(&mut self, output: &mut Outbox) {
         output.push(format!("*{}\r\n", self.log.len()).as_bytes());
         for line in self.log.drain(..) {
@@ -240,7 +242,7 @@ impl Debugger {
         self.log_bytes = 0;
     }
 
-    /// A line of the source, marked where it is the current one or has a breakpoint.
+    /// Adds a line of the source, marked if it is the current one or has a breakpoint.
     fn show_line(&mut self, number: u32) {
         let Some(text) = self.source.get((number as usize).wrapping_sub(1)) else { return };
         let arrow = if number == self.line { "->" } else { "  " };
@@ -257,7 +259,7 @@ impl Debugger {
         }
     }
 
-    /// Answers a request, or says what it asks for. `words`: one at least.
+    /// Answers a request, or returns the action that it wants. `words` has at least one word.
     pub fn ask(&mut self, words: &[&[u8]], now_ns: u64) -> DebugStep {
         let is = |names: &[&str]| names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()));
         let arguments = words.len() - 1;
@@ -319,7 +321,7 @@ impl Debugger {
             }
             None => self.say("<error> Invalid maxlen value."),
         }
-        // Whoever sets the length knows of it.
+        // A client that sets the length needs no hint that lines are cut.
         self.has_told_of_cut = true;
     }
 
@@ -362,7 +364,7 @@ impl Debugger {
         }
     }
 
-    /// A script calls a command, or its client does: shown while the client looks on.
+    /// Adds a command called by the script or the client to the output, while the client steps or calls.
     pub fn show_call<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
         if self.shows_calls() {
             let mut line = b"<command>".to_vec();
@@ -377,7 +379,7 @@ impl Debugger {
         }
     }
 
-    /// The reply of a command that was called.
+    /// Adds the reply of a called command to the output.
     pub fn show_reply(&mut self, reply: &Outbox) {
         if !self.shows_calls() {
             return;
@@ -389,7 +391,8 @@ impl Debugger {
         }
     }
 
-    /// A called command does not run: what a client would be told, and what the script is told.
+    /// Adds to the output that a called command was refused: `wire` is the error for a client,
+    /// `told` for the script.
     pub fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
         if self.shows_calls() {
             let wire = [b"-", wire, b"\r\n"].concat();
@@ -403,7 +406,7 @@ impl Debugger {
     }
 }
 
-/// What `help` answers: names of commands and what they do.
+/// The answer to `help`: the commands and their effects.
 const HELP: [&str; 24] = [
     "Lua debugger, commands:",
     "[h]elp               This text.",

@@ -1,4 +1,4 @@
-//! The reply of a command as a value of a script.
+//! Conversion of a command's reply to a Lua value of a script.
 //!
 //! | reply | value |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | verbatim string | table with `verbatim_string`, a table with `format` and `string` |
 //! | map, set | table with `map`, with `set`, a table by key |
 //!
-//! Invariants: (1) the bytes are the engine's own reply, so a reader that meets others gives nil and does not
-//! panic; (2) a large string is shared with the keyspace, not copied; (3) depth is that of the deepest reply
-//! that a command makes, and bounded.
+//! Invariants: (1) the bytes are the engine's own reply; for any other bytes the reader returns
+//! nil and does not panic; (2) a large string is shared with the keyspace, not copied; (3) the
+//! depth of recursion is bounded.
 
 use crate::machine::error_table;
 use sluice_base::Bytes;
@@ -22,41 +22,41 @@ use sluice_base::num::parse_f64;
 use sluice_lua::{Fault, Heap, Value};
 use sluice_resp::Outbox;
 
-/// A reply's value, and whether it is an error.
+/// A reply as a Lua value.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyValue {
-    /// The value.
+    /// The value, by the table of the module.
     pub value: Value,
-    /// The reply is an error.
+    /// Whether the reply is an error.
     pub is_error: bool,
 }
 
-/// Collections within each other that a reply may have; the engine's have at most five.
+/// The deepest nesting of collections in a reply; the engine's replies have at most five levels.
 const DEPTH_MAX: usize = 64;
 
-/// The first reply in an outbox as a value.
+/// Converts the first reply in an outbox to a value.
 ///
 /// # Errors
 /// `not enough memory`. Cost: O(bytes), without those that are shared.
 pub fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
     let (head, shared) = outbox.parts();
-    // Of small elements, four bytes are one.
+    // With small elements, four bytes of the reply are one element.
     heap.note_bytes(head.len().saturating_mul(4));
     let mut reader = ReplyReader { head, shared, at: 0 };
     let is_error = head.first() == Some(&b'-');
     Ok(ReplyValue { value: reader.value(heap, 0)?, is_error })
 }
 
-/// A reader over the bytes of an outbox and the values between them.
+/// A reader of an outbox: its own bytes and the shared values between them.
 struct ReplyReader<'a> {
     head: &'a [u8],
-    /// Values that are not read yet, with their positions.
+    /// Shared values that are not read yet, with their positions in the bytes.
     shared: &'a [(usize, Bytes)],
     at: usize,
 }
 
 impl<'a> ReplyReader<'a> {
-    /// The rest of the line, without its end.
+    /// The current line from here on, without its end.
     #[inline]
     fn line(&mut self) -> &'a [u8] {
         let rest = &self.head[self.at.min(self.head.len())..];
@@ -128,7 +128,7 @@ impl<'a> ReplyReader<'a> {
                 }
                 field(heap, b"set", set.into())
             }
-            // Scripts do not see attributes: their value is that of the reply behind.
+            // Scripts do not see attributes: the value is that of the reply after the attribute.
             b'|' => {
                 let len = usize::try_from(self.number()).unwrap_or(0);
                 for _ in 0..len.saturating_mul(2) {
@@ -183,7 +183,7 @@ impl<'a> ReplyReader<'a> {
         }
     }
 
-    /// The next `len` bytes, and the line end behind them; none of them is shared.
+    /// The next `len` bytes, none of which are shared; skips the line end after them.
     fn take(&mut self, len: usize) -> &'a [u8] {
         let from = self.at.min(self.head.len());
         let text = &self.head[from..(from + len).min(self.head.len())];
@@ -191,7 +191,7 @@ impl<'a> ReplyReader<'a> {
         text
     }
 
-    /// Copies a string that lies in parts.
+    /// Copies a string that lies in several parts.
     fn gather(&mut self, len: usize, text: &mut Vec<u8>) {
         while text.len() < len {
             let left = len - text.len();
@@ -230,7 +230,7 @@ mod tests {
     use crate::to_reply::{ReplyConversion, ReplyProgress};
     use sluice_resp::{Protocol, Reply};
 
-    /// What comes out where a reply is made a value, and that a reply again.
+    /// A reply converted to a value and back to a reply.
     fn there_and_back(write: impl FnOnce(&mut Outbox), as_version: Protocol) -> Vec<u8> {
         let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
         let mut outbox = Outbox::new();

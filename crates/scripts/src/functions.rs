@@ -1,7 +1,7 @@
-//! The registry of functions: libraries by name, and their functions by name, whose case does not matter.
+//! The registry of functions: libraries by name, and their functions by name in any case.
 //!
-//! Invariant: every name in `functions` is that of a function in `libraries`; of two functions of a library
-//! whose names differ in case alone, it is the first.
+//! Invariant: every name in `functions` belongs to a function in `libraries`; of two functions of a library
+//! whose names differ in case alone, `functions` has the first.
 
 use crate::library::{Library, LibraryFunction, LoadWatch, MachineLimits, library_head, load_library};
 use crate::machine::LibraryImages;
@@ -9,38 +9,38 @@ use sluice_base::{glob, heap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// A function in the registry.
+/// The place of a function in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionRef {
-    /// Its library's slot.
+    /// The slot of the function's library.
     pub library: u32,
-    /// Its index among the library's functions.
+    /// The function's index among the functions of its library.
     pub index: u32,
 }
 
-/// The libraries and their functions: see the module.
+/// The libraries and their functions.
 #[derive(Debug, Default)]
 pub struct Functions {
     libraries: Vec<Option<Box<Library>>>,
     free: Vec<u32>,
     by_name: BTreeMap<Arc<[u8]>, u32>,
-    /// By name in lower case.
+    /// Functions by name, in lower case.
     functions: BTreeMap<Box<[u8]>, FunctionRef>,
-    /// Functions, those included that another name hides.
+    /// The number of functions, including those that another name hides.
     count: usize,
-    /// Bytes of libraries beside their machines.
+    /// Bytes of the libraries, without their machines.
     bytes: usize,
-    /// Bytes of machines that runs have, as of the last look.
+    /// Bytes of the machine that a run has taken out of its library, when last measured.
     lent_bytes: usize,
-    /// What the machines of libraries are made from.
+    /// The images that new machines of libraries are made from.
     images: LibraryImages,
 }
 
-/// The libraries that a load has brought, from its thread to the main one.
+/// The libraries that a load has read, on their way from the loading thread to the main thread.
 pub type LoadedFunctions = Arc<Mutex<Option<Functions>>>;
 
 impl Functions {
-    /// A registry of these libraries, whose names are all different.
+    /// A registry of these libraries, whose names must all differ.
     ///
     /// # Errors
     /// The text of the first error, without a code.
@@ -56,17 +56,17 @@ impl Functions {
         Ok(functions)
     }
 
-    /// An empty registry whose libraries will have in common what those of this one have.
+    /// An empty registry with the same images.
     pub fn beside(&self) -> Functions {
         Functions { images: self.images.clone(), ..Functions::default() }
     }
 
-    /// What the machines of libraries are made from.
+    /// The images that new machines of libraries are made from.
     pub fn images(&mut self) -> &mut LibraryImages {
         &mut self.images
     }
 
-    /// Loads a library whose name is new, in one go.
+    /// Loads a library with a new name, and runs its program to the end.
     ///
     /// # Errors
     /// The text of the error, without a code.
@@ -82,10 +82,10 @@ impl Functions {
         self.add(library, false).map(drop)
     }
 
-    /// Whether a library of this name may be loaded.
+    /// Checks whether a library of this name may be loaded.
     ///
     /// # Errors
-    /// There is one, and it is not to be replaced.
+    /// A library of that name exists, and `replaces` is false.
     pub fn may_load(&self, name: &[u8], replaces: bool) -> Result<(), Vec<u8>> {
         match self.by_name.contains_key(name) && !replaces {
             true => Err([b"Library '", name, b"' already exists"].concat()),
@@ -93,11 +93,11 @@ impl Functions {
         }
     }
 
-    /// Adds a library. The one whose place the new one takes comes out.
+    /// Adds a library. Returns the replaced library, if any.
     ///
     /// # Errors
-    /// There is one of that name, which is not replaced, or another library has a function of the same name:
-    /// nothing was changed.
+    /// A library of that name exists and `replaces` is false, or another library has a function of the same
+    /// name: nothing was changed.
     pub fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Box<Library>>, Vec<u8>> {
         self.may_load(&library.name, replaces)?;
         self.find_collision(&library, |slot| self.by_name.get(&library.name) == Some(&slot))?;
@@ -106,7 +106,7 @@ impl Functions {
         Ok(old)
     }
 
-    /// Adds all libraries of another registry. Those whose places they take come out.
+    /// Adds all libraries of another registry. Returns the replaced libraries.
     ///
     /// # Errors
     /// As [`Functions::add`]: nothing was changed.
@@ -129,7 +129,7 @@ impl Functions {
         Ok(replaced)
     }
 
-    /// Removes a library.
+    /// Removes a library and its functions. Returns the library, or `None` if there is none of that name.
     pub fn remove(&mut self, name: &[u8]) -> Option<Box<Library>> {
         let slot = self.by_name.remove(name)?;
         let library = self.libraries.get_mut(slot as usize)?.take()?;
@@ -155,8 +155,8 @@ impl Functions {
         self.libraries[slot as usize] = Some(library);
     }
 
-    /// Whether a function of the library has the name of one that stays: `leaves` says of a slot that its
-    /// library goes.
+    /// Checks that no function of the library has the name of a function that stays. `leaves`: whether the
+    /// library in a slot will be removed.
     fn find_collision(&self, library: &Library, leaves: impl Fn(u32) -> bool) -> Result<(), Vec<u8>> {
         let collides = |function: &&LibraryFunction| {
             let found = self.functions.get(&*function.name.to_ascii_lowercase());
@@ -168,8 +168,7 @@ impl Functions {
         }
     }
 
-    /// The function of a name in any case. As in the reference, the name that is asked for ends at a zero
-    /// byte.
+    /// The function of a name in any case. As in the reference, `name` ends at its first zero byte.
     pub fn find(&self, name: &[u8]) -> Option<FunctionRef> {
         let name = sluice_commands::until_zero(name);
         if let Some(found) = self.functions.get(name) {
@@ -178,7 +177,7 @@ impl Functions {
         self.functions.get(&*name.to_ascii_lowercase()).copied()
     }
 
-    /// The slot of a library.
+    /// The slot of a library by its exact name.
     pub fn slot(&self, name: &[u8]) -> Option<u32> {
         self.by_name.get(name).copied()
     }
@@ -188,12 +187,12 @@ impl Functions {
         self.libraries.get(slot as usize)?.as_deref()
     }
 
-    /// The library in a slot, to lend its machine or to take it back.
+    /// The library in a slot, for taking its machine or giving it back.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Library> {
         self.libraries.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// A function where it was found.
+    /// The function at a place that [`Functions::find`] returned.
     pub fn function(&self, found: FunctionRef) -> Option<&LibraryFunction> {
         self.get(found.library)?.functions.get(found.index as usize)
     }
@@ -203,7 +202,7 @@ impl Functions {
         self.by_name.values().filter_map(|slot| self.get(*slot))
     }
 
-    /// The libraries whose names match a pattern in any case, by name.
+    /// The libraries whose names match a glob pattern in any case, ordered by name.
     pub fn matching<'a>(&'a self, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a Library> {
         let pattern = pattern.map(glob::Pattern::nocase);
         self.iter().filter(move |library| pattern.as_ref().is_none_or(|it| it.matches(&library.name)))
@@ -214,34 +213,34 @@ impl Functions {
         self.iter().map(|library| &library.code)
     }
 
-    /// How many libraries there are.
+    /// The number of libraries.
     pub fn libraries(&self) -> usize {
         self.by_name.len()
     }
 
-    /// How many functions they have.
+    /// The number of functions, including those that another name hides.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// A run has a machine of so many bytes, or none.
+    /// Records the size in bytes of the machine that a run has taken; 0 when it is back.
     pub fn note_lent(&mut self, bytes: usize) {
         self.lent_bytes = bytes;
     }
 
-    /// Gives all machines a limit of bytes. O(libraries).
+    /// Limits the memory of every library's machine to so many bytes. O(libraries).
     pub fn set_limit(&mut self, bytes: usize) {
         let libraries = self.libraries.iter_mut().flatten();
         libraries.filter_map(|library| library.machine.as_mut()).for_each(|machine| machine.set_limit(bytes));
     }
 
-    /// Bytes of all machines. O(libraries).
+    /// Bytes of all libraries' machines, the one of a run included. O(libraries).
     pub fn machine_bytes(&self) -> usize {
         let machines = self.libraries.iter().flatten().filter_map(|library| library.machine.as_ref());
         machines.map(|machine| machine.bytes()).sum::<usize>() + self.lent_bytes
     }
 
-    /// Bytes beside the machines, about.
+    /// Approximate bytes of the registry, without the machines.
     pub fn footprint(&self) -> usize {
         let names = self.by_name.len() * (size_of::<Arc<[u8]>>() + 8) + self.functions.len() * 48;
         self.bytes + names + heap::vec(&self.libraries) + heap::vec(&self.free) + self.images.footprint()

@@ -1,12 +1,12 @@
-//! Scripts: the machine as the server opens it, the scripts and libraries that are known, a run with its
-//! calls as values, replies in both directions, the debugger.
+//! Scripts: the Lua machine as the server opens it, the caches of scripts and libraries, a run with its
+//! state, the conversion of replies in both directions, the debugger.
 //!
-//! A run stands still between two instructions and asks for a command; who executes the command, and in
-//! whose name, is the engine's: see `scripting/` there.
+//! A run pauses between two instructions and requests a command; the engine decides who executes the
+//! command, and as which user: see `scripting/` there.
 //!
-//! Invariants: (1) no session and no unit: a run is handed the reply to what it has asked for; (2) what the
-//! code in a library or file does is bounded in memory, and in time where the engine says so; (3) no clock:
-//! time comes in through [`library::LoadWatch`] or with each step.
+//! Invariants: (1) this crate knows no session and no unit: a run receives the reply to its request; (2)
+//! the code of a library or file is bounded in memory, and in time where the engine sets a limit; (3) no
+//! clock: the time comes from [`library::LoadWatch`] or with each step.
 #![forbid(unsafe_code)]
 
 pub mod cache;

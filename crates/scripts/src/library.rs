@@ -1,8 +1,8 @@
-//! A library of functions, from its text to functions that can be called.
+//! A library of functions: from its text to functions that can be called.
 //!
-//! The first line names it, the rest is a program that registers functions while it runs. Each library has a
-//! machine of its own, so that what its functions keep goes with it, and a load that fails leaves nothing
-//! behind.
+//! The first line has the library's name; the rest is a program that registers functions while it runs.
+//! Each library has its own machine, so the data of its functions are freed together with it, and a failed
+//! load leaves no data.
 
 use crate::machine::{LibraryImages, ScriptMachine, ScriptRequest, log_line, thrown};
 use crate::shebang::ScriptFlags;
@@ -12,38 +12,39 @@ use sluice_commands::until_zero;
 use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunLimit, RunOutcome, TableRef, Value, compile_as};
 use std::sync::Arc;
 
-/// Functions that a library of a client registers at most: their names are sorted in one go.
+/// The most functions that a client's library registers: their names are sorted in one step.
 const FUNCTIONS_MAX: usize = 10_000;
 
-/// Flags, and named arguments, of a function of a client's library at most: they are read in one go.
+/// The most flags, and the most named arguments, of a function of a client's library: they are
+/// read in one step.
 const WORDS_MAX: usize = 1000;
 
-/// Bytes of the longest word that an argument of `server.register_function` can be, and more.
+/// A bound on the bytes of a word that is an argument of `server.register_function`.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Lines that a library logs while it is loaded at most.
+/// The most lines that a library logs while it is loaded.
 const LINES_MAX: u32 = 100;
 
-/// Nanoseconds of the program of a library that is replayed, after which the log says that it still runs; the
-/// log says so again after each doubling.
+/// Nanoseconds after which the log reports that the program of a library that was accepted before still
+/// runs; the report is repeated after each doubling.
 const SAID_NS: u64 = 10_000_000_000;
 
-/// Bytes that the compiler takes for a byte of a program, at most about.
+/// Approximate upper bound of the compiler's bytes for a byte of a program.
 const COMPILED_PER_BYTE: usize = 16;
 
-/// What whoever loads a library is told that runs for too long.
+/// The error for a client whose library runs for too long while it is loaded.
 pub(crate) const LOAD_TIMEOUT: &[u8] = b"Error registering functions: ERR FUNCTION LOAD timeout";
 
-/// The first line of a library: `#!lua name=...`.
+/// The parsed first line of a library: `#!lua name=...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryHead {
-    /// The library's name.
+    /// The library's name: letters, digits and underscores.
     pub name: Vec<u8>,
-    /// Bytes of the line, without its end: the program begins behind them.
+    /// Bytes of the first line, without its end; the program follows.
     pub len: usize,
 }
 
-/// The error of a load that was broken off, which its log does not show.
+/// The error of a load that was broken off; the log does not show it.
 const BROKEN_OFF: &[u8] = b"The load was broken off";
 
 /// Reads the first line of a library.
@@ -92,18 +93,18 @@ fn is_name(name: &[u8]) -> bool {
 /// A function that a library has registered.
 #[derive(Debug)]
 pub struct LibraryFunction {
-    /// Name.
+    /// The function's name, in its original case.
     pub name: Arc<[u8]>,
-    /// What it is good for, in the library's words.
+    /// The description that the library gave; `None` if it gave none.
     pub description: Option<Box<[u8]>>,
-    /// Flags that its registration gave.
+    /// The flags that the registration gave.
     pub flags: ScriptFlags,
     /// The function in the library's machine.
     pub callback: Pinned,
 }
 
 impl LibraryFunction {
-    /// Bytes that it takes beside the machine, about.
+    /// Approximate bytes of the function, without the machine.
     fn footprint(&self) -> usize {
         size_of::<LibraryFunction>()
             + self.name.len()
@@ -111,53 +112,52 @@ impl LibraryFunction {
     }
 }
 
-/// A library whose functions can be called.
+/// A loaded library, whose functions can be called.
 #[derive(Debug)]
 pub struct Library {
-    /// Name.
+    /// The library's name, in its original case.
     pub name: Arc<[u8]>,
-    /// Its text, the first line included.
+    /// The library's text, the first line included.
     pub code: Arc<[u8]>,
-    /// In the order in which they were registered.
+    /// The functions in the order of registration.
     pub functions: Vec<LibraryFunction>,
-    /// Bytes that its compiled functions take, about.
+    /// Approximate bytes of the compiled functions.
     function_bytes: usize,
-    /// Its machine: none while a run has it.
+    /// The library's machine; `None` while a run has it.
     pub machine: Option<Box<ScriptMachine>>,
 }
 
 impl Library {
-    /// Bytes that it takes beside its machine, about.
+    /// Approximate bytes of the library, without its machine.
     pub(crate) fn footprint(&self) -> usize {
         let functions: usize = self.functions.iter().map(LibraryFunction::footprint).sum();
         size_of::<Library>() + self.name.len() + self.code.len() + self.function_bytes + functions
     }
 }
 
-/// What machines of libraries may use, and whether they have the old functions that break out of their
-/// sandbox.
+/// The limits of libraries' machines, and whether they have the insecure functions of old versions.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineLimits {
-    /// Bytes.
+    /// The most bytes that a machine may use.
     pub bytes: usize,
-    /// `lua-enable-insecure-api`
+    /// `lua-enable-insecure-api`: whether `getfenv`, `setfenv` and `newproxy` exist.
     pub is_insecure: bool,
-    /// A client asks. What was accepted once, and is read from a file or comes from the primary, is bound by
-    /// no limit on what clients ask for.
+    /// Whether a client asks for the load. A library that was accepted before, and now comes from a file or
+    /// the primary, is not subject to the limits on clients' requests.
     pub is_wish: bool,
 }
 
 impl MachineLimits {
-    /// Bytes for what the primary has accepted, and for what runs again out of a log: no bound.
+    /// The limit in bytes for libraries from the primary or from a log that is replayed: practically none.
     pub(crate) const ACCEPTED_BYTES: usize = usize::MAX / 2;
 
-    /// Bytes that a library out of a file may use in any case while it is loaded.
+    /// The least limit in bytes of a library from a file while it is loaded.
     ///
-    /// The load of a library runs its program, which may have no end: without a bound a file could take all
-    /// of the machine's memory, and the kernel would end the server without a word. A server with the
-    /// defaults accepts what needs 1 GiB. The bound is twice that, and as high as `script-memory-limit` where
-    /// that is more. A library that was accepted under a higher limit needs that limit at the next start. A
-    /// start that refuses a library says so, and changes no file.
+    /// Loading a library runs its program, which may never end: without a limit a file could take all
+    /// memory of the machine, and the kernel would kill the server without a message. A server with the
+    /// defaults accepts libraries that need 1 GiB. The limit is twice that, or `script-memory-limit` if
+    /// that is higher. A library that was accepted under a higher limit needs that limit at the next start.
+    /// A start that refuses a library logs the reason, and changes no file.
     pub(crate) const FILE_BYTES_MIN: usize = 2 << 30;
 
     /// These limits without a bound on bytes, for what the primary has accepted.
@@ -165,15 +165,15 @@ impl MachineLimits {
         MachineLimits { bytes: MachineLimits::ACCEPTED_BYTES, is_wish: false, ..self }
     }
 
-    /// These limits for a library out of a file: see `MachineLimits::FILE_BYTES_MIN`.
+    /// These limits for a library from a file: see `MachineLimits::FILE_BYTES_MIN`.
     pub fn of_file(self) -> MachineLimits {
         MachineLimits { bytes: self.bytes.max(MachineLimits::FILE_BYTES_MIN), is_wish: false, ..self }
     }
 }
 
-/// A caller that has a library loaded in one go.
+/// The clock and the log of a caller that loads a library in one call.
 pub trait LoadWatch {
-    /// Nanoseconds of the monotonic clock; `u64::MAX`: the load is broken off.
+    /// Nanoseconds of the monotonic clock; `u64::MAX` breaks the load off.
     fn now_ns(&mut self) -> u64;
 
     /// Writes a line to the log.
@@ -183,33 +183,33 @@ pub trait LoadWatch {
 /// A library that is being loaded: its program runs, and registers functions.
 #[derive(Debug)]
 pub struct LibraryLoad {
-    /// Name.
+    /// The library's name, from its first line.
     pub name: Arc<[u8]>,
     code: Arc<[u8]>,
     functions: Vec<LibraryFunction>,
-    /// Bytes of these.
+    /// Bytes of the functions registered so far.
     bytes: usize,
     chunk: LoadedChunk,
-    /// Bytes that the compiled program takes, about, and of them those of its functions.
+    /// Approximate bytes of the compiled program, and the part of them in its functions.
     program_bytes: usize,
     function_bytes: usize,
-    /// A library of the same name makes room.
+    /// Whether an existing library of the same name is replaced.
     pub replaces: bool,
-    /// Nanoseconds that are left for its program.
+    /// Nanoseconds that are left for the program; `u64::MAX`: no limit.
     pub ns_left: u64,
-    /// Lines that the program has logged.
+    /// The number of lines that the program has logged.
     lines: u32,
-    /// See [`MachineLimits::is_wish`].
+    /// Whether a client asks for the load: see [`MachineLimits::is_wish`].
     is_wish: bool,
 }
 
 impl LibraryLoad {
-    /// Bytes that it takes beside its machine, about.
+    /// Approximate bytes of the load, without the machine.
     pub fn footprint(&self) -> usize {
         heap::boxed::<LibraryLoad>() + self.name.len() + self.code.len() + self.bytes + self.program_bytes
     }
 
-    /// Compiles a library, in a machine of its own. [`LibraryLoad::start`] starts its program.
+    /// Compiles a library, in a new machine. [`LibraryLoad::start`] starts its program.
     ///
     /// # Errors
     /// The text of the error, without a code.
@@ -249,17 +249,17 @@ impl LibraryLoad {
         Ok((load, machine))
     }
 
-    /// Starts the program.
+    /// Starts the library's program in the machine of [`LibraryLoad::begin`].
     pub fn start(&self, machine: &mut ScriptMachine) {
         machine.vm.start(self.chunk);
     }
 
-    /// Serves `server.register_function`, for which the program has stopped.
+    /// Serves a request of the program for `server.register_function`.
     pub fn register(&mut self, machine: &mut ScriptMachine) {
         let args = machine.vm.run().map(|run| run.request_args().to_vec()).unwrap_or_default();
         let words_max = if self.is_wish { WORDS_MAX } else { usize::MAX };
         let answered = match read_registration(machine.vm.heap(), &args, words_max) {
-            // Names and descriptions lie outside of the machine's account.
+            // Names and descriptions are not part of the machine's account.
             Ok(_) if self.bytes > machine.limit / 8 => Err(Fault::memory()),
             Ok(_) if self.is_wish && self.functions.len() >= FUNCTIONS_MAX => {
                 Err(thrown(machine.vm.heap(), b"a library registers at most 10000 functions"))
@@ -280,8 +280,8 @@ impl LibraryLoad {
         }
     }
 
-    /// Serves `server.log`, for which the program has stopped. Lines beyond `LINES_MAX` are left out, and
-    /// the log says so once.
+    /// Serves a request of the program for `server.log`. Lines beyond `LINES_MAX` are left out; the
+    /// log says so once.
     pub fn log(&mut self, machine: &mut ScriptMachine, write: &mut dyn FnMut(LogLevel, &str)) {
         self.lines = self.lines.saturating_add(1);
         if self.lines <= LINES_MAX {
@@ -297,7 +297,7 @@ impl LibraryLoad {
         answer_nothing(machine);
     }
 
-    /// Runs the program to its end, or until the watch breaks the load off.
+    /// Runs the program to its end, or until `watch` breaks the load off.
     ///
     /// # Errors
     /// The text of the error, without a code.
@@ -335,17 +335,18 @@ impl LibraryLoad {
                 RunOutcome::Call(code) => match ScriptRequest::of(code) {
                     Some(ScriptRequest::RegisterFunction) => self.register(machine),
                     Some(ScriptRequest::Log) => self.log(machine, &mut |level, line| watch.log(level, line)),
-                    // A library that is loaded sees none of the others.
+                    // The program of a library sees no other function that makes a request.
                     _ => answer_nothing(machine),
                 },
             }
         }
     }
 
-    /// The library, whose program has ended; `machine` is to be given to it.
+    /// The loaded library, after its program has ended. The caller puts `machine` into it.
     ///
     /// # Errors
-    /// The text of the error, without a code: a name of a function is no good, or there is no function.
+    /// The text of the error, without a code: a function's name is not allowed or exists twice, or
+    /// there is no function.
     pub fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
         let LibraryLoad { name, code, functions, chunk, function_bytes, .. } = self;
         machine.end_load();
@@ -371,7 +372,7 @@ impl LibraryLoad {
     }
 }
 
-/// A library out of a file, loaded in one go: see [`LibraryLoad::run`].
+/// Loads a library from a file, and runs its program to the end: see [`LibraryLoad::run`].
 ///
 /// # Errors
 /// The text of the error, without a code.
@@ -390,12 +391,12 @@ pub(crate) fn load_library(
     })
 }
 
-/// Whether a library could not be loaded because its program needs more memory than it may take.
+/// Whether the load of a library failed because the program needs more memory than its limit.
 pub fn is_out_of_memory(error: &[u8]) -> bool {
     error.trim_ascii_end().ends_with(b"not enough memory")
 }
 
-/// The line of the log about a library in a file that needs more memory than `bytes` while it is loaded.
+/// The message about a library from a file that needs more memory than `bytes` while it is loaded.
 pub fn beyond_memory(name: Option<&[u8]>, bytes: usize) -> String {
     let library = match name {
         Some(name) => format!("the library '{}'", String::from_utf8_lossy(name)),
@@ -419,12 +420,12 @@ fn load_in_one_go(
     load.start(&mut machine);
     load.run(&mut machine, watch)?;
     let library = load.finish(&mut machine)?;
-    // The runs of functions share theirs.
+    // All libraries' functions share one stack between runs.
     drop(machine.vm.take_stack());
     Ok(Library { machine: Some(machine), ..library })
 }
 
-/// What an error that the program has not caught is told as.
+/// The text of an error that the program has not caught.
 pub fn failed(heap: &mut Heap, error: Value) -> Vec<u8> {
     let told = match error.as_table() {
         Some(table) => {
@@ -450,7 +451,7 @@ struct Registration {
     callback: Value,
 }
 
-/// A text, or a number as a text.
+/// The text of a string or number value.
 fn text_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     let text = match value.as_number() {
         Some(number) => heap.number_string(number).ok()?.as_str(),
@@ -462,7 +463,8 @@ fn text_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     })
 }
 
-/// A word that is looked up: up to its first zero byte, in lower case. What is longer than any word is cut.
+/// A word to be looked up, in lower case: the text up to its first zero byte, cut if longer than
+/// any known word.
 fn word_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     let text = match value.as_number() {
         Some(number) => heap.number_string(number).ok()?.as_str(),

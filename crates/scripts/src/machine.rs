@@ -1,8 +1,8 @@
-//! The machine that scripts run in, as the server opens it: the tables `server` and `redis`, read-only
-//! globals.
+//! The Lua machine of scripts, as the server opens it: with the tables `server` and `redis`, and
+//! read-only globals.
 //!
-//! Functions that need the server answer [`NativeStep::Request`] with a number of [`ScriptRequest`];
-//! `scripting/run.rs` serves it. The others are done here.
+//! Functions that need the server return [`NativeStep::Request`] with a number of [`ScriptRequest`];
+//! `scripting/run.rs` serves the request. All other functions are implemented here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use sluice_lua::{
     Vm, VmImage,
 };
 
-/// What a script asks the server for.
+/// A request of a script to the server, by the function that the script called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptRequest {
-    /// `server.call`
+    /// `server.call`: run a command; an error ends the script.
     Call,
-    /// `server.pcall`
+    /// `server.pcall`: run a command; an error is returned to the script.
     Pcall,
-    /// `server.log`
+    /// `server.log`: write a line to the server's log.
     Log,
-    /// `server.setresp`
+    /// `server.setresp`: choose the protocol of replies to the script.
     SetResp,
-    /// `server.set_repl`
+    /// `server.set_repl`: choose who receives the script's changes.
     SetRepl,
-    /// `server.acl_check_cmd`
+    /// `server.acl_check_cmd`: check the user's permission for a command.
     AclCheckCmd,
-    /// `server.breakpoint`
+    /// `server.breakpoint`: stop the run in the debugger.
     Breakpoint,
-    /// `server.debug`
+    /// `server.debug`: show values in the debugger.
     Debug,
-    /// `server.register_function`
+    /// `server.register_function`: register a function of a library.
     RegisterFunction,
 }
 
@@ -51,69 +51,69 @@ impl ScriptRequest {
         ScriptRequest::RegisterFunction,
     ];
 
-    /// The request of a number that a native function has answered.
+    /// The request with the number that a native function returned; `None` for an unknown number.
     #[inline]
     pub fn of(code: u32) -> Option<ScriptRequest> {
         ScriptRequest::ALL.get(code as usize).copied()
     }
 }
 
-/// Whose scripts a machine runs.
+/// The kind of code that a machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineKind {
-    /// Those of EVAL.
+    /// Scripts of EVAL and EVALSHA, all in one machine.
     Eval,
-    /// Libraries of functions.
+    /// The functions of one library.
     Functions,
 }
 
-/// A machine, opened for the server.
+/// A Lua machine with the server's functions.
 #[derive(Debug)]
 pub struct ScriptMachine {
-    /// The machine.
+    /// The Lua machine itself.
     pub vm: Vm,
-    /// The global `KEYS`, where there is one.
+    /// The global `KEYS`; `None` in a library's machine.
     pub keys: Option<Global>,
-    /// The global `ARGV`, where there is one.
+    /// The global `ARGV`; `None` in a library's machine.
     pub argv: Option<Global>,
-    /// The global variables of functions that run, where the machine has a library: while the library is
-    /// loaded it sees others.
+    /// The globals that a library's functions see when they run; while the library is loaded it sees
+    /// others. `None` for EVAL.
     pub run_globals: Option<TableRef>,
-    /// Bytes that it may use.
+    /// The most bytes that the machine may use.
     pub limit: usize,
-    /// It has the functions of `lua-enable-insecure-api`.
+    /// Whether the machine has the functions of `lua-enable-insecure-api`.
     pub is_insecure: bool,
-    /// The name of its chunks.
+    /// The name of the machine's chunks in error messages.
     pub chunk_name: Arc<ChunkName>,
 }
 
-/// The globals of a run that a script can see: others need not be made.
+/// Which of the globals `KEYS` and `ARGV` a script can read; the others need not be made for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalsRead {
-    /// `KEYS`
+    /// Whether the script can read `KEYS`.
     pub keys: bool,
-    /// `ARGV`
+    /// Whether the script can read `ARGV`.
     pub argv: bool,
 }
 
 impl GlobalsRead {
-    /// All of them.
+    /// Both globals, for a script that can look up any name.
     pub const ALL: GlobalsRead = GlobalsRead { keys: true, argv: true };
 }
 
-/// Names of what leads to any global: the table of all, text that becomes a program, environments.
+/// Names that give access to any global: the table of globals, compiling text, environments.
 const ANY_GLOBAL: [&[u8]; 5] = [b"_G", b"load", b"loadstring", b"getfenv", b"setfenv"];
 
-/// Start of `math.random` in a server that has just started.
+/// State of the generator of `math.random` when the server starts.
 pub const RANDOM_START: u64 = 0x1234_abcd_330e;
 
 impl ScriptMachine {
-    /// Bytes that the machine takes, about.
+    /// Approximate bytes of the machine.
     pub fn bytes(&self) -> usize {
         self.vm.footprint()
     }
 
-    /// Which of the globals of a run a script can see.
+    /// Which of `KEYS` and `ARGV` a script can read, by the texts that occur in its program.
     pub fn globals_of(&self, chunk: LoadedChunk) -> GlobalsRead {
         let mut read = GlobalsRead { keys: false, argv: false };
         let is_known = self.vm.visit_texts(chunk, &mut |text| {
@@ -124,14 +124,14 @@ impl ScriptMachine {
         if is_known { read } else { GlobalsRead::ALL }
     }
 
-    /// Sets how many bytes it may use.
+    /// Sets the most bytes that the machine may use.
     pub fn set_limit(&mut self, bytes: usize) {
         self.vm.set_limit(bytes);
         self.limit = bytes;
     }
 
-    /// A machine with all libraries that may use `limit` bytes; `is_insecure`: with `getfenv`, `setfenv` and
-    /// `newproxy`.
+    /// Opens a machine with all Lua libraries that may use `limit` bytes. `is_insecure`: with
+    /// `getfenv`, `setfenv` and `newproxy`.
     ///
     /// # Errors
     /// The limit is too small for the libraries.
@@ -157,7 +157,7 @@ impl ScriptMachine {
         let meta = refuse_missing_globals(&mut vm.library(), globals)?;
         let mut run_globals = None;
         if kind == MachineKind::Functions {
-            // Nothing refers to them before the library is loaded.
+            // Before the library is loaded, no other reference keeps these globals alive.
             vm.pin(globals.into());
             run_globals = Some(globals);
             let of_load = open_load_globals(&mut vm.library(), meta)?;
@@ -169,7 +169,7 @@ impl ScriptMachine {
         Ok(ScriptMachine { vm, keys, argv, run_globals, limit, is_insecure, chunk_name })
     }
 
-    /// The library is loaded: its functions see all globals from now on.
+    /// Ends the loading of the library: its functions see all globals from now on.
     pub(crate) fn end_load(&mut self) {
         if let Some(all) = self.run_globals {
             self.vm.replace_globals(all);
@@ -177,7 +177,7 @@ impl ScriptMachine {
     }
 }
 
-/// What the machines of all libraries have in common: it is made for the first of them.
+/// The part that the machines of all libraries share; it is made for the first library.
 #[derive(Clone, Debug)]
 struct LibraryImage {
     vm: VmImage,
@@ -185,15 +185,15 @@ struct LibraryImage {
     chunk_name: Arc<ChunkName>,
 }
 
-/// Images for libraries, without and with the functions of `lua-enable-insecure-api`.
+/// Images for libraries' machines: without, and with the functions of `lua-enable-insecure-api`.
 #[derive(Clone, Debug, Default)]
 pub struct LibraryImages([Option<LibraryImage>; 2]);
 
 impl LibraryImages {
-    /// A machine for a library, that may use `limit` bytes.
+    /// A new machine for a library that may use `limit` bytes.
     ///
     /// # Errors
-    /// The limit is too small for what machines have in common.
+    /// The limit is too small for the shared part.
     pub(crate) fn machine(&mut self, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
         let image = match &self.0[usize::from(is_insecure)] {
             Some(image) => image.clone(),
@@ -206,7 +206,7 @@ impl LibraryImages {
         Ok(ScriptMachine { vm, keys: None, argv: None, run_globals, limit, is_insecure, chunk_name })
     }
 
-    /// Takes another one's images where it has none.
+    /// Takes the images of `other` that are missing here.
     pub(crate) fn adopt(&mut self, other: LibraryImages) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
             if own.is_none() {
@@ -215,7 +215,7 @@ impl LibraryImages {
         }
     }
 
-    /// Bytes that the images take, about.
+    /// Approximate bytes of the images.
     pub(crate) fn footprint(&self) -> usize {
         self.0.iter().flatten().map(|image| image.vm.footprint()).sum()
     }
@@ -238,8 +238,8 @@ impl MachineKind {
     }
 }
 
-/// What a library sees while it is loaded: a table to register functions, to log and to ask for the version,
-/// and no other global.
+/// The globals of a library while it is loaded: a table with functions to register and to log, the log
+/// levels and the version, and no other global.
 fn open_load_globals(library: &mut Library<'_>, meta: TableRef) -> Result<TableRef, Fault> {
     const OF_LOAD: [Native; 2] = [
         Native::plain("register_function", |_| {
@@ -336,16 +336,16 @@ fn set_numbers<const N: usize>(
     Ok(())
 }
 
-/// Who is told of a script's changes: bits of `server.set_repl`.
+/// The receivers of a script's changes: bits of `server.set_repl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receivers(pub u8);
 
 impl Receivers {
-    /// The append-only file.
+    /// The bit of the append-only file.
     pub const AOF: u8 = 1;
-    /// Replicas.
+    /// The bit of the replicas.
     pub const REPLICAS: u8 = 2;
-    /// Both.
+    /// Both bits: the append-only file and the replicas.
     pub const ALL: u8 = Receivers::AOF | Receivers::REPLICAS;
 }
 
@@ -354,7 +354,7 @@ fn version_number(version: &str) -> i32 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<i32>().unwrap_or(0))
 }
 
-/// A global that is not there is an error, not nil. The metatable that makes it one.
+/// Sets and returns a metatable that makes reading a missing global an error instead of nil.
 fn refuse_missing_globals(library: &mut Library<'_>, globals: TableRef) -> Result<TableRef, Fault> {
     let meta = library.heap.new_table(0, 1)?;
     let index = library.function(Native::plain("__index", missing_global), &[])?;
@@ -377,13 +377,13 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text(text))
 }
 
-/// An error as scripts see those of the server: a table whose field `err` holds the text, with its code.
-/// `text` begins with `-` and a code, or has none.
+/// The table that scripts get for an error of the server: its field `err` holds the text, with its code.
+/// `text` begins with `-` and a code, or has no code.
 ///
 /// # Errors
 /// `not enough memory`.
 pub fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
-    // Looked through and copied.
+    // The text is searched and copied.
     heap.note_bytes(text.len().saturating_mul(4));
     let told = told_parts(text).concat();
     table_of_error(heap, told)
@@ -396,7 +396,7 @@ fn table_of_error(heap: &mut Heap, told: Vec<u8>) -> Result<TableRef, Fault> {
     Ok(table)
 }
 
-/// The two parts of an error's text, as `err` shows it.
+/// The two parts of an error's text that together are `err`: the code with a space, and the message.
 fn told_parts(text: &[u8]) -> [&[u8]; 2] {
     let text = until_zero(text);
     match text.strip_prefix(b"-") {
@@ -408,7 +408,7 @@ fn told_parts(text: &[u8]) -> [&[u8]; 2] {
     }
 }
 
-/// Bytes of the code that a text begins with, and the space after it; 0 where there is no space.
+/// Bytes of the code at the start of a text and of the space after it; 0 if the text has no space.
 fn code_len(text: &[u8]) -> usize {
     memchr::memchr(b' ', text).map_or(0, |space| space + 1)
 }
@@ -423,14 +423,14 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// Throws such an error.
+/// An error to be thrown, with the table of [`error_table`] as its value.
 #[cold]
 pub fn thrown(heap: &mut Heap, text: &[u8]) -> Fault {
     error_table(heap, text).map_or_else(|fault| fault, |table| Fault::value(table.into()))
 }
 
 const NO_ARGUMENT: &[u8] = b"Please specify at least one argument for this call";
-/// A value that is neither a text nor a number stands among the arguments of a command.
+/// Error for an argument of a command that is neither a string nor a number.
 pub const NO_TEXT: &[u8] = b"Command arguments must be strings or integers";
 
 fn call(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -457,8 +457,7 @@ fn acl_check_cmd(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
 }
 
-/// `server.log`: a line of the texts and numbers behind the level, each up to its first zero byte, a space
-/// between each two.
+/// `server.log`: joins the strings and numbers after the level with spaces, each up to its first zero byte.
 fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() < 2 {
         return Err(thrown(ctx.heap, b"server.log() requires two arguments or more."));
@@ -475,7 +474,7 @@ fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         let value = ctx.arg(at);
         let text = ctx.to_str(value)?;
         match (text, at) {
-            // What C prints for a text that is not there.
+            // C prints this for a null pointer.
             (None, 2) => line.extend_from_slice(b"(null)"),
             (None, _) => {}
             (Some(text), _) => {
@@ -497,7 +496,7 @@ fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     request_with(ctx, ScriptRequest::Log, level)
 }
 
-/// What lines of scripts begin with.
+/// The beginning of every line that a script logs.
 const LOG_PREFIX: &[u8] = b"<lua> ";
 
 fn set_resp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -523,10 +522,10 @@ fn set_repl(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     request_with(ctx, ScriptRequest::SetRepl, flags)
 }
 
-/// Bytes of a long text that are handled between two looks at the budget.
+/// Bytes of a long text that are processed between two checks of the budget.
 const PIECE: usize = 64 << 10;
 
-/// The digest of a text so far, and how many of its bytes are in it.
+/// The digest of a text so far, and the number of bytes in it.
 struct Digesting(Sha1, usize);
 
 fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -536,7 +535,7 @@ fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = ctx.arg(1);
     match ctx.to_str(value)? {
         Some(text) => ctx.set(1, text.into()),
-        // Anything else is an empty text.
+        // Any other value counts as an empty text.
         None => ctx.truncate(0),
     }
     digest_on(ctx, Digesting(Sha1::new(), 0))
@@ -555,7 +554,7 @@ fn digest_on(ctx: &mut Ctx<'_>, mut state: Digesting) -> Result<NativeStep, Faul
         state.0.update(piece);
         state.1 += piece.len();
         let (is_done, units) = (piece.len() == rest.len(), piece.len() as u64 / 4);
-        // The digest of a long text takes time, which the budget has to know of.
+        // The digest of a long text takes time, which the budget must include.
         let has_budget = ctx.charge(units);
         if is_done {
             let digest = ctx.heap.new_string(&hex(&state.0.finalize()))?;
@@ -585,8 +584,8 @@ fn is_one_text(ctx: &Ctx<'_>) -> bool {
     ctx.count() == 1 && ctx.arg(1).is_str()
 }
 
-/// The text of an error that is put together: the bytes so far, and the parts of the argument that are to
-/// follow.
+/// An error's text under construction: the bytes so far, and the ranges of the argument that are
+/// still to be copied.
 struct ErrorText {
     told: Vec<u8>,
     parts: [Range<usize>; 2],
@@ -604,7 +603,7 @@ fn error_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         let table = error_table(ctx.heap, &coded)?;
         return ctx.one(table.into());
     }
-    // The bounds of a long text are looked for at once, at the speed of memory; the text is copied in pieces.
+    // The bounds of a long text are searched in one step, at memory speed; the text is copied in pieces.
     let bytes = until_zero(bytes);
     let start = usize::from(bytes.starts_with(b"-"));
     let code = code_len(&bytes[start..]);
@@ -632,7 +631,7 @@ fn error_reply_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> 
     write_error(ctx, *state)
 }
 
-/// Copies the parts of an error's text that are left.
+/// Copies the remaining parts of an error's text.
 fn write_error(ctx: &mut Ctx<'_>, mut state: ErrorText) -> Result<NativeStep, Fault> {
     while let Some(part) = state.parts.iter_mut().find(|part| part.start < part.end) {
         let bytes = ctx.arg(1).as_str().map(|text| ctx.heap.bytes(text)).unwrap_or_default();
@@ -661,8 +660,8 @@ fn status_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(table.into())
 }
 
-/// What the reference catches the errors of scripts by, where a script uses it by its name. The chunk and the
-/// line are added to errors that nobody catches, so this one knows neither.
+/// The reference's error handler, for scripts that call it by its name. In this program the chunk and the
+/// line are added to uncaught errors elsewhere, so this function adds neither.
 fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let error = ctx.arg(1);
     if error.is_table() {
@@ -676,7 +675,7 @@ fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(table.into())
 }
 
-/// What `server.log` says: see `log`.
+/// The level and the line of a request of `server.log`.
 pub fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
     let level = match first_number(machine) {
         0 => LogLevel::Debug,
@@ -690,24 +689,24 @@ pub fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
     (level, String::from_utf8_lossy(text).into_owned())
 }
 
-/// Bytes of a line that a script has logged.
+/// The most bytes of a line that a script logs.
 const LOG_BYTES_MAX: usize = 1023;
 
-/// The first argument of the request, which its function has made a number.
+/// The first argument of the request; the native function has made sure that it is a number.
 pub fn first_number(machine: &mut ScriptMachine) -> i32 {
     let Some(asking) = machine.vm.run() else { return 0 };
     let first = asking.request_args().first().and_then(|value| value.as_number());
     first.unwrap_or_default() as i32
 }
 
-/// A number as C makes it an `int` on the processors of the reference: what an `int` cannot hold is the
-/// smallest one.
+/// Converts a number to `int` as C does on the reference's processors: a number out of range
+/// becomes the smallest `int`.
 fn c_int(number: f64) -> i32 {
     let whole = number.trunc();
     if (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&whole) { whole as i32 } else { i32::MIN }
 }
 
-/// Asks the host with a number in place of the first argument: who checks the number says what it is.
+/// Makes a request with the first argument replaced by `number`, which the caller has checked.
 fn request_with(ctx: &mut Ctx<'_>, request: ScriptRequest, number: i32) -> Result<NativeStep, Fault> {
     ctx.set(1, Value::number(f64::from(number)));
     Ok(NativeStep::Request(request as u32))
@@ -767,7 +766,7 @@ mod tests {
         }
     }
 
-    /// What a script answers that is given so many units at a time.
+    /// The answer of a script that gets `units` of the budget at a time.
     #[expect(clippy::disallowed_methods, reason = "a program of one's own needs no clock")]
     fn answer(script: &str, units: u64) -> String {
         let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
@@ -786,7 +785,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_digested_and_told_in_pieces_as_in_one_step() {
-        // Of the lengths around a piece, and with all that an error's text may begin and end with.
+        // Lengths around that of a piece, with everything that an error's text may begin and end with.
         for len in [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7] {
             let text = "text-".repeat(len / 5 + 1)[..len].to_owned();
             let program =

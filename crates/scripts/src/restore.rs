@@ -1,4 +1,4 @@
-//! FUNCTION RESTORE under way: its libraries are loaded one after the other.
+//! FUNCTION RESTORE in progress: its libraries are loaded one after the other.
 
 use crate::functions::Functions;
 use crate::library::{LibraryLoad, MachineLimits, library_head};
@@ -8,21 +8,21 @@ use sluice_commands::CmdError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// FUNCTION RESTORE while the program of one of its libraries runs.
+/// The state of FUNCTION RESTORE while the program of one of its libraries runs.
 #[derive(Debug)]
 pub struct RestoreRun {
-    /// The libraries that follow, the last perhaps an error of the payload.
+    /// The texts of the libraries still to be loaded; the last may be an error of the payload.
     pub codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
     /// The libraries whose programs have run.
     pub restored: Functions,
-    /// What becomes of libraries that are there.
+    /// What happens to existing libraries.
     pub policy: RestorePolicy,
-    /// Bounds of the machines.
+    /// The limits of the libraries' machines.
     pub limits: MachineLimits,
 }
 
 impl RestoreRun {
-    /// Compiles the next library, whose program is to be started; `None` after the last.
+    /// Compiles the next library; the caller starts its program. `None` after the last library.
     pub fn begin_next(&mut self) -> Result<Option<(LibraryLoad, Box<ScriptMachine>)>, CmdError> {
         let Some(code) = self.codes.pop_front().transpose()? else { return Ok(None) };
         let head = library_head(&code).map_err(without_code)?;
@@ -31,26 +31,26 @@ impl RestoreRun {
         LibraryLoad::begin(head, code, false, self.limits, images).map(Some).map_err(without_code)
     }
 
-    /// Bytes that it takes, about, the machines of the libraries included.
+    /// Approximate bytes of the restore, the machines of the loaded libraries included.
     pub fn footprint(&self) -> usize {
         let codes: usize = self.codes.iter().flatten().map(|code| code.len()).sum();
         heap::boxed::<RestoreRun>() + codes + self.restored.footprint() + self.restored.machine_bytes()
     }
 }
 
-/// What becomes of the libraries that are there.
+/// What FUNCTION RESTORE does with existing libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
-    /// The libraries that are there go.
+    /// All existing libraries are removed.
     Flush,
-    /// The libraries that are there stay, and none may have the name of one that comes.
+    /// All existing libraries stay; a restored library with the same name is an error.
     Append,
-    /// One that comes takes the place of one of its name.
+    /// A restored library replaces the existing library of the same name.
     Replace,
 }
 
 impl RestorePolicy {
-    /// The policy as an argument of FUNCTION RESTORE.
+    /// The policy's name, as an argument of FUNCTION RESTORE.
     pub fn word(self) -> &'static [u8] {
         match self {
             RestorePolicy::Flush => b"FLUSH",
@@ -60,7 +60,7 @@ impl RestorePolicy {
     }
 }
 
-/// An error whose text has no code yet.
+/// Adds the code `ERR` to the text of an error.
 pub fn without_code(text: Vec<u8>) -> CmdError {
     CmdError::owned([b"ERR ", &*text].concat())
 }

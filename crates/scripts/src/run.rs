@@ -1,5 +1,5 @@
-//! A run of a script: what it holds while it goes on and while it stands still. The engine runs it in
-//! `engine/scripting/run.rs`; its calls of commands are in `run/call.rs` there.
+//! The state of a script's run, while it executes and while it is paused. The engine executes runs in
+//! `engine/scripting/run.rs`; their calls of commands are in `run/call.rs` there.
 
 use crate::cache::ScriptSha;
 use crate::debugger::Debugger;
@@ -14,57 +14,57 @@ use sluice_lua::{Fault, LoadedChunk, Pinned, Value};
 use sluice_resp::Outbox;
 use std::sync::Arc;
 
-/// See the module.
+/// One run of a script, a function or a library's program.
 #[derive(Debug)]
 pub struct ScriptRun {
-    /// The machine, which nobody else uses meanwhile.
+    /// The machine that executes the run, lent to it until its end.
     pub machine: Box<ScriptMachine>,
-    /// What is run.
+    /// The kind of code, and its slot in the cache or registry.
     pub what: ScriptKind,
-    /// Its name for the log, INFO and FUNCTION STATS.
+    /// The name for the log, INFO and FUNCTION STATS.
     pub name: RunName,
-    /// The command that runs it, as FUNCTION STATS shows it; empty for EVAL.
+    /// The command that started the run, as FUNCTION STATS shows it; empty for EVAL.
     pub command: Vec<Vec<u8>>,
-    /// What it may do.
+    /// The permissions of the run.
     pub rights: ScriptRights,
-    /// It has called a command that writes: it is not broken off any more.
+    /// The run has called a command that writes, and must not be killed any more.
     pub has_written: bool,
-    /// What the script has set for its calls.
+    /// The settings that the script has made for its calls.
     pub settings: CallSettings,
-    /// When it began, ns of the monotonic clock.
+    /// When the run began, in ns of the monotonic clock.
     pub began_ns: u64,
-    /// Processor time of the slices before, ns.
+    /// Processor time of the earlier slices, in ns.
     pub spent_ns: u64,
-    /// The database that its client has selected.
+    /// The index of the client's selected database.
     pub db: usize,
-    /// What it uses for calls.
+    /// Memory for the run's calls.
     pub buffers: Box<RunBuffers>,
-    /// Its result on the way to the client.
+    /// The conversion of the result to a reply; `None` before the script has returned.
     pub result: Option<ReplyConversion>,
-    /// What is written of the reply.
+    /// The part of the reply that is written so far.
     pub reply: Outbox,
-    /// The library whose program runs.
+    /// The library that is being loaded, if the run executes a library's program.
     pub library: Option<Box<LibraryLoad>>,
-    /// FUNCTION RESTORE: the libraries before and after that one.
+    /// The FUNCTION RESTORE that the load of this library is part of.
     pub restore: Option<Box<RestoreRun>>,
-    /// Its client debugs it.
+    /// The debugger session of the run's client.
     pub debugger: Option<Box<Debugger>>,
 }
 
-/// The slot of a cluster that the calls of a run are held to.
+/// The cluster slot that the calls of a run are restricted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunSlot {
     #[default]
-    /// None: the keys of each call may lie in another slot.
+    /// No restriction: the keys of each call may be in another slot.
     Any,
-    /// The slot of the first call that has keys.
+    /// The slot of the first call that has keys; that call changes this to `Of`.
     OfFirstCall,
-    /// This one.
+    /// This slot, for all calls with keys.
     Of(u16),
 }
 
 impl RunSlot {
-    /// Whether a call for keys of `slot` is one of the run.
+    /// Whether the run may call a command with keys of `slot`.
     pub fn admits(&mut self, slot: u16) -> bool {
         if *self == RunSlot::OfFirstCall {
             *self = RunSlot::Of(slot);
@@ -73,20 +73,21 @@ impl RunSlot {
     }
 }
 
-/// What a script sets for the commands that it calls.
+/// Settings of a script for the commands that it calls.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSettings {
-    /// `server.setresp(3)`.
+    /// `server.setresp(3)`: replies to the script are in RESP3.
     pub is_resp3: bool,
-    /// `server.set_repl`: who receives the changes.
+    /// `server.set_repl`: who receives the script's changes.
     pub receivers: Receivers,
 }
 
 impl ScriptRun {
-    /// Behind a slice of the program of a library, which took so long.
+    /// Subtracts a slice of `spent_ns` from the time of a library's program, if the run may be paused. Does
+    /// nothing for other runs.
     ///
     /// # Errors
-    /// The program has had its time.
+    /// The slice is longer than the time that was left.
     pub fn count_load_time(&mut self, spent_ns: u64) -> Result<(), CmdError> {
         let Some(load) = self.library.as_mut() else { return Ok(()) };
         if spent_ns > load.ns_left {
@@ -99,17 +100,17 @@ impl ScriptRun {
     }
 }
 
-/// The name of what runs, as its owner has it: a run that ends in its first slice shows it to nobody.
+/// The name of a run. A script's name is copied into shared memory only when the run is shown to others.
 #[derive(Clone, Debug)]
 pub enum RunName {
-    /// A script of EVAL.
+    /// A script of EVAL, by its SHA-1.
     Sha(ScriptSha),
-    /// A function, or a library.
+    /// The name of a function or a library.
     Of(Arc<[u8]>),
 }
 
 impl RunName {
-    /// To be shown to others.
+    /// The name in shared memory, for other readers.
     pub fn shared(&self) -> Arc<[u8]> {
         match self {
             RunName::Sha(sha) => sha[..].into(),
@@ -118,37 +119,38 @@ impl RunName {
     }
 }
 
-/// Whose run it is.
+/// The kind of code that a run executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptKind {
     /// The script in this slot of the cache.
     Eval(u32),
     /// A function of the library in this slot.
     Function(u32),
-    /// The code of a library, which registers functions.
+    /// The program of a library, which registers functions.
     Library,
 }
 
-/// What a run may do.
+/// The permissions and conditions of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptRights {
-    /// It calls no command that writes.
+    /// The run may not call commands that write.
     pub is_read_only: bool,
-    /// It goes on when the memory is full.
+    /// The run may continue when the memory is full.
     pub allows_oom: bool,
-    /// The memory was full when it began.
+    /// The memory was full when the run began.
     pub is_full: bool,
-    /// It was decided on elsewhere: by this server's primary, or in the log that is replayed.
+    /// The command comes from this server's primary or from a log that is replayed, so the run
+    /// must not be refused.
     pub is_obeyed: bool,
-    /// It may stand still.
+    /// The run may be paused and continued later.
     pub may_stand_still: bool,
-    /// The slot that its calls are held to, in a cluster.
+    /// The cluster slot that the calls are restricted to.
     pub slot: RunSlot,
 }
 
 impl ScriptRights {
-    /// Lifts the limit on memory for a script that was accepted elsewhere: one that failed here would leave
-    /// other data.
+    /// Lifts the memory limit for a script from the primary or a replayed log: a failure here would
+    /// make the data differ.
     pub fn lift_limit(self, machine: &mut ScriptMachine) {
         if self.is_obeyed {
             machine.set_limit(MachineLimits::ACCEPTED_BYTES);
@@ -156,28 +158,28 @@ impl ScriptRights {
     }
 }
 
-/// How far a run has come.
+/// The result of a slice of a run.
 #[derive(Debug)]
 pub enum ScriptProgress {
-    /// It has ended: its reply is written, or is this error.
+    /// The run has ended: its reply is written, or this is the error.
     Ended(sluice_commands::Run),
-    /// Its slice is over.
+    /// The run is paused at the end of its slice.
     StandsStill,
 }
 
-/// How EVAL and its kin name their script, and what it may do.
+/// How EVAL or EVALSHA names its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvalKind {
-    /// EVAL: by its text.
+    /// EVAL: by the script's text.
     Text,
-    /// EVALSHA: by its SHA-1.
+    /// EVALSHA: by the SHA-1 of the script's text.
     Sha,
 }
 
-/// Error of EVALSHA for a digest that names no script.
+/// Error of EVALSHA for a digest that is not in the cache.
 pub const NO_SCRIPT: CmdError = CmdError::text("NOSCRIPT No matching script.");
 
-/// How many of the arguments are keys.
+/// The number of keys, from the argument before the keys.
 pub fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
     let count = args.int(2)?;
     if count > (args.len() - 3) as i64 {
@@ -186,7 +188,7 @@ pub fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
     usize::try_from(count).map_err(|_| CmdError::text("ERR Number of keys can't be negative"))
 }
 
-/// Starts a script, with what it can see of its keys and arguments.
+/// Starts a script; `KEYS` and `ARGV` are set if the script can read them.
 ///
 /// # Errors
 /// `not enough memory`.
@@ -212,7 +214,7 @@ pub fn start_script(
     Ok(())
 }
 
-/// Starts a function with two tables: keys and arguments.
+/// Starts a function with its two arguments: the table of keys and the table of other arguments.
 ///
 /// # Errors
 /// `not enough memory`.
@@ -225,7 +227,8 @@ pub fn start_function(
 ) -> Result<(), Fault> {
     machine.vm.heap().host.clock = now.mono_ns as f64 / 1e9;
     let function = machine.vm.pinned(callback);
-    // Most functions take both tables, and many the first alone.
+    // Most functions take both tables, and many only the first: a function gets as many as it has
+    // parameters.
     let params = machine.vm.params_of(function);
     let mut tables = [Value::NIL; 2];
     let ranges = [3..3 + keys, 3 + keys..args.len()];
@@ -237,10 +240,10 @@ pub fn start_function(
     Ok(())
 }
 
-/// Values of a table for which nobody is asked before they are there.
+/// The most values of a table that are made without a check of the memory limit first.
 const LIST_FREE: usize = 512;
 
-/// Arguments from one position on as a table.
+/// A table of the arguments in a range.
 fn list(heap: &mut sluice_lua::Heap, args: Args<'_>, range: std::ops::Range<usize>) -> Result<Value, Fault> {
     if range.len() > LIST_FREE {
         heap.room(range.len().saturating_mul(size_of::<Value>()))?;

@@ -4,25 +4,25 @@ use sluice_base::quote::{Dialect, split_args};
 use sluice_command::Spec;
 use sluice_command::specs::scripting;
 
-/// What a script declares that it does and may do.
+/// The flags that a script or function declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags(u8);
 
 impl ScriptFlags {
-    /// Writes nothing.
+    /// `no-writes`: the script calls no command that writes.
     pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
-    /// May run above `maxmemory`.
+    /// `allow-oom`: the script may run above `maxmemory`.
     pub const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
-    /// May run on a replica that has lost its primary.
+    /// `allow-stale`: the script may run on a replica that has lost its primary.
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
-    /// Runs in no cluster.
+    /// `no-cluster`: the script refuses to run in cluster mode.
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
-    /// A script without a first line of this kind: as before there were flags.
+    /// A script without a first line of this kind: the rules of versions without flags apply.
     pub const COMPATIBLE: ScriptFlags = ScriptFlags(1 << 4);
-    /// Reaches keys of several slots.
+    /// `allow-cross-slot-keys`: the script may use keys of several slots.
     pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 5);
 
-    /// Those that a script can name, in the order in which FUNCTION LIST shows them.
+    /// The flags that have a name, in the order in which FUNCTION LIST shows them.
     pub const NAMED: [(&'static str, ScriptFlags); 5] = [
         ("no-writes", ScriptFlags::NO_WRITES),
         ("allow-oom", ScriptFlags::ALLOW_OOM),
@@ -48,12 +48,12 @@ impl ScriptFlags {
     }
 }
 
-/// The first line of a script for EVAL.
+/// The parsed first line of a script for EVAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptHead {
-    /// Flags of the line.
+    /// The flags that the line declares.
     pub flags: ScriptFlags,
-    /// Bytes of the line, without its end: the program begins behind them.
+    /// Bytes of the first line, without its end; the program follows.
     pub len: usize,
 }
 
@@ -91,7 +91,7 @@ pub fn script_head(body: &[u8]) -> Result<ScriptHead, Vec<u8>> {
     }
 }
 
-/// Whether the command runs a script, whose flags decide in place of the command's own.
+/// Whether a command runs a script, whose flags count instead of the command's own.
 pub fn runs_script(spec: &Spec) -> bool {
     SCRIPTS.iter().any(|script| script.id == spec.id)
 }

@@ -1,19 +1,19 @@
-//! Slots of a list by hashes of keys that lie in the list itself: four bytes for each, and some that are
-//! empty.
+//! A hash table of slot numbers, whose keys are in the list that the slots belong to: four bytes for each
+//! slot, and some empty places.
 
-/// A place without a slot.
+/// An empty place of the table.
 const EMPTY: u32 = u32::MAX;
 
-/// Slots by hash: the hash names the first place to look at.
+/// Slot numbers by hash, with linear probing.
 #[derive(Debug, Default)]
 pub(crate) struct SlotIndex {
-    /// A power of two, or none; a quarter at least is empty.
+    /// The length is a power of two, or 0; at least a quarter of the places is empty.
     places: Box<[u32]>,
     used: usize,
 }
 
 impl SlotIndex {
-    /// How many slots there are.
+    /// The number of slots.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
@@ -25,7 +25,7 @@ impl SlotIndex {
 
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        // The product spreads the bits of hashes that differ in few.
+        // The multiplication spreads the bits of hashes that differ in few bits.
         let spread = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (spread >> 32) as usize & self.places.len().wrapping_sub(1)
     }
@@ -35,7 +35,7 @@ impl SlotIndex {
         (place + 1) & self.places.len().wrapping_sub(1)
     }
 
-    /// The slot of this hash that is the one.
+    /// The slot with this hash for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut place = self.home(hash);
@@ -48,7 +48,7 @@ impl SlotIndex {
         }
     }
 
-    /// Adds a slot, which is not there. `hash_of` answers the hash of each that is.
+    /// Adds a slot that is not in the table. `hash_of` returns the hash of a slot in the table.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32, hash_of: impl Fn(u32) -> u32) {
         if (self.used + 1) * 4 > self.places.len() * 3 {
             let grown = vec![EMPTY; (self.places.len() * 2).max(8)].into();
@@ -70,7 +70,8 @@ impl SlotIndex {
         self.places[place] = slot;
     }
 
-    /// Removes a slot of this hash, if it is there. Slots that follow move up, so that lookups find them.
+    /// Removes a slot with this hash, if it is in the table. Moves later slots up, so that
+    /// look-ups find them.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32, hash_of: impl Fn(u32) -> u32) {
         let mut place = self.home(hash);
         while self.places.get(place).is_some_and(|found| *found != slot) {
@@ -87,7 +88,7 @@ impl SlotIndex {
         while self.places[next] != EMPTY {
             let mask = self.places.len() - 1;
             let home = self.home(hash_of(self.places[next]));
-            // It may move up if that is not before the place that its hash names.
+            // The slot may move up unless that would put it before the place that its hash names.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(place) & mask {
                 self.places[place] = self.places[next];
                 place = next;
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn slots_are_found_until_they_are_removed() {
-        // Few hashes for many slots: long runs, also over the end.
+        // Few hashes for many slots: long runs, also across the end.
         let hash_of = |slot: u32| slot % 7 * 3;
         let (mut index, mut wanted, mut random) = (SlotIndex::default(), BTreeSet::new(), 1_u32);
         assert_eq!(index.find(5, |_| true), None);

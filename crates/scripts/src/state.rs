@@ -1,4 +1,4 @@
-//! What the engine keeps of scripts between their runs, and what others see of the run that stands still.
+//! The state of scripts between their runs, and the part of a paused run that others can see.
 
 use crate::cache::ScriptCache;
 use crate::functions::Functions;
@@ -12,59 +12,59 @@ use sluice_lua::{DiscardedRun, Fault, RunStack};
 use sluice_resp::{ArgumentList, Outbox};
 use std::sync::Arc;
 
-/// The scripts of EVAL, their machine, and memory that runs use again.
+/// The scripts of EVAL, their machine, and memory that runs reuse.
 #[derive(Debug, Default)]
 pub struct Scripting {
-    /// The scripts that are known.
+    /// The cached scripts of EVAL and SCRIPT LOAD.
     pub cache: ScriptCache,
-    /// The machine of EVAL: none before the first script, or while a run has it.
+    /// The machine of EVAL; `None` before the first script, and while a run has it.
     pub machine: Option<Box<ScriptMachine>>,
-    /// Memory for the next run.
+    /// Memory for the next run; `None` while a run has it.
     pub spare: Option<Box<RunBuffers>>,
-    /// What is used of the time that scripts may take.
+    /// The used part of the time that scripts may take.
     pub share: ScriptShare,
-    /// Scripts that have waited for their turn are run.
+    /// Scripts that waited for their turn are being run.
     pub serves_turns: bool,
-    /// The memory was full when the command began that is being executed.
+    /// The memory was full when the current command began.
     pub is_full: bool,
-    /// Bytes of the machine while a run has it, as of the last look.
+    /// Bytes of EVAL's machine while a run has it, when last measured; 0 otherwise.
     pub running_bytes: usize,
-    /// What a debugger has said, on the way to its client.
+    /// Output of a debugger on its way to the client.
     pub debug_output: Outbox,
-    /// Where `math.random` stands: one generator for all scripts.
+    /// State of `math.random`: one generator for all scripts.
     pub random: Option<u64>,
 }
 
-/// The time that has gone since everybody was served who does not run a script.
+/// The command time since the clients that run no script were last served.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptShare {
-    /// Of iterations before, ns.
+    /// Time of earlier iterations, in ns.
     pub carried_ns: u64,
-    /// What commands had taken of this iteration when its part began, ns.
+    /// The iteration's command time when the share was last renewed, in ns.
     pub base_ns: u64,
 }
 
-/// What scripts take, for INFO and MEMORY STATS.
+/// Memory and numbers of scripts, for INFO and MEMORY STATS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptFacts {
     /// Bytes of the machine of EVAL.
     pub eval_machine_bytes: usize,
-    /// Bytes of the texts that EVAL knows.
+    /// Bytes of the cache of EVAL, without the machine.
     pub eval_bytes: usize,
-    /// Scripts that EVAL knows.
+    /// Scripts in the cache of EVAL.
     pub cached: usize,
-    /// Functions, and the libraries that they are in.
+    /// Functions in all libraries.
     pub functions: usize,
-    /// Libraries of functions.
+    /// Libraries of functions in the registry.
     pub libraries: usize,
     /// Bytes of the machines of libraries.
     pub function_machine_bytes: usize,
-    /// Bytes of libraries beside their machines.
+    /// Bytes of libraries, without their machines.
     pub function_bytes: usize,
 }
 
 impl ScriptFacts {
-    /// Bytes of all that scripts take.
+    /// Bytes of all scripts, libraries and machines.
     pub fn bytes(&self) -> usize {
         self.eval_machine_bytes + self.eval_bytes + self.function_machine_bytes + self.function_bytes
     }
@@ -75,22 +75,22 @@ impl ScriptFacts {
     }
 }
 
-/// Memory of a run that the next one uses again.
+/// Memory of a run that the next run uses again.
 #[derive(Debug, Default)]
 pub struct RunBuffers {
     /// The arguments of the command that the script calls.
     pub arguments: ArgumentList,
     /// The reply of that command.
     pub reply: Outbox,
-    /// The command, looked up and hashed.
+    /// The called command after look-up, with its keys hashed.
     pub batch: sluice_commands::PreparedBatch,
-    /// Bytes of large arguments that were copied since the last look at the clock.
+    /// Bytes of large arguments that were copied since the last check of the clock.
     pub copied_bytes: usize,
-    /// The stack of the machine of a library, between the runs of functions.
+    /// The stack of libraries' machines, kept between the runs of functions.
     pub stack: RunStack,
 }
 
-/// Bytes of a reply whose memory is kept for the next.
+/// A reply's memory is kept for the next reply up to this many bytes.
 const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 impl RunBuffers {
@@ -103,7 +103,7 @@ impl RunBuffers {
         heap::boxed::<RunBuffers>() + kept
     }
 
-    /// Gives back what is large.
+    /// Frees large buffers and empties the others.
     pub fn trim(&mut self) {
         self.arguments.clear();
         match self.reply.capacity_bytes() > REPLY_KEPT_BYTES {
@@ -114,7 +114,7 @@ impl RunBuffers {
 }
 
 impl Scripting {
-    /// The machine of EVAL, opened where there is none.
+    /// The machine of EVAL, opened if there is none.
     ///
     /// # Errors
     /// The memory limit is too small for the libraries.
@@ -129,21 +129,21 @@ impl Scripting {
         self.machine.as_deref_mut().ok_or_else(Fault::memory)
     }
 
-    /// The stack that the last run of a function has left.
+    /// The stack that the last run of a function has left; an empty one if there is none.
     #[inline]
     pub fn spare_stack(&mut self) -> RunStack {
         self.spare.as_mut().map(|spare| std::mem::take(&mut spare.stack)).unwrap_or_default()
     }
 
-    /// Gives the machine the limit of the configuration. True where the machine has libraries that it should
-    /// not have, or lacks some: it has to be opened anew.
+    /// Sets the machine's limit to that of the configuration. Returns true if the machine must be opened
+    /// anew, because `lua-enable-insecure-api` has changed.
     pub fn follow_settings(&mut self, limits: MachineLimits) -> bool {
         let Some(machine) = &mut self.machine else { return false };
         machine.set_limit(limits.bytes);
         machine.is_insecure != limits.is_insecure
     }
 
-    /// Forgets all scripts. What they took comes out, to be freed where that suits.
+    /// Forgets all scripts of EVAL. Returns their memory, for the caller to free.
     pub fn flush(&mut self) -> ScriptGarbage {
         ScriptGarbage {
             _scripts: std::mem::take(&mut self.cache),
@@ -158,7 +158,7 @@ impl Scripting {
     }
 }
 
-/// What scripts leave, which takes time to be freed.
+/// Memory of scripts that takes time to free, for lazy free.
 #[derive(Debug, Default)]
 pub struct ScriptGarbage {
     _scripts: ScriptCache,
@@ -168,7 +168,7 @@ pub struct ScriptGarbage {
 }
 
 impl ScriptGarbage {
-    /// Libraries that were flushed or replaced.
+    /// Flushed or replaced libraries.
     pub fn of_functions(functions: Functions) -> ScriptGarbage {
         ScriptGarbage { _functions: functions, ..ScriptGarbage::default() }
     }
@@ -178,20 +178,20 @@ impl ScriptGarbage {
         ScriptGarbage { _machine: Some(machine), ..ScriptGarbage::default() }
     }
 
-    /// What a large run has left.
+    /// The remains of a large run.
     pub fn of_run(garbage: DiscardedRun) -> ScriptGarbage {
         ScriptGarbage { _run: Some(garbage), ..ScriptGarbage::default() }
     }
 }
 
-/// What machines of libraries may use and have.
+/// The limits of libraries' machines by the configuration, for a client's request.
 pub fn machine_limits(config: &Config) -> MachineLimits {
     let is_insecure = config.bool(param::LUA_ENABLE_INSECURE_API);
     MachineLimits { bytes: memory_limit(config), is_insecure, is_wish: true }
 }
 
-/// Bytes that a machine may use: `script-memory-limit`, or 1 GiB, or where there is `maxmemory` an eighth of
-/// that, 64 MiB at least.
+/// Bytes that a machine may use: `script-memory-limit` if set, else an eighth of `maxmemory` but at least
+/// 64 MiB, else 1 GiB.
 pub fn memory_limit(config: &Config) -> usize {
     let limit = match (config.int(param::SCRIPT_MEMORY_LIMIT), config.int(param::MAXMEMORY)) {
         (0, 0) => 1 << 30,
@@ -201,40 +201,40 @@ pub fn memory_limit(config: &Config) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Why a script ends in its middle.
+/// The reason why a script ends before its program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyEnd {
     /// SCRIPT KILL or FUNCTION KILL.
     Killed,
-    /// Its client has gone, and it has changed nothing.
+    /// The script's client is gone, and the script has written nothing.
     Unneeded,
-    /// A signal ends the server, and it has changed nothing.
+    /// A signal ends the server, and the script has written nothing.
     ServerEnds,
 }
 
-/// What everybody may know of the script that runs: it stands still, or nobody could ask.
+/// The public state of the running script. Others can only see it while the script is paused.
 #[derive(Debug)]
 pub struct RunningScript {
-    /// Its name: of a function, or the SHA-1 of a script.
+    /// The name of the function or library, or the SHA-1 of the script.
     pub name: Arc<[u8]>,
-    /// The command that runs it, as FUNCTION STATS shows it; empty for EVAL.
+    /// The command that started the run, as FUNCTION STATS shows it; empty for EVAL.
     pub command: Vec<Vec<u8>>,
-    /// It runs by EVAL or its kin.
+    /// The script was started by EVAL or a related command, not by FCALL.
     pub is_eval: bool,
-    /// It came from this server's primary, and is not to be killed.
+    /// The command came from this server's primary, so the script must not be killed.
     pub is_obeyed: bool,
-    /// It has called a command that writes.
+    /// The script has called a command that writes.
     pub has_written: bool,
-    /// It ends instead of going on.
+    /// If set, the script ends with this reason instead of continuing.
     pub ending: Option<EarlyEnd>,
-    /// When it began, ns of the monotonic clock.
+    /// When the run began, in ns of the monotonic clock.
     pub began_ns: u64,
-    /// The log has said that the end of the server waits for it.
+    /// The log has reported that the server's end waits for the script.
     pub delays_end: bool,
 }
 
 impl RunningScript {
-    /// What others are told while this script is busy.
+    /// The error for other clients' commands while this script is busy.
     pub fn busy_error(&self) -> CmdError {
         match self.is_eval {
             true => CmdError::text(
@@ -247,18 +247,18 @@ impl RunningScript {
     }
 }
 
-/// The script that stands still.
+/// The paused script.
 #[derive(Debug)]
 pub struct ScriptWatch {
-    /// Nothing where none does.
+    /// `None` while no script is paused.
     pub running: Option<Box<RunningScript>>,
-    /// It has run for `busy-reply-threshold`: others are told so.
+    /// The script has run for `busy-reply-threshold`: other clients are answered with BUSY.
     pub is_busy: Watched<bool>,
-    /// A directive has changed that machines depend on, and they do not know it yet.
+    /// A directive of [`is_machine_setting`] has changed, and the machines have not been adapted yet.
     pub settings_changed: bool,
 }
 
-/// The directives that machines depend on.
+/// Whether machines depend on this directive.
 pub fn is_machine_setting(id: sluice_config::ParamId) -> bool {
     let settings =
         [param::SCRIPT_MEMORY_LIMIT.any(), param::MAXMEMORY.any(), param::LUA_ENABLE_INSECURE_API.any()];
@@ -266,10 +266,10 @@ pub fn is_machine_setting(id: sluice_config::ParamId) -> bool {
 }
 
 impl ScriptWatch {
-    /// A signal ends the server. A script that has changed nothing is ended. One that has written, and one of
-    /// the primary, is waited for without a bound: half of its changes would be in the data that are saved,
-    /// and `shutdown-timeout` is for replicas, which lose nothing. A line for the log, where it has not been
-    /// said that the server waits.
+    /// A signal ends the server. A script that has written nothing is ended. A script that has written, or
+    /// comes from the primary, is waited for without a limit: otherwise the saved data would contain half
+    /// of its changes. `shutdown-timeout` does not apply; it is for replicas, which lose nothing. Returns a
+    /// line for the log the first time that the server waits.
     pub fn end_for_server(&mut self) -> Option<String> {
         let running = self.running.as_deref_mut()?;
         if !running.has_written && !running.is_obeyed {
@@ -286,14 +286,14 @@ impl ScriptWatch {
         None
     }
 
-    /// FUNCTION STATS shows the command of a run that stands still.
+    /// Records the command of a paused run, for FUNCTION STATS.
     pub fn note_running_command(&mut self, args: sluice_commands::Args<'_>) {
         if let Some(running) = self.running.as_deref_mut().filter(|run| run.command.is_empty()) {
             running.command = args.iter_from(0).map(Vec::from).collect();
         }
     }
 
-    /// The run that stood still has ended.
+    /// Forgets the paused run, which has ended.
     pub fn end_watch(&mut self) {
         self.running = None;
         if *self.is_busy {
@@ -301,8 +301,8 @@ impl ScriptWatch {
         }
     }
 
-    /// A script whose client has gone, and that has changed nothing, has nothing left to do: it ends instead
-    /// of going on.
+    /// Ends a script whose client is gone and that has written nothing, because nobody waits for
+    /// its result.
     pub fn drop_unneeded_script(&mut self, has_written: bool) {
         let is_unneeded = !has_written || mistake::is_made(Mistake::RunDropped);
         if let Some(running) = self.running.as_deref_mut().filter(|_| is_unneeded) {
@@ -310,7 +310,7 @@ impl ScriptWatch {
         }
     }
 
-    /// No script runs, under this epoch.
+    /// A watch without a script, in this epoch.
     pub fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
         ScriptWatch { running: None, is_busy: Watched::new(false, epoch), settings_changed: false }
     }

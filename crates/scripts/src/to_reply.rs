@@ -1,69 +1,70 @@
-//! The result of a script as a reply, in pieces: a table may have ten million elements, or refer to itself.
+//! Conversion of a script's result to a reply, in steps: a table may have ten million elements,
+//! or contain itself.
 //!
-//! Invariants: (1) a step does about so much work as it is given; (2) what is written so far is a reply once
-//! the conversion has ended, at whatever depth it was cut off; (3) the values stay those of a run that is
-//! open until then.
+//! Invariants: (1) a step does about as much work as allowed; (2) once the conversion has ended, the
+//! written bytes are a complete reply, at whatever depth it was cut off; (3) the run stays open until then
+//! and keeps the values alive.
 
 use sluice_commands::until_zero;
 use sluice_lua::{Heap, Kind, TableRef, Value};
 use sluice_resp::{Outbox, Protocol, Reply};
 
-/// Tables within each other up to which a reply goes; the reference's stack ends there.
+/// The deepest nesting of tables in a reply; the reference's stack ends there.
 const DEPTH_MAX: usize = 7995;
 
 const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
 
-/// A string from so many bytes on is shared with the script, not copied.
+/// A string of at least so many bytes is shared with the script, not copied.
 const SHARED_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes of a text whose copy takes about as long as an element.
+/// Bytes of a text that take about as long to copy as an element to write.
 const BYTES_PER_ELEMENT: usize = 256;
 
-/// How far a conversion has come.
+/// The result of a step of the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyProgress {
-    /// The reply is whole.
+    /// The reply is complete.
     Done,
-    /// There is more to do.
+    /// The conversion needs more steps.
     More,
-    /// The reply would be larger than it may be.
+    /// The reply would exceed its limit of bytes.
     TooLarge,
 }
 
 /// A table whose elements are being written.
 #[derive(Clone, Copy, Debug)]
 enum Level {
-    /// An array's elements are counted: up to the first nil.
+    /// The elements of an array are being counted, up to the first nil.
     Counting { table: TableRef, len: i64 },
-    /// An array: the next index, and the last.
+    /// The elements of an array are being written: the next index, and the last.
     Array { table: TableRef, next: i64, len: i64 },
-    /// The pairs of a map, or the keys of a set, are counted.
+    /// The pairs of a map, or the keys of a set, are being counted.
     CountingPairs { table: TableRef, after: Value, len: usize, is_set: bool },
-    /// A map or a set: the key that was written last.
+    /// The pairs of a map or the keys of a set are being written: `after` is the key that was written last.
     Pairs { table: TableRef, after: Value, is_set: bool },
 }
 
-/// A result on its way into an outbox.
+/// The conversion of a result, which writes into an outbox.
 #[derive(Debug)]
 pub struct ReplyConversion {
-    /// What is to be written next, the outermost first.
+    /// The tables that are being written, the outermost first.
     levels: Vec<Level>,
-    /// A value that stands before all levels, and one behind it: of a pair.
+    /// Values to be written before the levels continue, in this order: for a pair, the key and the value.
     next: Option<Value>,
     then: Option<Value>,
-    /// `server.setresp(3)`: booleans are written as such.
+    /// `server.setresp(3)`: booleans are written as RESP3 booleans.
     is_resp3: bool,
-    /// Errors that were written since the host has last counted them, which no command has counted.
+    /// Errors written since the host last took them, which no command has counted in its statistics.
     pub errors: Vec<Vec<u8>>,
-    /// An error was written, whoever has counted it.
+    /// An error was written, whether counted already or not.
     pub has_error: bool,
 }
 
-/// Bytes of a text that is written as it is met.
+/// The most bytes of a text that [`write_plain`] writes.
 const PLAIN_BYTES_MAX: usize = 1024;
 
-/// Writes a result that is no table, and no long text, which takes no conversion: a text or a number. False:
-/// nothing was written.
+/// Writes a result that needs no conversion: a number or a short text. Returns false if nothing
+/// was written.
 #[inline]
 pub fn write_plain(
     value: Value,
@@ -72,7 +73,7 @@ pub fn write_plain(
     out: &mut Outbox,
     bytes_max: usize,
 ) -> bool {
-    // The least that a conversion may have written and be too large.
+    // The conversion handles results that may exceed the limit.
     if out.len() + 2 * PLAIN_BYTES_MAX > bytes_max {
         return false;
     }
@@ -90,7 +91,7 @@ pub fn write_plain(
 }
 
 impl ReplyConversion {
-    /// Of this result; `is_resp3`: the script has asked for RESP3.
+    /// A conversion of this result. `is_resp3`: the script has chosen RESP3.
     pub fn new(value: Value, is_resp3: bool) -> ReplyConversion {
         ReplyConversion {
             levels: Vec::new(),
@@ -102,8 +103,8 @@ impl ReplyConversion {
         }
     }
 
-    /// Writes on. `work` is what may be done, in elements, and becomes what is left; `bytes_max`: bytes that
-    /// the whole reply may have.
+    /// Continues writing. `work` is the allowed work in elements, and is decreased by the work done.
+    /// `bytes_max`: the most bytes of the whole reply.
     pub fn step(
         &mut self,
         heap: &mut Heap,
@@ -130,7 +131,7 @@ impl ReplyConversion {
             let Some(level) = self.levels.last_mut() else { return ReplyProgress::Done };
             match level {
                 Level::Counting { table, len } => {
-                    // Counting one costs less than writing one.
+                    // Counting an element costs less than writing one.
                     for _ in 0..8 {
                         if heap.get_int(*table, *len + 1).is_nil() {
                             Reply::new(out, protocol).array(*len as usize);
@@ -172,7 +173,7 @@ impl ReplyConversion {
         }
     }
 
-    /// Writes a value, or the beginning of a table whose elements follow.
+    /// Writes a value, or the beginning of a table whose elements follow in later steps.
     fn write(&mut self, value: Value, heap: &mut Heap, reply: &mut Reply<'_>) {
         if self.levels.len() >= DEPTH_MAX {
             self.has_error = true;
@@ -206,14 +207,15 @@ impl ReplyConversion {
     }
 
     fn write_table(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) {
-        // Most tables are arrays without any of these fields.
+        // Most tables are arrays without special fields.
         if heap.node_count(table) > 0 && self.write_special(table, heap, reply) {
             return;
         }
         self.levels.push(Level::Counting { table, len: 0 });
     }
 
-    /// Writes a table with a field that says what the table is.
+    /// Writes a table whose fields mark it as an error, status, double, map and so on. Returns
+    /// whether it is one.
     fn write_special(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) -> bool {
         if let Some(text) = heap.get_text(table, b"err").as_str() {
             let text = until_zero(heap.bytes(text));
@@ -235,8 +237,8 @@ impl ReplyConversion {
         if let Some(text) = heap.get_text(table, b"big_number").as_str() {
             let digits = heap.bytes(text);
             if digits.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-                // In RESP2 the digits are a bulk string, which would bring line breaks as they are; the
-                // reference's end at a NUL.
+                // In RESP2 the digits are a bulk string, which would keep line breaks; the reference's
+                // digits end at a NUL byte.
                 let digits = until_zero(digits)
                     .iter()
                     .map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
@@ -268,7 +270,7 @@ impl ReplyConversion {
     }
 }
 
-/// Whether an error was counted when the command failed that it is of.
+/// Whether the error in this table was already counted when its command failed.
 pub fn is_counted(table: TableRef, heap: &Heap) -> bool {
     heap.get_text(table, b"ignore_error_stats_update") == Value::TRUE
 }
@@ -280,7 +282,7 @@ mod tests {
     use sluice_lua::{RunOutcome, compile};
 
     #[expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
-    /// The reply of what a program returns, in steps of so much work.
+    /// The reply for the value that a program returns, converted in steps of `work`.
     fn reply_of(source: &str, protocol: Protocol, is_resp3: bool, work: i64) -> (String, usize) {
         let mut machine = ScriptMachine::open(MachineKind::Eval, 1 << 30, false).unwrap();
         let chunk = machine.vm.load(&compile(source.as_bytes(), b"@user_script").unwrap()).unwrap();

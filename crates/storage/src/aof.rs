@@ -1,4 +1,4 @@
-//! The append-only file on disk: its folder with the manifest, and appending to a file of it.
+//! The append-only file on disk: the folder with its manifest, and appending to one of the files.
 
 mod appender;
 mod folder;

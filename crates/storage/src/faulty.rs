@@ -1,11 +1,11 @@
-//! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and leaves what
-//! a crash leaves.
+//! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and the
+//! folder is left as a crash leaves it.
 //!
-//! A *step* is an operation that changes something: create, write, sync, rename, remove, sync of a folder.
-//! For the faults of reading, a step is a read. The files are real, and beside them stands what of them is
-//! durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds what was durable and,
-//! chosen by the seed, some of what was not: single pages of a file (a hole before them is zeros), and the
-//! names up to one of their changes, the last of which may be half done.
+//! A *step* is an operation that changes something: create, write, sync, rename, link, remove, sync of a
+//! folder. For the faults of reading, a step is a read. The files are real; a model in memory holds what of
+//! them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds everything
+//! durable and, chosen by the seed, some of the rest: single pages of a file (a hole before them is zeros),
+//! and the names up to one of their changes, the last of which may be half done.
 
 use super::replacement::folder_of;
 use super::{FileAccess, LockHold, LockRefused, Real, Storage, StorageFile};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What goes wrong.
+/// The kind of fault that strikes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFault {
     /// A write takes half of its bytes.
@@ -33,11 +33,11 @@ pub enum FileFault {
     SyncError,
     /// A rename fails half done: the file has both names.
     TornRename,
-    /// The machine crashes behind the operation, before anything else becomes durable.
+    /// The machine crashes after the operation, before anything else becomes durable.
     Crash,
-    /// A read brings one byte.
+    /// A read returns one byte.
     ShortRead,
-    /// A read fails.
+    /// A read fails with `EIO`.
     ReadError,
 }
 
@@ -56,20 +56,20 @@ impl FileFault {
     }
 }
 
-/// Which fault, and when.
+/// Which fault strikes, and at which steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What goes wrong.
+    /// The kind of fault.
     pub fault: FileFault,
-    /// The first step at which it does, from 1.
+    /// The first step that the fault strikes, counted from 1.
     pub first: u64,
-    /// At how many steps in a row.
+    /// The number of steps in a row that the fault strikes.
     pub count: u64,
-    /// What decides what a crash leaves.
+    /// The seed of the random choices of what a crash leaves.
     pub seed: u64,
 }
 
-/// `fault:first:count:seed`, as the switch of a test has it.
+/// Parses `fault:first:count:seed`, as the switch of a test gives it.
 impl FromStr for Plan {
     type Err = String;
 
@@ -93,19 +93,19 @@ impl FromStr for Plan {
     }
 }
 
-/// What happens behind a crash.
+/// What happens after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterCrash {
     /// The process ends with `CRASH_STATUS`.
     Exit,
-    /// Every operation fails.
+    /// Every later operation fails with `EIO`.
     Fail,
 }
 
 /// The exit status of a process whose machine has crashed.
 const CRASH_STATUS: i32 = 86;
 
-/// Files with a fault.
+/// Real files with a planned fault.
 pub struct Faulty {
     real: Arc<Real>,
     state: Arc<Mutex<FaultyState>>,
@@ -116,35 +116,35 @@ struct FaultyState {
     after: AfterCrash,
     steps: u64,
     crashed: bool,
-    /// The disk has filled up.
+    /// `FillsUp` has struck: the disk takes no more bytes.
     is_filled: bool,
     disk: Disk,
 }
 
-/// What is durable, and what is not yet.
+/// The files of a folder as processes see them, and as they are durable.
 #[derive(Default)]
 struct Disk {
-    /// By number; a file keeps its number whatever its name.
+    /// Contents by file number; a file keeps its number when its name changes.
     files: Vec<Contents>,
     /// The names that processes see.
     names: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
-    /// Changes of names that are not durable, in order.
+    /// Changes of names that are not durable yet, the oldest first.
     changes: Vec<NameChange>,
 }
 
-/// The bytes of a file.
+/// The bytes of a file, seen and durable.
 #[derive(Default)]
 struct Contents {
     seen: Vec<u8>,
     durable: Vec<u8>,
     /// Pages of `seen` that a sync would make durable.
     dirty: BTreeSet<usize>,
-    /// The least size to which it was cut since the last sync.
+    /// The least size to which the file was cut since the last sync.
     cut_to: Option<usize>,
 }
 
-/// Bytes of a page here: small, so that small files have several.
+/// Bytes of a page in this model: small, so that small files have several pages.
 const PAGE: usize = 512;
 
 enum NameChange {
@@ -154,14 +154,14 @@ enum NameChange {
 }
 
 impl Faulty {
-    /// The real files with this plan.
+    /// The real files, with faults by this plan.
     pub fn new(real: Arc<Real>, plan: Plan, after: AfterCrash) -> Faulty {
         let state =
             FaultyState { plan, after, steps: 0, crashed: false, is_filled: false, disk: Disk::default() };
         Faulty { real, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Steps so far.
+    /// The number of steps that were begun.
     pub fn steps(&self) -> u64 {
         self.lock().steps
     }
@@ -184,7 +184,8 @@ impl Faulty {
 }
 
 impl FaultyState {
-    /// Begins a step; the fault that strikes it, if one does.
+    /// Begins a step; returns the fault that strikes the step, if one does. Errors: the machine
+    /// has crashed.
     fn begin(&mut self) -> io::Result<Option<FileFault>> {
         if self.crashed {
             return Err(Errno::EIO.into());
@@ -195,7 +196,7 @@ impl FaultyState {
         Ok(self.step())
     }
 
-    /// Counts a step; the fault that strikes it, if one does.
+    /// Counts a step; returns the fault that strikes the step, if one does.
     fn step(&mut self) -> Option<FileFault> {
         self.steps += 1;
         let Plan { fault, first, count, .. } = self.plan;
@@ -203,7 +204,7 @@ impl FaultyState {
         strikes.then_some(fault)
     }
 
-    /// Ends a step that was done: here a crash comes.
+    /// Ends a step that was done; a crash happens here.
     fn end(&mut self, struck: Option<FileFault>) -> io::Result<()> {
         if struck != Some(FileFault::Crash) {
             return Ok(());
@@ -218,7 +219,7 @@ impl FaultyState {
 }
 
 impl Disk {
-    /// The file of that name; one that was there before is durable.
+    /// The number of the file with this name. A file from before the test counts as durable.
     fn number_of(&mut self, path: &Path) -> Option<usize> {
         if let Some(number) = self.names.get(path) {
             return Some(*number);
@@ -265,8 +266,8 @@ impl Disk {
         }
     }
 
-    /// Makes the names of a folder durable. A file that was renamed into it from another is durably gone
-    /// there.
+    /// Makes the names of a folder durable. A rename between two folders becomes durable as a whole
+    /// with either of them.
     fn sync_folder(&mut self, folder: &Path) {
         let changes = std::mem::take(&mut self.changes);
         for change in changes {
@@ -286,7 +287,7 @@ impl Disk {
         }
     }
 
-    /// Leaves in the real folder what a crash of the machine leaves.
+    /// Changes the real folder into what a crash of the machine leaves.
     fn leave(&mut self, rng: &mut Rng) -> io::Result<()> {
         let mut names = self.durable.clone();
         let survive = rng.below(self.changes.len() as u64 + 1) as usize;
@@ -337,14 +338,14 @@ impl Contents {
         self.durable = durable;
     }
 
-    /// That the file is shorter is durable with the next sync, as a page is that was written.
+    /// Cuts the file off. The shorter size becomes durable with the next sync, as a written page does.
     fn truncate(&mut self, size: usize) {
         self.seen.truncate(size);
         self.dirty.retain(|page| page * PAGE < size);
         self.cut_to = Some(self.cut_to.map_or(size, |cut| cut.min(size)));
     }
 
-    /// What is left of it: all that is durable, and some, all or none of what is not.
+    /// What a crash leaves of the file: all durable bytes, and some, all or none of the dirty pages.
     fn left(&self, rng: &mut Rng) -> Vec<u8> {
         let mut left = self.durable.clone();
         let share = rng.below(3);
@@ -384,7 +385,7 @@ impl Storage for Faulty {
         Ok(Box::new(FaultyFile { file, number, state: self.state.clone() }))
     }
 
-    // No crash takes a folder away: what is in it is what matters here.
+    // A crash never removes a folder here: the tests are about the files in it.
     fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.real.create_folder(path)
     }
@@ -412,7 +413,7 @@ impl Storage for Faulty {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
         if !state.crashed && !self.real.is_there(path).unwrap_or(true) {
-            // Nothing changes: this is no step.
+            // The file is missing and nothing changes, so this is no step.
             return self.real.remove(path);
         }
         let struck = state.begin()?;
@@ -427,7 +428,7 @@ impl Storage for Faulty {
         if struck == Some(FileFault::SyncError) {
             return Err(Errno::EIO.into());
         }
-        // Cut short by a crash, nothing of it is certain.
+        // A crash at this step happens before any name is durable.
         state.end(struck)?;
         state.disk.sync_folder(folder);
         Ok(())
@@ -460,7 +461,7 @@ impl Storage for Faulty {
         }
     }
 
-    /// No step: a lock is no data.
+    /// Not a step: a lock holds no data.
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused> {
         self.real.lock(path, text)
     }
@@ -529,12 +530,12 @@ impl StorageFile for FaultyFile {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = state.begin()?;
         if struck == Some(FileFault::SyncError) {
-            // The pages count as clean from now on, and are not on disk.
+            // The pages count as clean from now on, though they are not on disk.
             state.disk.files[self.number].dirty.clear();
             return Err(Errno::EIO.into());
         }
-        // What a crash leaves is written by `Disk::leave`: forcing the real file to disk would cost time and
-        // test nothing.
+        // `Disk::leave` writes the real files after a crash: forcing them to disk here would cost
+        // time and test nothing.
         state.end(struck)?;
         state.disk.files[self.number].sync();
         Ok(())
@@ -554,15 +555,15 @@ impl StorageFile for FaultyFile {
     }
 }
 
-/// A file that was opened to be read.
+/// A file that was opened for reading.
 struct FaultyReader {
     file: Box<dyn StorageFile>,
     state: Arc<Mutex<FaultyState>>,
 }
 
 impl FaultyReader {
-    /// Counts a step of reading. The room that the read has: one byte where it is struck by a short read.
-    /// Errors: the fault that strikes the read.
+    /// Counts a step of reading. Returns the part of the buffer that the read may fill: one byte if a short
+    /// read strikes. Errors: the fault that strikes the read.
     fn room<'into>(&self, into: &'into mut [u8]) -> io::Result<&'into mut [u8]> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let struck = if state.plan.fault.is_of_reading() { state.step() } else { None };

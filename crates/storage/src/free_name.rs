@@ -1,4 +1,4 @@
-//! A name beside a file that nothing has yet: for what is kept of that file.
+//! A free name beside a file, for a copy or a second name of that file.
 
 use super::Storage;
 use super::replacement::folder_of;
@@ -7,32 +7,32 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Names to be tried: that of a file with an ending, or the ending alone where the two are too long together.
+/// Candidate names: the file's name with an ending, or the ending alone where both together are too long.
 #[derive(Debug)]
 pub struct FreeName<'a> {
     file: &'a Path,
     ending: &'a str,
-    /// The first name has a number, too.
+    /// Whether the first name has a number, too.
     is_numbered: bool,
 }
 
 impl<'a> FreeName<'a> {
-    /// `NAME.ENDING`, `NAME.ENDING-2` and so on.
+    /// The names `NAME.ENDING`, `NAME.ENDING-2` and so on.
     pub fn beside(file: &'a Path, ending: &'a str) -> FreeName<'a> {
         FreeName { file, ending, is_numbered: false }
     }
 
-    /// `NAME.ENDING-1`, `NAME.ENDING-2` and so on.
+    /// The names `NAME.ENDING-1`, `NAME.ENDING-2` and so on.
     pub(crate) fn numbered(file: &'a Path, ending: &'a str) -> FreeName<'a> {
         FreeName { file, ending, is_numbered: true }
     }
 
-    /// The first name that is free. Errors: nobody knows whether a name is.
+    /// The first free name. Errors: the system cannot tell whether a name is free.
     pub fn find(&self, storage: &dyn Storage) -> io::Result<PathBuf> {
         self.find_where(storage, |_| Ok(false))
     }
 
-    /// The first name that is free, or that is taken and fits.
+    /// The first name that is free, or that is taken by a file which `fits`.
     fn find_where(
         &self,
         storage: &dyn Storage,
@@ -64,8 +64,9 @@ impl<'a> FreeName<'a> {
     }
 }
 
-/// Gives a file a second name that ends in this and a number, durably, so that what takes the place of the
-/// first does not lose the file: the second name, which may be there from before.
+/// Gives a file a second name, durably: the first name with `ending` and a number. A file that
+/// later takes the first name then leaves the data in place. Returns the second name, which may
+/// exist from an earlier call.
 pub fn second_name(storage: &dyn Storage, file: &Path, ending: &str) -> io::Result<PathBuf> {
     let names = FreeName::numbered(file, ending);
     let second = names.find_where(storage, |name| storage.is_same(file, name))?;
@@ -76,16 +77,16 @@ pub fn second_name(storage: &dyn Storage, file: &Path, ending: &str) -> io::Resu
     Ok(second)
 }
 
-/// Keeps a file under a second name when it was loaded and what it holds was not taken whole: that name.
-/// Errors: the system's reason.
+/// Keeps a file under a second name because it was loaded and parts of it were not taken. Returns the
+/// second name. Errors: the system's reason.
 pub fn keep_as_loaded(storage: &dyn Storage, file: &Path) -> Result<Option<String>, String> {
     let second = second_name(storage, file, "as-loaded").map_err(|error| plain_error(&error))?;
     Ok(Some(second.file_name().unwrap_or_default().display().to_string()))
 }
 
-/// Gives the snapshot, and the files in the folder of an append-only file whose names begin with its name,
-/// second names that end in `ending`, durably. Those names; files that are not there are left out. Cost: a
-/// link for each file, however large.
+/// Gives second names that end in `ending`, durably, to the snapshot and to the files in `folder` whose
+/// names begin with `log`, the name of the append-only file. Returns the second names; missing files are
+/// left out. Cost: a link for each file, however large.
 pub fn keep_data(
     storage: &dyn Storage,
     snapshot: &Path,
@@ -125,7 +126,7 @@ mod tests {
         std::fs::write(&file, "").expect("writable");
         assert_eq!(FreeName::beside(&file, "cut-7").find(&Real).ok(), Some(folder.join("incr.cut-7")));
         assert_eq!(FreeName::numbered(&file, "x").find(&Real).ok(), Some(folder.join("incr.x-1")));
-        // A file stands where the folder should.
+        // A file has the folder's name.
         let beneath = file.join("incr");
         let error = FreeName::beside(&beneath, "cut-7").find(&Real).expect_err("no folder");
         assert_eq!(error.kind(), ErrorKind::NotADirectory);

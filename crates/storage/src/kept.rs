@@ -1,7 +1,7 @@
-//! The end of a file that is cut off, kept in a file of its own.
+//! The end of a file that is cut off, kept in a separate file.
 //!
-//! Invariants: (1) a file is cut off after its end is durable under another name; (2) where the end cannot be
-//! kept, nothing is cut off; (3) no name is taken that is there.
+//! Invariants: (1) a file is cut off after its end is durable under another name; (2) where the end cannot
+//! be kept, nothing is cut off; (3) the copy never takes the name of an existing file.
 
 use super::replacement::folder_of;
 use super::{FreeName, Replacement, Storage, StorageFile};
@@ -10,9 +10,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Cuts a file off behind `size` bytes, durably, and keeps the rest beside the file; the name of what is
-/// kept. `at_s`: the time, seconds since the epoch, for the name. Errors: the reason. Cost: the bytes that
-/// are cut off.
+/// Cuts a file off after `size` bytes, durably, and keeps the removed bytes in a file beside it. Returns
+/// the name of that file. `at_s`: the time for the name, in seconds since the epoch. Errors: the reason.
+/// Cost: copies the removed bytes.
 pub fn cut_off(storage: &Arc<dyn Storage>, path: &Path, size: u64, at_s: i64) -> Result<String, String> {
     let mut file = storage.append(path).map_err(|error| plain_error(&error))?;
     let kept = FreeName::beside(path, &format!("cut-{at_s}")).find(storage.as_ref());
@@ -33,7 +33,7 @@ pub fn cut_off(storage: &Arc<dyn Storage>, path: &Path, size: u64, at_s: i64) ->
     Ok(name)
 }
 
-/// Copies the bytes behind `from` to another file.
+/// Copies the bytes from position `from` on to another file.
 fn keep(storage: &Arc<dyn Storage>, path: &Path, from: u64, kept: PathBuf) -> io::Result<()> {
     let mut source = storage.open(path)?;
     let temporary = folder_of(path).join(format!("{TEMPORARY}{}.aof", std::process::id()));
@@ -61,9 +61,9 @@ fn read_at(file: &mut dyn StorageFile, at: u64, into: &mut [u8]) -> io::Result<u
     }
 }
 
-/// What the name of a copy begins with that is not whole.
+/// The first part of the name of a copy that is not whole.
 pub(crate) const TEMPORARY: &str = "temp-cut-";
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 
-    /// A name of 250 bytes has no room for the time.
+    /// A file name of 250 bytes leaves no room for the time.
     #[test]
     fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
         let folder = folder("long");
@@ -109,7 +109,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 
-    /// Whatever fails at whatever step, the bytes are in the file, or in the one beside it.
+    /// Whichever step fails, the bytes are in the file or in the one beside it.
     #[test]
     fn no_fault_loses_what_is_cut_off() {
         let whole: Vec<u8> = (0..3 * PIECE_BYTES + 17).map(|n| (n % 251) as u8).collect();

@@ -1,12 +1,13 @@
-//! Files: everything that the server reads from disk and writes to disk to keep it goes through [`Storage`].
+//! Files: all data that the server keeps on disk are read and written through [`Storage`].
 //!
-//! Invariants: (1) a file that replaces another is written beside it, forced to disk, renamed, and the folder
-//! forced to disk ([`Replacement`]); (2) a failed `sync` is never tried again on the same file: Linux has
-//! marked the pages clean, so the next one would succeed with nothing written; (3) what follows from faults
-//! of disks is tested through [`faulty`], which loses what a crash of the machine would lose.
+//! Invariants: (1) a file that replaces another is written beside it, forced to disk, renamed, and the
+//! folder forced to disk ([`Replacement`]); (2) a failed `sync` is never tried again on the same file:
+//! Linux has marked the pages clean, so the next one would succeed with nothing written; (3) the behaviour
+//! after disk faults is tested through [`faulty`], which loses what a crash of the machine would lose.
 //!
-//! The log, the pid file and what the kernel shows as files do not go through this: nothing is kept there.
-//! Threads are the server's: each function here returns when the disk has answered.
+//! The log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this
+//! crate, because they hold no data to keep. The crate starts no threads: each function returns
+//! when the disk has answered.
 
 #![forbid(unsafe_code)]
 
@@ -32,118 +33,117 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Folders and files by name. Any thread may use it.
+/// Folders and files by name. Any thread may use a storage.
 pub trait Storage: Send + Sync {
-    /// Makes a file that must not be there, with these permissions less those that the process masks out. As
-    /// long as it is open it is locked, where files can be, so that [`Storage::is_written`] knows.
+    /// Creates a file that must not exist, with these permissions less the process's umask. The file is
+    /// locked as long as it is open, where the file system has locks, for [`Storage::is_written`].
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Whether a process has a file open that it has made, whatever container it runs in.
+    /// Whether a process holds open a file that it created, in whatever container the process runs.
     fn is_written(&self, path: &Path) -> bool;
 
-    /// Opens a file to read.
+    /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Opens a file that is there, to append to.
+    /// Opens an existing file for appending.
     fn append(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Makes a folder, unless it is there.
+    /// Creates a folder, unless it exists.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, in place of what has that name. It is in force for everybody at once, and
-    /// durable after [`Storage::sync_folder`].
+    /// Renames a file; a file with the new name is replaced. All processes see the new name at once; it
+    /// is durable after [`Storage::sync_folder`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives a file a second name, which nothing has.
+    /// Gives a file a second name, which must be free.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a file.
+    /// Removes the name of a file; durable after [`Storage::sync_folder`].
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Forces to disk which names a folder has.
+    /// Forces to disk the names in a folder.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// The names in a folder.
+    /// The names in a folder, in no order.
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Whether anything has this name: a symbolic link that leads nowhere, too. Errors: nobody knows, as
-    /// where the name is too long or the folder may not be read.
+    /// Whether anything has this name, a symbolic link that leads nowhere included. Errors: the system
+    /// cannot tell, for example because the name is too long or the folder may not be read.
     fn is_there(&self, path: &Path) -> io::Result<bool>;
 
-    /// Whether two names are those of one file.
+    /// Whether two names belong to one file.
     fn is_same(&self, one: &Path, other: &Path) -> io::Result<bool>;
 
-    /// Who may do what with the file of this name.
+    /// The owner, group and permissions of the file with this name.
     fn access(&self, path: &Path) -> io::Result<FileAccess>;
 
-    /// Bytes that may still be written to the disk of this folder.
+    /// Bytes that may still be written to the disk with this folder.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
 
-    /// Locks a file against other processes, as long as what is returned is kept and the process lives. The
-    /// file is made if it is not there, and holds this text for those that are refused; the file goes with
-    /// the lock.
+    /// Locks a file against other processes, as long as the returned value is kept and the process lives.
+    /// Creates the file if it is missing, with this text for a process that is refused; the file is removed
+    /// together with the lock.
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused>;
 }
 
-/// An open file. One thread uses it.
+/// An open file, used by one thread.
 pub trait StorageFile: Send {
-    /// Appends some of the bytes; how many.
+    /// Appends some of the bytes; returns their number.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Reads the next bytes; none at the end of the file.
+    /// Reads the next bytes; returns their number, 0 at the end of the file.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads bytes at a position, for whoever reads a file out of order; none at the end of the file.
+    /// Reads bytes at a position, for reading out of order; returns their number, 0 at the end of the file.
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Forces to disk what was written.
+    /// Forces to disk everything written, times and other attributes included.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Forces to disk what was written, but for what nobody needs in order to read the file again: times, for
-    /// example.
+    /// Forces to disk what was written, without attributes that are not needed to read the file
+    /// again, such as times.
     fn sync_data(&mut self) -> io::Result<()>;
 
-    /// Cuts the file off behind so many bytes; the next write goes there.
+    /// Cuts the file off after so many bytes; the next write appends there.
     fn truncate(&mut self, size: u64) -> io::Result<()>;
 
-    /// Bytes in the file.
+    /// Bytes in the file at the moment.
     fn size(&self) -> io::Result<u64>;
 
-    /// A second handle of the open file, so that another thread can sync it. What fails there has failed here
-    /// too.
+    /// A second handle of the open file, so that another thread can sync it. A sync that fails there has
+    /// failed for this handle too.
     fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Gives the file the owner, the group and the permissions of another. Where the system does not let it
-    /// have the owner or the group, its permissions are fewer: nobody may do more with it than with the
-    /// other.
+    /// Gives the file the owner, group and permissions of another file. Where the system refuses the owner
+    /// or the group, the file gets fewer permissions: no user may do more with it than with the other file.
     fn set_access(&self, like: FileAccess) -> io::Result<()>;
 }
 
-/// Who may do what with a file.
+/// The owner, group and permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileAccess {
-    /// Permissions.
+    /// The permission bits of `chmod`, 12 bits.
     pub mode: u32,
-    /// The owner's number.
+    /// The user id of the owner.
     pub uid: u32,
-    /// The group's number.
+    /// The group id of the file's group.
     pub gid: u32,
 }
 
 impl FileAccess {
-    /// The permissions of a file with this owner and group that let nobody do more than these here.
+    /// The permissions for a file with this owner and group that let no user do more than `self` does.
     pub(crate) fn mode_for(self, uid: u32, gid: u32) -> u32 {
         if (uid, gid) == (self.uid, self.gid) {
             return self.mode;
         }
         let [owner, mut group, mut other] = [6, 3, 0].map(|shift| self.mode >> shift & 0o7);
         if gid != self.gid {
-            // Members of the new group were others before, and those of the old group are now.
+            // Members of the new group were others before, and members of the old group are others now.
             group &= other;
             other = group;
         }
         if uid != self.uid {
-            // The old owner is in the group, or another.
+            // The old owner may be in the group now, or among the others.
             group &= owner;
             other &= owner;
         }
@@ -151,19 +151,19 @@ impl FileAccess {
     }
 }
 
-/// What keeps a file locked until the last share of it is dropped.
+/// Keeps a file locked until the last clone is dropped.
 pub type LockHold = Arc<dyn Any + Send + Sync>;
 
 /// Why a file was not locked.
 #[derive(Debug)]
 pub enum LockRefused {
-    /// Another process has it, which wrote this into it.
+    /// Another process holds the lock; the text is what that process wrote into the file.
     Held(String),
-    /// It cannot be locked.
+    /// The file cannot be created or locked.
     Failed(io::Error),
 }
 
-/// All of a file. Cost: its bytes.
+/// Reads a whole file. Cost: its bytes.
 pub fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
     let mut file = storage.open(path)?;
     let mut text = Vec::new();
@@ -182,11 +182,11 @@ pub fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::FileAccess;
 
-    /// All permissions, and all ways in which somebody may stand to a file before and after.
+    /// All permissions, and all relations of a user to the file before and after.
     #[test]
     fn nobody_may_do_more_with_a_file_of_another_owner_or_group() {
         let old = |mode| FileAccess { mode, uid: 1, gid: 1 };
-        // What somebody may do, of these groups.
+        // The rights of a user who is in these groups.
         let rights = |mode: u32, uid: u32, gid: u32, user: u32, groups: &[u32]| match () {
             () if user == uid => mode >> 6 & 7,
             () if groups.contains(&gid) => mode >> 3 & 7,
@@ -207,7 +207,7 @@ mod tests {
             }
             assert_eq!(old(mode).mode_for(1, 1), mode);
         }
-        // What is lost is no more than that.
+        // No more permissions are lost than needed.
         assert_eq!(old(0o640).mode_for(1, 2), 0o600);
         assert_eq!(old(0o644).mode_for(2, 2), 0o644);
         assert_eq!(old(0o4755).mode_for(2, 1), 0o755);

@@ -1,16 +1,16 @@
-//! Which data a server claims: another that would write the same file is refused.
+//! Claims of data files: a second server that would write the same file is refused.
 //!
 //! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it,
-//! whatever ends the process. The file holds the number of the process, and goes when the server ends in
-//! order. What a crash leaves is not locked, and is used again. A file of that name that holds something else
-//! than the number of a process is locked, too, and stays as it is; a symbolic link is not followed.
+//! whatever ends the process. The file holds the process id, and is removed when the server ends in order.
+//! A file that a crash left is not locked, and is used again. A file of that name with other contents than
+//! a process id is locked, too, and stays as it is; a symbolic link is not followed.
 //!
-//! Invariants: (1) servers with different names of files may share a folder, and a server that writes nothing
-//! by itself claims nothing: no save points, no append-only file. An append-only file that is open, or is
-//! rewritten while it is off, is claimed where it is, whatever the configuration says; (2) a folder whose
-//! files cannot be locked, or that cannot be written, is no reason not to serve; (3) what was claimed stays
-//! claimed when a change of the claims is refused; (4) whoever writes a file in the background shares its
-//! claim until the file is done, whatever the configuration says meanwhile.
+//! Invariants: (1) servers with different file names may share a folder, and a server that writes nothing
+//! by itself (no save points, no append-only file) claims nothing. An append-only file that is open, or is
+//! rewritten while it is off, is claimed where it is, whatever the configuration says; (2) a server serves
+//! even if the folder's files cannot be locked, or the folder cannot be written; (3) claimed files stay
+//! claimed when a change of the claims is refused; (4) a thread that writes a file in the background shares
+//! the file's claim until the file is done, whatever the configuration says meanwhile.
 
 use super::{LockHold, LockRefused, Storage};
 use crate::{can_write_into, plain_error};
@@ -28,36 +28,38 @@ use std::sync::{Arc, Weak};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-/// The claims of a server.
+/// The claims that a server holds.
 #[derive(Default)]
 pub struct DataClaims {
     held: Vec<DataClaim>,
-    /// Those that were given up, which somebody may share still.
+    /// Claims that were given up; a background write may still share one of them.
     given_up: Vec<(PathBuf, Weak<dyn Any + Send + Sync>)>,
 }
 
 struct DataClaim {
     path: PathBuf,
-    /// None where the file could not be locked, which is not tried again.
+    /// `None` if the file could not be locked; no second attempt is made.
     hold: Option<LockHold>,
 }
 
 /// Data that a server is about to claim.
 struct Wanted {
-    /// The file that is locked.
+    /// The file to be locked.
     path: PathBuf,
-    /// Where the data are written: the folder of the append-only file where it is there already.
+    /// The folder that the data are written into: the folder of the append-only file if that
+    /// exists already.
     folder: PathBuf,
-    /// What is claimed, and how to have it another way, for the message.
+    /// What is claimed, and how to configure another name, for the message.
     what: String,
     otherwise: &'static str,
 }
 
 impl DataClaims {
-    /// Claims what a server with this configuration writes in the working directory, and gives up what it
-    /// does not write any more. `aof`: the directories of append-only files that are open or about to be;
-    /// without one, the file of the configuration is claimed in the working directory. What cannot be locked
-    /// goes to `say`. Errors: what another server has; nothing has changed then.
+    /// Claims the files that a server with this configuration writes in the working directory, and gives up
+    /// claims that are not needed any more. `aof`: the directories of append-only files that are open or
+    /// about to be opened; if empty, the configured file is claimed in the working directory. `say` gets a
+    /// line for each file that cannot be locked. Errors: a message about the file that another server has
+    /// claimed; no claim has changed then.
     pub fn claim(
         &mut self,
         storage: &dyn Storage,
@@ -105,14 +107,14 @@ impl DataClaims {
         Ok(())
     }
 
-    /// A share of the claim of the RDB file of this name in the working directory; `None` where the file is
-    /// not claimed.
+    /// A share of the claim of the RDB file of this name in the working directory; `None` if the file is
+    /// not claimed or could not be locked.
     pub fn share_of_rdb(&self, name: &OsStr) -> Option<LockHold> {
         let path = std::env::current_dir().unwrap_or_default().join(suffixed(name));
         self.held.iter().find(|claim| claim.path == path)?.hold.clone()
     }
 
-    /// Gives everything up.
+    /// Gives up all claims, when the server ends.
     pub fn release(&mut self) {
         self.held.clear();
     }
@@ -165,25 +167,25 @@ impl Wanted {
     }
 }
 
-/// A locked file of the machine.
+/// A locked file on the machine's disk.
 struct LockedFile {
     path: PathBuf,
     lock: Flock<File>,
-    /// Whether it holds the number of this process, and nothing else.
+    /// Whether the file holds this process's id and nothing else.
     is_ours: bool,
 }
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Still locked: whoever opens it meanwhile sees that its name is gone or another's. A file that stays
-        // hurts nobody.
+        // Removed while still locked: a process that opens the file meanwhile sees that the name is gone or
+        // another file's. A file that cannot be removed does no harm.
         if self.is_ours && is_at(&self.lock, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Locks a file, which is made if it is not there, and writes `text` into it.
+/// Locks a file, which is created if it is missing, and writes `text` into it.
 pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
     for _ in 0..TRIES {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
@@ -198,13 +200,14 @@ pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused
                 Ok(lock) => lock,
                 Err((mut file, Errno::EWOULDBLOCK)) => {
                     let mut holder = String::new();
-                    // A holder that cannot be read is not named.
+                    // If the holder's text cannot be read, the message names no holder.
                     let _ = Read::by_ref(&mut file).take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
                     return Err(LockRefused::Held(holder));
                 }
                 Err((_, errno)) => return Err(LockRefused::Failed(errno.into())),
             };
-        // Its last holder may have removed it between the opening and the lock: then this lock is on no name.
+        // The last holder may have removed the file between the opening and the lock: then no name leads
+        // to the locked file.
         if !is_at(&file, path) {
             continue;
         }
@@ -212,7 +215,7 @@ pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused
         let read = Read::by_ref(&mut *file).take(PID_BYTES_MAX).read_to_end(&mut before);
         let is_ours = read.is_ok() && is_pid(&before);
         if is_ours {
-            // A full disk keeps the number out, and the lock holds.
+            // A full disk keeps the process id out, and the lock still holds.
             let emptied = file.set_len(0).and_then(|()| file.rewind());
             drop(emptied.and_then(|()| file.write_all(text.as_bytes())));
         }
@@ -221,7 +224,7 @@ pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused
     Err(LockRefused::Failed(io::ErrorKind::ResourceBusy.into()))
 }
 
-/// Whether a name is that of this open file.
+/// Whether a name leads to this open file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
@@ -229,18 +232,18 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether a file with these first bytes holds the number of a process, or nothing.
+/// Whether a file that begins with these bytes holds a process id or nothing.
 pub fn is_pid(text: &[u8]) -> bool {
     (text.len() as u64) < PID_BYTES_MAX
         && text.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace())
 }
 
-/// Bytes that no pid file has.
+/// A file of this many bytes or more is no pid file.
 pub const PID_BYTES_MAX: u64 = 64;
 
-/// How often a file is opened that its last holder removes.
+/// Attempts to open a file that its last holder keeps removing.
 const TRIES: usize = 16;
-/// Bytes of the holder's text that are read.
+/// The most bytes read of the holder's text.
 const HOLDER_BYTES_MAX: u64 = 64;
 
 #[cfg(test)]
@@ -257,7 +260,7 @@ mod tests {
     fn a_file_is_locked_once_and_goes_with_its_holder() {
         let folder = folder("once");
         let path = folder.join("dump.rdb.lock");
-        // What a crash has left is no obstacle.
+        // A file that a crash left is no obstacle.
         std::fs::write(&path, "1795324409 \n").expect("writable");
         let hold = lock_file(&path, "7\n").expect("free");
         match lock_file(&path, "8\n") {
@@ -271,7 +274,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 
-    /// What others have put where the lock shall be.
+    /// Files that others have put where the lock file should be.
     #[test]
     fn what_is_no_lock_stays_as_it_is() {
         let folder = folder("others");
@@ -283,7 +286,7 @@ mod tests {
         drop(hold);
         assert_eq!(std::fs::read(&path).expect("there"), b"data of somebody\n");
         std::fs::remove_file(&path).expect("removable");
-        // Links are not followed: to a file, to none, to a folder. Nothing else is opened.
+        // Links are not followed, whether to a file, to nothing or to a folder.
         for target in [&victim, &folder.join("none"), &folder] {
             std::fs::write(&victim, "17\n").expect("writable");
             std::os::unix::fs::symlink(target, &path).expect("linkable");
@@ -294,7 +297,7 @@ mod tests {
         }
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
         assert!(matches!(lock_file(&path, "7\n"), Err(LockRefused::Failed(_))));
-        // A name that has become another's is not removed with the lock.
+        // If another file has taken the name, the file is not removed with the lock.
         std::fs::remove_file(&path).expect("removable");
         let hold = lock_file(&path, "7\n").expect("free");
         std::fs::rename(&victim, &path).expect("renamed");
@@ -322,7 +325,7 @@ mod tests {
         assert!(claims.share_of_rdb(OsStr::new(&other)).is_none());
         claims.claim(&Real, &with(&other), &[], &mut silent).expect("free");
         assert!(matches!(lock_file(&lock_of(&first), "8\n"), Err(LockRefused::Held(_))), "it is written");
-        // The name may come back meanwhile.
+        // The configuration may return to the first name meanwhile.
         claims.claim(&Real, &with(&first), &[], &mut silent).expect("its own");
         claims.claim(&Real, &with(&other), &[], &mut silent).expect("free");
         drop(share);
@@ -337,7 +340,7 @@ mod tests {
         let folder = folder("said");
         let mut none = |_: &[u8]| Err(String::new());
         let config = sluice_config::parse_file(b"save ''\n", "test", b"", &mut none).expect("in order");
-        // A folder has the name of the lock.
+        // A folder has the name of the lock file.
         std::fs::create_dir_all(folder.join("appendonlydir.appendonly.aof.lock")).expect("writable");
         let said_of = |folder: &Path| {
             let mut said = Vec::new();
@@ -389,8 +392,8 @@ mod tests {
             claimed("save \"\"\nappendonly yes\nappendfilename a\nappenddirname b\n"),
             ["/d/b.a.lock"]
         );
-        // An append-only file that is open, whatever the configuration says, and one in another directory
-        // that is about to be.
+        // An append-only file that is open, whatever the configuration says, and another in a different
+        // directory that is about to be opened.
         let open = [PathBuf::from("/o"), PathBuf::from("/p")];
         let (first, second) =
             ("/o/appendonlydir.appendonly.aof.lock", "/p/appendonlydir.appendonly.aof.lock");

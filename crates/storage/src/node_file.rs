@@ -1,8 +1,8 @@
 //! The file `nodes.conf` of a node of a cluster: claimed and read at the start, written as a whole.
 //!
-//! Invariants: (1) no two processes write one file: a lock beside it keeps servers of ours away, and the file
-//! itself is locked under its name at any moment, as the reference locks it (N-24); (2) what was written
-//! without an error is durable, file and name.
+//! Invariants: (1) no two processes write one file: a lock beside it keeps other servers of this program
+//! away, and the file itself is locked under its name at any moment, as the reference locks it (N-24); (2)
+//! after a write without an error, the contents and the name are durable.
 
 use crate::replacement::{Failed, Operation, Stage};
 use crate::{LockHold, LockRefused, Replacement, Storage, plain_error, read_whole};
@@ -13,22 +13,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that this process has for itself.
+/// The file `nodes.conf`, claimed by this process alone.
 pub struct NodeFile {
-    /// Absolute: the working directory may change.
+    /// Absolute, because the working directory may change.
     path: PathBuf,
-    /// The file under its name, which stays open, and so locked, until another has the name.
+    /// The file under its name. It stays open, and so locked, until the next file has the name.
     in_place: Option<Replacement>,
-    /// The lock beside it; none where files cannot be locked.
+    /// The lock file beside it; `None` where files cannot be locked.
     _hold: Option<LockHold>,
 }
 
 impl NodeFile {
-    /// Claims the file that the configuration names, in the working directory. What cannot be locked goes to
-    /// `say`.
+    /// Claims the file that the configuration names, in the working directory. `say` gets a line for the
+    /// log if files cannot be locked.
     ///
     /// # Errors
-    /// Another node has it: text for the log.
+    /// Another node has claimed the file: text for the log.
     pub fn claim(
         storage: &dyn Storage,
         config: &Config,
@@ -61,10 +61,10 @@ impl NodeFile {
         Ok(NodeFile { path, in_place: None, _hold: hold })
     }
 
-    /// The bytes of the file; `None` where there is none, or an empty one.
+    /// The bytes of the file; `None` if the file is missing or empty.
     ///
     /// # Errors
-    /// It is there and cannot be read: text for the log.
+    /// The file exists and cannot be read: text for the log.
     pub fn read(&self, storage: &dyn Storage) -> Result<Option<Vec<u8>>, String> {
         match read_whole(storage, &self.path) {
             Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes.is_empty())),
@@ -77,7 +77,7 @@ impl NodeFile {
         }
     }
 
-    /// Writes the file, durably. Errors: which step failed, for the log.
+    /// Replaces the file, durably. Errors: which step failed, for the log.
     pub fn write(&mut self, storage: &Arc<dyn Storage>, text: &[u8]) -> Result<(), String> {
         let temporary = with_suffix(&self.path, &format!(".tmp-{}", std::process::id()));
         self.in_place = Some(replace(storage, &temporary, &self.path, text)?);
@@ -123,7 +123,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Permissions of a new file, less those that the process masks out.
+/// Permissions of a new file, less the process's umask.
 const FILE_MODE: u32 = 0o644;
 /// Bytes written at once.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -9,20 +9,20 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// The files of the machine.
+/// The files of the machine, by system calls.
 #[derive(Debug)]
 pub struct Real;
 
 impl Storage for Real {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        // A file system without locks tells nobody that it is written.
+        // On a file system without locks, `is_written` cannot see this file.
         let _ = file.try_lock();
         Ok(Box::new(RealFile(file)))
     }
 
     fn is_written(&self, path: &Path) -> bool {
-        // Nobody may have it wait, or look elsewhere, by a FIFO or a link of that name.
+        // A FIFO of that name must not block the server, and a link must not lead it to another file.
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let tried = opened.map(|file| file.try_lock_shared());
@@ -134,7 +134,7 @@ impl StorageFile for RealFile {
     fn set_access(&self, like: FileAccess) -> io::Result<()> {
         let own = access_of(&self.0.metadata()?);
         if (own.uid, own.gid) != (like.uid, like.gid) {
-            // Another owner is root's to give, a group its members' too.
+            // Only root can give a file another owner; a member of a group can give a file to that group.
             if fchown(&self.0, Some(like.uid), Some(like.gid)).is_err() {
                 let _ = fchown(&self.0, None, Some(like.gid));
             }

@@ -1,54 +1,54 @@
-//! A file that takes the place of another, so that a crash at any moment leaves the one or the other.
+//! Replacing a file so that a crash at any moment leaves the old file or the new one.
 //!
 //! ```text
 //!  writing ──synced──► synced ──renamed──► renamed ──folder synced──► done
 //!     └─────────┴── dropped: the temporary file is removed, the old file stays
 //! ```
 //!
-//! Each step is one operation of [`Storage`], so whoever drives it decides when it waits for the disk, and on
-//! which thread.
+//! Each step is one operation of [`Storage`], so the caller decides when and on which thread to
+//! wait for the disk.
 
 use super::{Storage, StorageFile};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How far a replacement is.
+/// How far a replacement has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Bytes are written into the temporary file.
     Writing,
-    /// The temporary file is whole, and durable.
+    /// The temporary file is whole and durable.
     Synced,
-    /// It has the name of the old file.
+    /// The new file has the name of the old file.
     Renamed,
-    /// The name is durable.
+    /// The new file's name is durable.
     Done,
-    /// A step has failed: nothing more is tried.
+    /// A write or a step before the rename has failed: no more steps are tried.
     Failed,
 }
 
-/// What was tried.
+/// An operation of a replacement, for the message about its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Making the temporary file.
+    /// Creating the temporary file.
     Create,
-    /// Writing into it.
+    /// Writing into the temporary file.
     Write,
-    /// Forcing it to disk.
+    /// Forcing the temporary file to disk.
     Sync,
-    /// Giving it the name.
+    /// Renaming the temporary file to the target.
     Rename,
-    /// Forcing the name to disk.
+    /// Forcing the target's folder to disk.
     SyncFolder,
 }
 
-/// An operation that failed, and why.
+/// An operation that failed, with the system's error.
 #[derive(Debug)]
 pub struct Failed {
-    /// What was tried.
+    /// The operation that failed.
     pub operation: Operation,
-    /// The system's reason.
+    /// The system's error for the operation.
     pub error: io::Error,
 }
 
@@ -58,22 +58,22 @@ impl Operation {
     }
 }
 
-/// A file that is to take the place of another.
+/// A new file that is to take the place of another.
 pub struct Replacement {
     storage: Arc<dyn Storage>,
     temporary: PathBuf,
     target: PathBuf,
     file: Box<dyn StorageFile>,
     stage: Stage,
-    /// Bytes after which what was written is forced to disk; `None`: at the end alone.
+    /// After so many bytes the written part is forced to disk; `None`: only at the end.
     sync_every: Option<u64>,
     unsynced: u64,
 }
 
 impl Replacement {
-    /// Makes the temporary file, with the owner, the group and the permissions of the target; where there is
-    /// no target, with these permissions less those that the process masks out. What has its name already,
-    /// left by a process of the same number or put there, is not written through.
+    /// Creates the temporary file with the owner, group and permissions of the target; if there is no
+    /// target, with permissions `mode` less the process's umask. An existing file of the temporary name,
+    /// left by a process of the same id or put there, is removed and not written through.
     pub fn begin(
         storage: Arc<dyn Storage>,
         temporary: PathBuf,
@@ -81,11 +81,11 @@ impl Replacement {
         mode: u32,
         sync_every: Option<u64>,
     ) -> Result<Replacement, Failed> {
-        // What cannot be removed cannot be created either, and that fails below.
+        // A file that cannot be removed makes the creation below fail.
         if storage.is_there(&temporary).unwrap_or(true) {
             let _ = storage.remove(&temporary);
         }
-        // Nobody else may read the new file before it is known who may.
+        // No other user may read the new file before its permissions are set.
         let mode = if storage.is_there(&target).unwrap_or(true) { 0o600 } else { mode };
         let file = storage.create(&temporary, mode).map_err(|error| Operation::Create.failed(error))?;
         let replacement =
@@ -94,17 +94,17 @@ impl Replacement {
         Ok(replacement)
     }
 
-    /// Gives the new file the owner, the group and the permissions of another, if that is there, as far as
+    /// Gives the new file the owner, group and permissions of another file, if that exists, as far as
     /// the system lets it.
     pub(crate) fn resemble(&self, other: &Path) {
         if let Ok(access) = self.storage.access(other) {
-            // A file system that has no permissions is no reason to lose data.
+            // On a file system without permissions the data are still written.
             let _ = self.file.set_access(access);
         }
     }
 
-    /// Takes a file that is whole and durable, and stays under its own name as well. To be aimed at its
-    /// target.
+    /// Begins with a link to a file that is whole and durable; that file keeps its own name as well.
+    /// [`Replacement::aim_at`] sets the target.
     pub(crate) fn of_link(
         storage: Arc<dyn Storage>,
         source: &Path,
@@ -122,19 +122,19 @@ impl Replacement {
         Ok(Replacement { storage, temporary, target, file, stage, sync_every: None, unsynced: 0 })
     }
 
-    /// The file until it has its name.
+    /// The file's path until it has its final name.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Gives the file another name at the end than was said at first, in the same folder.
+    /// Changes the name that the file gets at the end, within the same folder.
     pub(crate) fn aim_at(&mut self, target: PathBuf) {
         assert!(matches!(self.stage, Stage::Writing | Stage::Synced), "it has its name already");
         self.target = target;
     }
 
-    /// Writes all of these bytes. After a failure nothing more is written: what is missing would never be
-    /// noticed.
+    /// Writes all of these bytes. After a failure no more bytes are written, because the gap
+    /// would never be noticed.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written behind the end");
         if self.stage == Stage::Failed {
@@ -165,13 +165,13 @@ impl Replacement {
         Ok(())
     }
 
-    /// Takes the next step towards the end; how far that is.
+    /// Takes the next step; returns the stage that was reached.
     pub fn step(&mut self) -> Result<Stage, Failed> {
         let before = self.stage;
         let next = self.next_stage();
         match &next {
             Ok(stage) => self.stage = *stage,
-            // What has its name already is not removed.
+            // After the rename the temporary name is gone: there is nothing to remove.
             Err(_) if before == Stage::Renamed => {}
             Err(_) => self.stage = Stage::Failed,
         }
@@ -199,7 +199,7 @@ impl Replacement {
         }
     }
 
-    /// Takes all steps that are left.
+    /// Takes all remaining steps.
     pub fn finish(mut self) -> Result<(), Failed> {
         while self.step()? != Stage::Done {}
         Ok(())
@@ -209,16 +209,16 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         match self.stage {
-            // That it cannot be removed hurts nobody: the next start does it.
+            // A temporary file that cannot be removed does no harm: the next start removes it.
             Stage::Writing | Stage::Synced | Stage::Failed => drop(self.storage.remove(&self.temporary)),
             Stage::Renamed | Stage::Done => {}
         }
     }
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and permissions
-/// of the old one. It may hold a password: nobody else may read it before it has those, and where there was
-/// none, nor after.
+/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and
+/// permissions of the old file. The contents may hold a password: no other user may read the new file
+/// before it has those permissions; if there was no old file, only the owner may read it.
 pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     debug_assert_eq!(folder_of(&temporary), folder_of(path));
@@ -231,7 +231,7 @@ pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) ->
     replaced.map_err(|failed| failed.error)
 }
 
-/// The folder of a file.
+/// The folder of a file; `.` for a bare file name.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

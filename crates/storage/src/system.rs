@@ -1,22 +1,22 @@
-//! What the operating system says: the text of its errors, and whether a path can be written.
+//! Questions to the operating system: the text of its errors, and whether a path can be written.
 
 use nix::unistd::{AccessFlags, access};
 use std::io;
 use std::path::Path;
 
-/// The system's text for an error, without Rust's number behind it.
+/// The system's text for an error, without the number that Rust appends.
 pub fn plain_error(error: &io::Error) -> String {
     error
         .raw_os_error()
         .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
-/// Whether a file can be made at this path.
+/// Checks that a file can be created at this path. Errors: why not.
 pub fn can_create(path: &Path) -> io::Result<()> {
     can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Whether files can be made in a folder.
+/// Checks that files can be created in a folder. Errors: why not.
 pub fn can_write_into(folder: &Path) -> io::Result<()> {
     if !std::fs::metadata(folder)?.is_dir() {
         return Err(nix::errno::Errno::ENOTDIR.into());

@@ -1,4 +1,4 @@
-//! Temporary files of snapshots and logs: their names, and what becomes of those that a server has left.
+//! Temporary files of snapshots and logs: their names, and the removal of files that a dead server left.
 
 use crate::{Storage, plain_error};
 use nix::errno::Errno;
@@ -7,9 +7,9 @@ use nix::unistd::Pid;
 use sluice_persist::rdb::MAGICS;
 use std::path::{Path, PathBuf};
 
-/// The name under which the process of that number writes its snapshot of that number. One that was broken
-/// off may still be there when the next begins, and in another container a process of the same number may use
-/// the folder: numbers begin anywhere, and each has its own name.
+/// The temporary name of a snapshot: of the process id and the number of the snapshot. A snapshot that was
+/// broken off may still be there when the next begins, and a process in another container may use the same
+/// folder with the same id: numbers begin anywhere, and each number has its own name.
 pub fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
@@ -17,16 +17,16 @@ pub fn temporary_name(pid: u32, number: u64) -> String {
     }
 }
 
-/// Where this process may make a scratch file for its snapshot of that number: what a crash leaves is removed
-/// as other temporary files.
+/// The path of a scratch file for this process's snapshot of that number. A scratch file that a crash
+/// leaves is removed like other temporary files.
 pub fn scratch_path(number: u64) -> PathBuf {
     let folder = std::env::current_dir().unwrap_or_default();
     folder.join(temporary_name(std::process::id(), number))
 }
 
-/// Removes the temporary files of servers that have ended, of snapshots and of rewrites of the append-only
-/// file, and their names go to `say`. A file of a process that lives stays: another server may use the
-/// folder.
+/// Removes the temporary files that dead servers left, of snapshots and of rewrites of the
+/// append-only file; `say` gets their names. The file of a live process stays, because another server
+/// may use the folder.
 pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
     let Ok(names) = storage.list(folder) else { return };
     for name in names {
@@ -34,7 +34,7 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let is_alive =
             i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
         let path = folder.join(&name);
-        // In another container a process may have the number of this one, or of none that is seen here.
+        // A process in another container may have the id of this one, or an id that no process has here.
         if is_alive && pid != std::process::id() || storage.is_written(&path) {
             continue;
         }
@@ -52,8 +52,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// Whether a file may be one that a server was writing: it begins as a snapshot, a log or a manifest does, or
-/// is empty.
+/// Whether a file may be one that a server was writing: it is empty, or begins as a snapshot, a log
+/// or a manifest does.
 pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
     let mut start = [0; 8];
     let read = storage.open(path).and_then(|mut file| file.read(&mut start));
@@ -61,16 +61,16 @@ pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
         let start = &start[..read.as_ref().copied().unwrap_or(0)];
         start.starts_with(magic) || magic.starts_with(start)
     };
-    // One that cannot be read cannot be judged, and is of no use to anybody here.
+    // A file that cannot be read cannot be judged; it counts as a server's.
     read.is_err() || MAGICS.iter().chain(BEGINNINGS).any(|magic| begins(&&magic[..]))
 }
 
 /// The first bytes of logs and manifests.
 const BEGINNINGS: &[&[u8]] = &[b"*", b"#", b"file "];
 
-/// The number of the process whose temporary file has this name. The names are ours and the reference's:
-/// `temp-PID.rdb`, `temp-TIME.PID.rdb` of a full synchronisation, `temp-rewriteaof-PID.aof`,
-/// `temp-rewriteaof-bg-PID.aof`.
+/// The id of the process whose temporary file has this name. The names are this program's and the
+/// reference's: `temp-PID.rdb`, `temp-TIME.PID.rdb` of a full synchronisation,
+/// `temp-rewriteaof-PID.aof`, `temp-rewriteaof-bg-PID.aof`.
 fn pid_of(name: &str) -> Option<u32> {
     let inner = name.strip_prefix("temp-")?;
     let digits = match (inner.strip_suffix(".rdb"), inner.strip_suffix(".aof")) {
@@ -88,7 +88,7 @@ fn pid_of(name: &str) -> Option<u32> {
     number(digits).filter(|pid| *pid > 0)
 }
 
-/// A number as programs write them.
+/// A decimal number without leading zeros or a sign.
 fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
@@ -148,7 +148,7 @@ mod tests {
         let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
         let open = storage.create(&dir.join(&written), 0o666).expect("made");
         std::fs::write(dir.join(&left), "REDIS0011 and a part").expect("writable");
-        // What somebody else has given such a name.
+        // A file of somebody else with such a name.
         let foreign = temporary_name(std::process::id(), 9);
         std::fs::write(dir.join(&foreign), "notes").expect("writable");
         let mut said = Vec::new();

@@ -1,7 +1,7 @@
-//! What records and handshakes cost, on one thread: `cargo run --release -p sluice-tls --example cost`.
+//! The cost of records and handshakes on one thread: `cargo run --release -p sluice-tls --example cost`.
 //!
-//! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second: of
-//! the server's side alone, as the time inside its calls, and of both sides.
+//! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second:
+//! of the server's side alone, by the time inside its calls, and of both sides.
 
 #![allow(clippy::disallowed_methods, reason = "it measures")]
 
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 use rustls_pki_types::{CertificateDer, ServerName};
 use sluice_tls::{Buffers, ClientAuth, Context, Named, Options, Session, Sources};
 
-/// A key of 2048 bits for RSA, which rcgen cannot make with `ring`. It is used nowhere else.
+/// An RSA key of 2048 bits, which rcgen cannot make with `ring`; used in tests and here only.
 const RSA_KEY: &str = include_str!("../tests/it/rsa.key");
 
 fn main() {
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// A context with a certificate for `key`, and defaults; and the CA's certificate.
+/// A context with a certificate for `key` and default options, and the CA's certificate.
 fn context(key: KeyPair) -> (Context, CertificateDer<'static>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -62,12 +62,11 @@ fn context(key: KeyPair) -> (Context, CertificateDer<'static>) {
     (context, ca.der().clone())
 }
 
-/// The machine's clock.
 fn unix_s() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_secs() as i64)
 }
 
-/// A session of each side, established; adds the time inside the server's calls.
+/// An established session of each side; adds the time inside the server's calls to `server_time`.
 fn connect(context: &Context, server_time: &mut Duration) -> (Session, Session) {
     let (mut at_server, mut at_client) = (Buffers::default(), Buffers::default());
     let mut client = context.connect().expect("a session");
@@ -86,7 +85,7 @@ fn connect(context: &Context, server_time: &mut Duration) -> (Session, Session) 
     (server, client)
 }
 
-/// Full handshakes: the best of many, as other programs run beside.
+/// Full handshakes: the best of many batches, because other programs disturb the measurement.
 fn handshakes(name: &str, context: &Context) {
     let (mut server_best, mut best) = (Duration::MAX, Duration::MAX);
     for _ in 0..2000 {
@@ -99,8 +98,8 @@ fn handshakes(name: &str, context: &Context) {
     println!("{name}: {:.0} handshakes/s server, {:.0} both sides", rate(server_best), rate(best));
 }
 
-/// Handshakes that go on with an earlier session, of a client of plain rustls: the time in the server's
-/// calls.
+/// Handshakes that resume an earlier session, with a client of plain rustls: the time in the
+/// server's calls.
 fn resumed(context: &Context, ca: &CertificateDer<'static>, version: &'static SupportedProtocolVersion) {
     let mut roots = RootCertStore::empty();
     roots.add(ca.clone()).expect("a CA");

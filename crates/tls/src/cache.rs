@@ -1,15 +1,16 @@
-//! Sessions of clients that take no tickets, kept here: bounded in number and bytes, oldest out first.
+//! Sessions of clients that take no tickets, kept on the server: bounded in number and bytes, the
+//! oldest dropped first.
 //!
-//! Invariants: (1) at most `entries_max` sessions; (2) none with a state above [`STATE_BYTES_MAX`], so that
-//! chains of certificates that clients send cannot fill memory; (3) none older than the lifetime is given
-//! out.
+//! Invariants: (1) at most `entries_max` sessions; (2) no session with a state above
+//! [`STATE_BYTES_MAX`], so that certificate chains sent by clients cannot fill memory; (3) no session
+//! older than the lifetime is returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use rustls::server::StoresServerSessions;
 
-/// Longest state that is kept, in bytes: keys and the chain that a client sent.
+/// Longest state that is kept, in bytes: keys and the certificate chain that a client sent.
 const STATE_BYTES_MAX: usize = 8 * 1024;
 
 /// Sessions by their ids.
@@ -23,8 +24,8 @@ pub(crate) struct Cache {
 #[derive(Default)]
 struct ResumableSessions {
     states: HashMap<Vec<u8>, CachedState>,
-    /// Ids with the time at which they were put, oldest first. Those that were taken or replaced since stay
-    /// until their turn comes: `made_s` tells them apart.
+    /// Ids with the number of their `put`, oldest first. An id that was taken or replaced since stays until
+    /// it is the oldest; the number then differs from that of the state.
     order: VecDeque<(Vec<u8>, u64)>,
     puts: u64,
 }
@@ -36,12 +37,12 @@ struct CachedState {
 }
 
 impl Cache {
-    /// An empty one. `now` is the clock, in unix seconds.
+    /// An empty cache. `now` is the clock, in unix seconds.
     pub(crate) fn new(entries_max: usize, lifetime_s: u64, now: fn() -> i64) -> Cache {
         Cache { sessions: Mutex::default(), entries_max, lifetime_s, now }
     }
 
-    /// What `find` gives, if it is young enough.
+    /// The state that `find` returns, if it is young enough.
     fn fresh(&self, find: impl FnOnce(&mut ResumableSessions) -> Option<(Vec<u8>, i64)>) -> Option<Vec<u8>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, made_s) = find(&mut sessions)?;
@@ -51,7 +52,7 @@ impl Cache {
 }
 
 impl ResumableSessions {
-    /// Room for one more: drops the oldest, and ids whose state is gone.
+    /// Makes room for one more session: drops the oldest, and ids whose state is gone.
     fn make_room(&mut self, entries_max: usize) {
         while self.states.len() >= entries_max || self.order.len() >= entries_max.saturating_mul(2) {
             let Some((id, put)) = self.order.pop_front() else { return };

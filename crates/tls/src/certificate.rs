@@ -1,7 +1,7 @@
-//! What is read out of certificates: serial number, dates, names.
+//! Reading certificates: serial number, dates, names, usages.
 //!
-//! Bytes of peers come here only after webpki has verified them, those of operators always; neither may
-//! panic.
+//! Certificates of peers come here only after webpki has verified them, certificates of operators always;
+//! neither may cause a panic.
 
 use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::asn1::{
@@ -15,38 +15,39 @@ use rustls_pki_types::CertificateDer;
 
 use crate::BuildError;
 
-/// commonName.
+/// Object identifier of commonName.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Netscape's certificate type.
+/// Object identifier of Netscape's certificate type.
 const NETSCAPE_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.113730.1.1");
 
-/// subjectAltName.
+/// Object identifier of subjectAltName.
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
-/// What INFO shows of a certificate.
+/// The facts about a certificate that INFO shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertFacts {
-    /// Serial number in upper-case hexadecimal, two digits a byte; `0`, and `-05` as the reference has them.
+    /// Serial number in upper-case hexadecimal, two digits a byte; zero is `0` and minus five `-05`,
+    /// as in the reference.
     pub serial: String,
     /// When the certificate expires, in unix seconds.
     pub expires_at_s: i64,
 }
 
-/// What INFO shows of the files in use.
+/// The certificates in use that INFO shows; `None` where no file is configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateSummary {
-    /// Of the first certificate of `tls-cert-file`, which is the server's own.
+    /// The first certificate of `tls-cert-file`, which is the server's own.
     pub server: Option<CertFacts>,
-    /// Of the first certificate of `tls-alt-cert-file`.
+    /// The first certificate of `tls-alt-cert-file`.
     pub server_alt: Option<CertFacts>,
-    /// Of the first certificate of `tls-client-cert-file`.
+    /// The first certificate of `tls-client-cert-file`.
     pub client: Option<CertFacts>,
-    /// Of the CA certificate that expires first, also where it is out of date already.
+    /// The CA certificate that expires first, including one that has expired already.
     pub ca: Option<CertFacts>,
 }
 
-/// Where the name of a client stands in its certificate (`tls-auth-clients-user`).
+/// The field of a client's certificate that holds the client's name (`tls-auth-clients-user`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameField {
     /// The common name of the subject.
@@ -55,36 +56,35 @@ pub enum NameField {
     Uri,
 }
 
-/// A certificate that was read.
+/// A certificate whose DER has been parsed.
 pub(crate) struct Certificate(CertificateInner<Raw>);
 
 impl Certificate {
-    /// Reads DER; `None` where it is none.
+    /// Parses DER; `None` if the bytes are no certificate.
     pub(crate) fn read(der: &[u8]) -> Option<Certificate> {
         CertificateInner::from_der(der).ok().map(Certificate)
     }
 
-    /// Whether it is of version 1, which has no extensions.
+    /// Whether the certificate is of X.509 version 1, which has no extensions.
     pub(crate) fn is_version_1(&self) -> bool {
         self.0.tbs_certificate.version == Version::V1
     }
 
-    /// From when it is valid, in unix seconds.
+    /// The time from which the certificate is valid, in unix seconds.
     pub(crate) fn valid_from_s(&self) -> i64 {
         seconds(self.0.tbs_certificate.validity.not_before)
     }
 
-    /// Up to when it is valid, in unix seconds.
+    /// The time up to which the certificate is valid, in unix seconds.
     pub(crate) fn expires_at_s(&self) -> i64 {
         seconds(self.0.tbs_certificate.validity.not_after)
     }
 
-    /// For INFO.
     pub(crate) fn facts(&self) -> CertFacts {
         CertFacts { serial: self.serial(), expires_at_s: self.expires_at_s() }
     }
 
-    /// As the reference prints it: `-` and the magnitude of a negative one, `0` for zero.
+    /// The serial number as the reference prints it: `-` and the magnitude of a negative one, `0` for zero.
     fn serial(&self) -> String {
         let bytes = self.0.tbs_certificate.serial_number.as_bytes();
         let is_negative = bytes.first().is_some_and(|first| *first >= 0x80);
@@ -105,7 +105,7 @@ impl Certificate {
         }
     }
 
-    /// The names in that field, in order; none that has a NUL byte.
+    /// The names in that field, in order; names with a NUL byte are left out.
     pub(crate) fn names(&self, field: NameField) -> Vec<Vec<u8>> {
         let names = match field {
             NameField::Cn => self.common_name().into_iter().collect(),
@@ -148,7 +148,8 @@ impl Certificate {
         uris.collect()
     }
 
-    /// Whether it may sign certificates: it says that it is a CA's, and names no key usage without that.
+    /// Whether the certificate may sign others: its basic constraints say CA, and its key usage,
+    /// if present, allows it.
     pub(crate) fn may_sign(&self) -> bool {
         use x509_cert::ext::pkix::{BasicConstraints, KeyUsage};
         let tbs = &self.0.tbs_certificate;
@@ -162,8 +163,8 @@ impl Certificate {
             }
     }
 
-    /// Whether keyUsage and Netscape's certificate type, where it has them, allow this side of TLS, as
-    /// OpenSSL asks them.
+    /// Whether keyUsage and Netscape's certificate type, where present, allow this side of TLS,
+    /// by OpenSSL's rules.
     pub(crate) fn serves_as(&self, usage: OlderUsage) -> bool {
         use x509_cert::ext::pkix::KeyUsage;
         let tbs = &self.0.tbs_certificate;
@@ -182,13 +183,13 @@ impl Certificate {
                 OlderUsage::Client => 0x80,
                 OlderUsage::Server => 0x40,
             };
-            // A string of bits: tag, length, unused bits, bits.
+            // A DER bit string: tag, length, unused bits, bits.
             matches!(extension.extn_value.as_bytes(), [3, _, _, bits, ..] if bits & bit != 0)
         });
         by_key && by_type
     }
 
-    /// Whether the key usages that it names, if any, allow `usage`.
+    /// Whether the certificate's extended key usages, if present, allow `usage`.
     pub(crate) fn allows(&self, usage: ObjectIdentifier) -> bool {
         use x509_cert::ext::pkix::ExtendedKeyUsage;
         match self.0.tbs_certificate.get::<ExtendedKeyUsage>() {
@@ -199,19 +200,19 @@ impl Certificate {
     }
 }
 
-/// What keyUsage and Netscape's certificate type, which webpki does not read, tell apart.
+/// The sides of TLS that keyUsage and Netscape's certificate type, which webpki does not read, tell apart.
 #[derive(Clone, Copy)]
 pub(crate) enum OlderUsage {
     Client,
     Server,
 }
 
-/// A time of a certificate.
+/// Unix seconds of a time in a certificate.
 fn seconds(time: x509_cert::time::Time) -> i64 {
     i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Of several certificates the facts of the one that expires first.
+/// The facts of the certificate that expires first.
 pub(crate) fn earliest<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> Option<CertFacts> {
     certificates.min_by_key(|certificate| certificate.expires_at_s()).map(Certificate::facts)
 }
@@ -235,7 +236,8 @@ pub(crate) fn check_dates(name: &str, certificate: &Certificate, now_s: i64) -> 
     Ok(())
 }
 
-/// What the fuzzer calls: reads bytes as a certificate and asks for all that is ever asked.
+/// For the fuzzer: parses bytes as a certificate and reads the serial, dates, names and extended
+/// key usages.
 pub fn fuzz_certificate(data: &[u8]) {
     let Some(certificate) = Certificate::read(data) else { return };
     let facts = certificate.facts();

@@ -1,4 +1,5 @@
-//! Certificates, keys and the operator's words, made into what sessions are made of.
+//! Builds certificates, keys and the operator's options into the configurations that sessions are
+//! made from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,54 +19,54 @@ use crate::tickets::Tickets;
 use crate::verify::{Authorities, ClientVerifier, ServerVerifier};
 use crate::{BuildError, Session, SessionError, key, pem, provider, words};
 
-/// Files, as they were read.
+/// The certificate and key files of the configuration, already read into memory.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// `tls-cert-file`: the certificate and those between it and the CA's.
+    /// `tls-cert-file`: the server's certificate, followed by the intermediate certificates up to the CA's.
     pub cert: Option<SourceFile>,
-    /// `tls-key-file`.
+    /// `tls-key-file`: the private key of `cert`.
     pub key: Option<SourceFile>,
-    /// `tls-key-file-pass`.
+    /// `tls-key-file-pass`: the passphrase of `key`.
     pub key_pass: Option<Vec<u8>>,
-    /// `tls-alt-cert-file`: a second certificate of the server, with a key of another kind.
+    /// `tls-alt-cert-file`: a second certificate of the server, for a key of another kind.
     pub alt_cert: Option<SourceFile>,
-    /// `tls-alt-key-file`.
+    /// `tls-alt-key-file`: the private key of `alt_cert`.
     pub alt_key: Option<SourceFile>,
-    /// `tls-alt-key-file-pass`.
+    /// `tls-alt-key-file-pass`: the passphrase of `alt_key`.
     pub alt_key_pass: Option<Vec<u8>>,
-    /// `tls-client-cert-file`.
+    /// `tls-client-cert-file`: the certificate for connections that this server makes.
     pub client_cert: Option<SourceFile>,
-    /// `tls-client-key-file`.
+    /// `tls-client-key-file`: the private key of `client_cert`.
     pub client_key: Option<SourceFile>,
-    /// `tls-client-key-file-pass`.
+    /// `tls-client-key-file-pass`: the passphrase of `client_key`.
     pub client_key_pass: Option<Vec<u8>>,
     /// `tls-ca-cert-file` and each file of `tls-ca-cert-dir`.
     pub ca: Vec<SourceFile>,
 }
 
-/// Whether clients show certificates (`tls-auth-clients`).
+/// Whether clients must show certificates (`tls-auth-clients`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// `yes`: a client without one is refused.
+    /// `yes`: a client without a certificate is refused.
     Required,
-    /// `optional`: one that is shown must be good.
+    /// `optional`: a certificate that a client shows must be good.
     Optional,
-    /// `no`: none is asked for.
+    /// `no`: the server asks for no certificate.
     Off,
 }
 
-/// The operator's words.
+/// The options of the configuration, as the operator wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// `tls-auth-clients`.
+    /// `tls-auth-clients`: whether clients must show certificates.
     pub client_auth: ClientAuth,
-    /// `tls-protocols`: words with blanks between; TLSv1.2 and TLSv1.3 where it is empty.
+    /// `tls-protocols`: versions separated by blanks; TLSv1.2 and TLSv1.3 if empty.
     pub protocols: String,
-    /// `tls-ciphers`: OpenSSL's words for suites of TLS 1.2; all where it is empty.
+    /// `tls-ciphers`: OpenSSL's cipher string for TLS 1.2; all suites if empty.
     pub ciphers: String,
-    /// `tls-ciphersuites`: names of TLS 1.3 with colons between; all where it is empty.
+    /// `tls-ciphersuites`: suites of TLS 1.3 separated by colons; all if empty.
     pub ciphersuites: String,
-    /// `tls-prefer-server-ciphers`: our order counts, not the client's.
+    /// `tls-prefer-server-ciphers`: the server's order of suites decides, not the client's.
     pub prefer_server_ciphers: bool,
     /// `tls-session-caching`: whether sessions can be resumed at all.
     pub session_caching: bool,
@@ -75,25 +76,26 @@ pub struct TlsOptions {
     pub session_timeout_s: u64,
 }
 
-/// What sessions are made of: cheap to clone, shared by all threads.
+/// The configuration of all sessions: cheap to clone, shared by all threads.
 #[derive(Clone)]
 pub struct Context(Arc<Built>);
 
 struct Built {
     server: Arc<ServerConfig>,
-    /// For other nodes of the cluster, which show certificates; none without a CA certificate.
+    /// For connections from other nodes of the cluster, which must show certificates; `None`
+    /// without a CA certificate.
     nodes: Option<Arc<ServerConfig>>,
     client: Option<Arc<ClientConfig>>,
     facts: CertificateSummary,
 }
 
 impl Context {
-    /// Reads and checks everything. `now_s` decides whether certificates are in date, in unix seconds; `now`
-    /// is the clock that handshakes ask.
+    /// Parses and checks all files and options. `now_s` is the time in unix seconds at which certificates
+    /// must be in date; `now` is the clock that handshakes use.
     ///
     /// # Errors
-    /// A file that is missing, unreadable, out of date or does not belong to its pair, and a word that is not
-    /// understood or not supported: a text with the file or the parameter.
+    /// A file that is missing, unreadable, out of date or does not belong to its pair, and an option that
+    /// is not understood or not supported: a text that names the file or the parameter.
     pub fn build(
         sources: &Sources,
         options: &TlsOptions,
@@ -137,27 +139,27 @@ impl Context {
         &self.0.facts
     }
 
-    /// A session for a connection that was accepted: it waits for the client's first bytes.
+    /// A session for a connection that the server accepted; the client sends first.
     ///
     /// # Errors
-    /// None today that [`Context::build`] does not give.
+    /// None today: [`Context::build`] has checked the configuration.
     pub fn accept(&self) -> Result<Session, SessionError> {
         Session::accept(Arc::clone(&self.0.server))
     }
 
-    /// A session for a connection that another node of the cluster has made: a certificate is demanded,
+    /// A session for a connection that another node of the cluster made: a certificate is required,
     /// whatever `tls-auth-clients` says, and no session is resumed.
     ///
     /// # Errors
-    /// [`SessionError::NoAuthority`] where there is no CA certificate.
+    /// [`SessionError::NoAuthority`] if there is no CA certificate.
     pub fn accept_node(&self) -> Result<Session, SessionError> {
         Session::accept(Arc::clone(self.0.nodes.as_ref().ok_or(SessionError::NoAuthority)?))
     }
 
-    /// A session for a connection of ours to a server: [`Session::start`] gives its first bytes.
+    /// A session for a connection that this server makes: [`Session::start`] gives the first bytes to send.
     ///
     /// # Errors
-    /// [`SessionError::NoAuthority`] where there is no CA certificate.
+    /// [`SessionError::NoAuthority`] if there is no CA certificate.
     pub fn connect(&self) -> Result<Session, SessionError> {
         Session::connect(Arc::clone(self.0.client.as_ref().ok_or(SessionError::NoAuthority)?))
     }
@@ -169,7 +171,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// The primitives with the suites that the operator chose, in that order.
+/// The crypto provider with only the suites that the operator chose, in that order.
 fn restrict(mut provider: CryptoProvider, options: &TlsOptions) -> Result<CryptoProvider, BuildError> {
     let chosen = [words::ciphersuites(&options.ciphersuites)?, words::ciphers(&options.ciphers)?].concat();
     let all = std::mem::take(&mut provider.cipher_suites);
@@ -178,8 +180,8 @@ fn restrict(mut provider: CryptoProvider, options: &TlsOptions) -> Result<Crypto
     Ok(provider)
 }
 
-/// Whether these are the bytes of a file with certificates, all of which can be read: what of a folder's
-/// files is a CA certificate.
+/// Whether these bytes are a file of certificates, all of which can be parsed. In a folder of CA
+/// certificates other files are ignored.
 pub fn is_certificates(bytes: &[u8]) -> bool {
     let file = SourceFile { name: String::new(), bytes: bytes.to_vec() };
     pem::certificates(&file).is_ok_and(|ders| {
@@ -188,8 +190,8 @@ pub fn is_certificates(bytes: &[u8]) -> bool {
     })
 }
 
-/// CA certificates of all files, each once. A file without any, as a folder may have, and certificates that
-/// are out of date, as a bundle may have, are passed over while others are good.
+/// The CA certificates of all files, without duplicates. Files without a certificate, as a folder may hold,
+/// and certificates that are out of date, as a bundle may hold, are skipped as long as others are good.
 fn read_authorities(
     files: &[SourceFile],
     provider: &CryptoProvider,
@@ -224,12 +226,12 @@ fn read_authorities(
     Ok(authorities)
 }
 
-/// A certificate and its key, not read yet.
+/// A certificate file and its key file, before they are parsed.
 struct Pair<'a> {
     cert: Option<&'a SourceFile>,
     key: Option<&'a SourceFile>,
     pass: Option<&'a [u8]>,
-    /// Names of the three parameters.
+    /// The parameters that name the certificate, the key and the passphrase.
     parameters: [&'static str; 3],
 }
 
@@ -261,15 +263,15 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Reads both, and checks that they belong together and are in date.
+    /// Parses both files, and checks that they belong together and are in date.
     fn read(&self, now_s: i64) -> Result<(Arc<CertifiedKey>, CertFacts), BuildError> {
         let [cert_parameter, key_parameter, pass_parameter] = self.parameters;
         let missing = |parameter| BuildError::new(format!("{parameter} is not set"));
         let cert = self.cert.ok_or_else(|| missing(cert_parameter))?;
         let key = self.key.ok_or_else(|| missing(key_parameter))?;
         let chain = pem::certificates(cert)?;
-        // Only the first certificate of the file has to be in date. An intermediate certificate that has
-        // expired is sent all the same: a peer may know a newer one for the same key.
+        // Only the first certificate of the file has to be in date. An expired intermediate certificate is
+        // sent all the same, because a peer may have a newer one for the same key.
         let certificates = read_all(&cert.name, &chain)?;
         let Some(own) = certificates.first() else {
             return Err(BuildError::new(format!("{}: the file has no certificate in PEM form", cert.name)));
@@ -310,8 +312,9 @@ struct OwnPairs {
 }
 
 impl OwnPairs {
-    /// The pair for a peer that can check these signatures, in the order of the peer's preference: the pair
-    /// whose key makes the earliest. The first pair where no key makes any: the handshake says why it fails.
+    /// The pair for a peer that accepts these signature schemes, in the peer's order of preference: the
+    /// pair whose key can sign by the earliest scheme. The first pair if no key can: the handshake then
+    /// fails with the reason.
     fn for_peer(&self, schemes: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let Some(alternative) = &self.alternative else { return Arc::clone(&self.first) };
         let pairs = [&self.first, alternative];
@@ -338,7 +341,7 @@ impl ResolvesClientCert for OwnPairs {
     }
 }
 
-/// What both sides' configurations are made of.
+/// The parts that the configurations of both sides share.
 struct ConfigParts<'a> {
     provider: Arc<CryptoProvider>,
     versions: Vec<&'static SupportedProtocolVersion>,
@@ -362,7 +365,7 @@ impl ConfigParts<'_> {
 
     fn nodes(&self, pairs: Arc<OwnPairs>) -> Result<Arc<ServerConfig>, BuildError> {
         let mut config = self.server_that_asks(ClientAuth::Required, pairs)?;
-        // A ticket that a client was given without a certificate opens nothing here.
+        // A ticket that a client was given without a certificate must not let it connect as a node.
         resume_nothing(&mut config);
         Ok(Arc::new(config))
     }
@@ -398,7 +401,7 @@ impl ConfigParts<'_> {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(ServerVerifier { authorities }))
             .with_client_cert_resolver(pairs);
-        // Servers are not told apart by name, so a ticket of one could be shown to another.
+        // Servers are not told apart by name, so a ticket of one server could be shown to another.
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
         config.enable_secret_extraction = true;
@@ -411,14 +414,14 @@ fn resume_nothing(config: &mut ServerConfig) {
     config.send_tls13_tickets = 0;
 }
 
-/// Words that rustls refuses together.
+/// The error for options that rustls refuses in combination.
 fn unusable(error: rustls::Error) -> BuildError {
     BuildError::new(format!(
         "tls-protocols, tls-ciphers and tls-ciphersuites cannot be used together: {error}"
     ))
 }
 
-/// The server's clock, for rustls.
+/// The server's clock, in the form that rustls wants.
 struct RustlsClock(fn() -> i64);
 
 impl TimeProvider for RustlsClock {

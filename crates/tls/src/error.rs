@@ -1,15 +1,15 @@
-//! What goes wrong, as texts for a log.
+//! Errors of this crate, with texts for a log.
 
 use std::fmt;
 
-/// Why certificates, keys or words cannot be used: an operator's mistake, told with the file or parameter.
+/// A mistake of the operator in certificates, keys or options; the text names the file or parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     text: String,
 }
 
 impl BuildError {
-    /// With a whole sentence without its full stop.
+    /// An error with this text, a whole sentence without its full stop.
     pub(crate) fn new(text: impl Into<String>) -> BuildError {
         BuildError { text: text.into() }
     }
@@ -23,27 +23,27 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Why a session ended, or cannot do what was asked of it.
+/// The reason why a session ended, or refuses a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionError {
-    /// The context has no CA certificate, so that no server can be verified.
+    /// The context has no CA certificate, so no server can be verified.
     NoAuthority,
-    /// Data were to be sent before the handshake was over.
+    /// Data cannot be sent before the handshake is over.
     NotEstablished,
-    /// The session has ended: by an earlier error, or data were to be sent behind close_notify.
+    /// The session has ended by an earlier error, or close_notify was sent and data cannot follow.
     Ended,
-    /// The peer sent an alert that ends the session: its name in the protocol.
+    /// The peer sent an alert that ends the session; the text is the alert's name in the protocol.
     Alert(String),
-    /// A key of TLS 1.2 has encrypted or decrypted as many records as its suite bears.
+    /// A TLS 1.2 key has encrypted or decrypted as much as its suite allows.
     KeyUsedUp,
-    /// The peer's certificate was refused, or it gave none where one is required; with the reason.
+    /// The peer's certificate was refused, or a required certificate is missing; with the reason.
     Certificate(String),
-    /// Whatever else rustls refuses: bytes that are not TLS, nothing in common, a wrong record.
+    /// Any other refusal of rustls: bytes that are not TLS, no common version or suite, a wrong record.
     Protocol(String),
 }
 
 impl SessionError {
-    /// Of an error of rustls.
+    /// Translates an error of rustls.
     pub(crate) fn of(error: rustls::Error) -> SessionError {
         match error {
             rustls::Error::AlertReceived(alert) => SessionError::Alert(format!("{alert:?}")),

@@ -1,4 +1,4 @@
-//! Private keys: plain ones in three forms, encrypted ones in the form of PKCS#8.
+//! Private keys: plain ones in three forms, encrypted ones in PKCS#8 form only.
 
 use pkcs8::pkcs5::Error as Pkcs5Error;
 use rustls_pki_types::pem::SectionKind;
@@ -7,7 +7,7 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, Pr
 use crate::pem::SourceFile;
 use crate::{BuildError, pem};
 
-/// The key of a file. `pass_parameter` is the name of the parameter that has the passphrase.
+/// The key of a file. `pass_parameter` names the parameter with the passphrase, for errors.
 pub(crate) fn read(
     file: &SourceFile,
     pass: Option<&[u8]>,
@@ -32,7 +32,7 @@ pub(crate) fn read(
     })
 }
 
-/// Whether the file says so in the header of its block.
+/// Whether the key is encrypted in OpenSSL's traditional form, by the header of its block.
 fn is_traditional_encrypted(bytes: &[u8]) -> bool {
     let mark = b"Proc-Type: 4,ENCRYPTED";
     bytes.windows(mark.len()).any(|window| window == mark)

@@ -1,17 +1,17 @@
-//! TLS as a transducer: bytes of a socket in, bytes of the protocol and bytes for the socket out.
+//! TLS without I/O: bytes of a socket in, bytes of the protocol and bytes for the socket out.
 //!
-//! [`Context::build`] reads certificates, keys and the operator's words, refuses what cannot work with a text
-//! for the operator, and makes [`Session`]s: one for each connection, of either side. rustls makes
-//! handshakes, webpki checks chains, `ring` computes; ours are the records behind a handshake, how buffers
-//! are owned, what OpenSSL's words mean, and the errors.
+//! [`Context::build`] parses certificates, keys and the operator's options, refuses unusable ones with a
+//! text for the operator, and makes [`Session`]s: one for each connection, of either side. rustls makes
+//! handshakes, webpki checks chains, `ring` computes; this crate has the records after a handshake, the
+//! ownership of buffers, the meaning of OpenSSL's cipher strings, and the errors.
 //!
-//! Invariants: (1) this crate knows no socket, file, thread or clock: the time comes from a function that the
-//! caller gives; (2) what a peer's bytes may make a session keep is at most [`PENDING_MAX`] bytes, and a
-//! session at rest keeps none; (3) a peer is verified by chain, dates and usage, never by name; (4) no bytes
-//! of a peer panic: they end the session with an error.
+//! Invariants: (1) this crate uses no socket, file, thread or clock: the caller passes a function that
+//! gives the time; (2) a session keeps at most [`PENDING_MAX`] bytes because of a peer, and a session at
+//! rest keeps none; (3) a peer is verified by chain, dates and usage, never by name; (4) no bytes of a peer
+//! cause a panic: they end the session with an error.
 //!
-//! Threads: a [`Context`] is shared by all; its sessions' tickets and their cache are behind locks that are
-//! held for a look-up. A [`Session`] belongs to one thread at a time and may move between any two calls.
+//! Threads: all threads share a [`Context`]; locks, held for a look-up, protect its tickets' keys and its
+//! session cache. A [`Session`] belongs to one thread at a time and may move between any two calls.
 
 mod cache;
 mod certificate;

@@ -5,16 +5,16 @@ use rustls_pki_types::pem::{PemObject, SectionKind};
 
 use crate::BuildError;
 
-/// Bytes of a file with the name that errors show.
+/// The bytes of a file, with a name for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// As the operator wrote it.
+    /// The file's name as the operator wrote it.
     pub name: String,
-    /// All of the file.
+    /// The whole contents of the file.
     pub bytes: Vec<u8>,
 }
 
-/// The certificates of a file, in order; those of `TRUSTED CERTIFICATE` blocks are not understood.
+/// The certificates of a file, in order. `TRUSTED CERTIFICATE` blocks are not understood.
 pub(crate) fn certificates(file: &SourceFile) -> Result<Vec<CertificateDer<'static>>, BuildError> {
     CertificateDer::pem_slice_iter(&file.bytes)
         .collect::<Result<_, _>>()

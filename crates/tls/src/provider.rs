@@ -1,4 +1,4 @@
-//! The one module that names the library with the primitives.
+//! The only module that names the library with the cryptographic primitives.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use rustls::crypto::CryptoProvider;
 
 pub(crate) use ring::aead;
 
-/// Primitives, with all suites and groups that the library has.
+/// The library's primitives, with all its suites and groups.
 pub(crate) fn all() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 
-/// What signs for a private key, or `None` for a kind of key that the library does not have.
+/// The signer of a private key, or `None` for a kind of key that the library does not support.
 pub(crate) fn signing_key(
     key: rustls_pki_types::PrivateKeyDer<'static>,
 ) -> Option<Arc<dyn rustls::sign::SigningKey>> {

@@ -1,15 +1,16 @@
 //! Records of an established session: encrypted where they are gathered, decrypted where they are wanted.
 //!
-//! rustls makes the handshake and hands its secrets over ([`rustls::kernel`]); what follows is here, for
-//! two reasons. Its record layer allocates and copies twice for each record, which costs several times what
-//! the cipher does. What it keeps for the handshake is several times what a session at rest needs.
+//! rustls makes the handshake and hands its secrets over ([`rustls::kernel`]); this module handles all
+//! later records, for two reasons. The record layer of rustls allocates and copies twice for each record,
+//! which costs several times as much as the cipher. The state that rustls keeps from the handshake is
+//! several times what a session at rest needs.
 //!
-//! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record and
-//! begins anew only with a new key; (2) a record that does not authenticate leaves no byte behind; (3) of a
-//! peer's bytes at most [`HANDSHAKE_MAX`] are kept, of a handshake message that comes in pieces; (4) messages
-//! without effect (empty records, key updates, warnings) are counted, and too many in a row end the session;
-//! (5) no key encrypts more than its suite bears: TLS 1.3 goes on with a new key, a session of TLS 1.2 with
-//! AES-GCM ends, in either direction.
+//! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record
+//! and begins anew only with a new key; (2) a record that fails authentication adds no byte to the output;
+//! (3) at most [`HANDSHAKE_MAX`] bytes of a peer are kept, of a handshake message that comes in pieces; (4)
+//! messages without effect (empty records, key updates, warnings) are counted, and too many in a row end
+//! the session; (5) no key encrypts more than its suite allows: TLS 1.3 continues with a new key, a session
+//! of TLS 1.2 with AES-GCM ends, in either direction.
 
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
@@ -27,21 +28,21 @@ pub(crate) const HEADER_LEN: usize = 5;
 /// Most plain bytes in a record.
 const PLAIN_MAX: usize = 16 * 1024;
 
-/// Most bytes of a handshake message behind the handshake that are kept until it is complete.
+/// Most bytes kept of an incomplete handshake message that arrives after the handshake.
 const HANDSHAKE_MAX: usize = 64 * 1024;
 
-/// What rustls keeps to make new keys in TLS 1.3, in bytes, about: measured by `tests/memory.rs`.
+/// Approximate bytes that rustls keeps to make new keys in TLS 1.3: measured by `tests/memory.rs`.
 const KERNEL_BYTES: usize = 736;
 
-/// Most records in a row without effect, each kind for itself.
+/// Most records without effect in a row; each kind is counted separately.
 const IDLE_RECORDS_MAX: u8 = 32;
 
-/// Bytes of the part of a nonce that stands in each record of AES-GCM in TLS 1.2.
+/// Bytes of the explicit part of a nonce in each record of AES-GCM in TLS 1.2.
 const EXPLICIT_LEN: usize = 8;
 
-/// Blocks of 16 bytes that a key of TLS 1.2 with AES-GCM encrypts: those of 2^24 full records, 256 GiB, below
-/// the 2^24.5 full records of RFC 8446 5.5. Small records are counted by their blocks too: a client that is
-/// served one short reply at a time would meet a bound of 2^24 records within minutes.
+/// Most blocks of 16 bytes that a TLS 1.2 key with AES-GCM encrypts: the blocks of 2^24 full records, 256
+/// GiB, below the 2^24.5 full records of RFC 8446 5.5. Small records count by their blocks too, because a
+/// client with one short reply at a time would reach a bound of 2^24 records within minutes.
 const BLOCKS_MAX: u64 = 1 << 34;
 
 /// Bytes of an authentication tag.
@@ -70,68 +71,69 @@ pub(crate) enum Alert {
     NoRenegotiation = 100,
 }
 
-/// What a record was.
+/// The kind of a record that was decrypted.
 #[derive(PartialEq, Eq)]
 pub(crate) enum OpenedRecord {
-    /// Data, or something that has been dealt with.
+    /// Application data, or a message that has been processed.
     Handled,
-    /// The peer's close_notify.
+    /// The peer's close_notify: the peer sends no more.
     Closed,
 }
 
-/// Why a record ends the session: the alert that the peer gets, if any, and what is said.
+/// The reason why a record ends the session, with the alert for the peer, if any.
 pub(crate) struct RecordRefusal {
     alert: Option<Alert>,
     pub(crate) error: SessionError,
 }
 
-/// Which side of the protocol this one is, with what makes new keys in TLS 1.3.
+/// The side of the protocol, with the state of rustls that makes new keys in TLS 1.3.
 pub(crate) enum KeySide {
     Server(KernelConnection<ServerConnectionData>),
     Client(KernelConnection<ClientConnectionData>),
 }
 
-/// Both directions.
+/// The keys and counters of an established session, in both directions.
 pub(crate) struct Records {
     receiving: TrafficKey,
     sending: TrafficKey,
-    /// `None` for TLS 1.2, whose keys stay.
+    /// `None` for TLS 1.2, which never changes its keys.
     kernel: Option<KeySide>,
     is_server: bool,
     framing: RecordShape,
-    /// Records under one key, above which the next one has a new key (TLS 1.3).
+    /// Records under one key after which the next record has a new key (TLS 1.3).
     key_limit: u64,
-    /// Blocks under one key, in either direction, behind which the session ends (TLS 1.2 with AES-GCM).
+    /// Blocks under one key, in either direction, after which the session ends (TLS 1.2 with AES-GCM).
     block_limit: u64,
-    /// The beginning of a handshake message whose rest is in records to come.
+    /// The beginning of a handshake message that later records continue.
     message: Vec<u8>,
     empty: u8,
     key_updates: u8,
     warnings: u8,
 }
 
-/// What a record looks like.
+/// The layout of a record around its data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RecordShape {
-    /// TLS 1.3: the type is encrypted behind the data.
+    /// TLS 1.3: the record type is encrypted after the data.
     Inner,
-    /// TLS 1.2 with AES-GCM: a part of the nonce stands before the data.
+    /// TLS 1.2 with AES-GCM: the explicit part of the nonce is before the data.
     Explicit,
-    /// TLS 1.2 with ChaCha20.
+    /// TLS 1.2 with ChaCha20: only the data and the tag.
     Plain,
 }
 
-/// Key, initialization vector, and the number of the next record.
+/// A key, its initialization vector, and the number of the next record.
 struct TrafficKey {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
-    /// Blocks of 16 bytes that the key has encrypted, with the one of each tag.
+    /// Blocks of 16 bytes that the key has encrypted, one for each tag included.
     blocks: u64,
 }
 
 impl Records {
-    /// From where the handshake ended. `None` for a suite that is not known, which cannot have been agreed.
+    /// The records of a session after its handshake. `None` for an unknown suite, which cannot
+    /// have been agreed on.
     pub(crate) fn new(secrets: ExtractedSecrets, kernel: KeySide) -> Option<Records> {
         let (version, suite) = match &kernel {
             KeySide::Server(kernel) => (kernel.protocol_version(), kernel.negotiated_cipher_suite()),
@@ -162,18 +164,18 @@ impl Records {
         })
     }
 
-    /// Bytes of the heap: a message that waits for its rest, and about what rustls keeps to make new keys.
+    /// Bytes on the heap: an incomplete handshake message, and approximately the key state of rustls.
     pub(crate) fn kept(&self) -> usize {
         self.message.capacity() + self.kernel.as_ref().map_or(0, |_| KERNEL_BYTES)
     }
 
-    /// A key that is used up sooner, for tests.
+    /// Makes a TLS 1.3 key used up after fewer records, for tests.
     #[cfg(test)]
     pub(crate) fn limit_key(&mut self, records: u64) {
         self.key_limit = records;
     }
 
-    /// A key of TLS 1.2 that is used up sooner, for tests.
+    /// Makes a TLS 1.2 key used up after fewer blocks, for tests.
     #[cfg(test)]
     pub(crate) fn limit_blocks(&mut self, blocks: u64) {
         self.block_limit = blocks;
@@ -185,13 +187,14 @@ impl Records {
         self.block_limit
     }
 
-    /// Goes on with a new key, without telling: for tests. Whether there is one.
+    /// Switches to a new sending key without a message to the peer, for tests. Returns whether
+    /// there is one.
     #[cfg(test)]
     pub(crate) fn next_sending(&mut self) -> bool {
         self.next_key(RecordDirection::Sending).map(|key| self.sending = key).is_some()
     }
 
-    /// Length of what follows a header, in bytes.
+    /// Length of the body that follows a header, in bytes. Errors: the header is not acceptable.
     pub(crate) fn body_len(&self, header: [u8; HEADER_LEN]) -> Result<usize, RecordRefusal> {
         let [kind, major, _, high, low] = header;
         let length = usize::from(u16::from_be_bytes([high, low]));
@@ -219,8 +222,8 @@ impl Records {
         Ok(length)
     }
 
-    /// Decrypts a record whose body lies in two pieces, appends its data to `plain`, and what the peer must
-    /// be sent to `answer`. Costs one copy beside the cipher.
+    /// Decrypts a record whose body lies in two pieces. Appends its data to `plain`, and bytes to be sent
+    /// to the peer to `answer`. Costs one copy besides the cipher.
     pub(crate) fn open(
         &mut self,
         header: [u8; HEADER_LEN],
@@ -251,7 +254,7 @@ impl Records {
         }
     }
 
-    /// Decrypts in place: the type of the record and how many bytes it has.
+    /// Decrypts in place; returns the type of the record and the number of its plain bytes.
     fn decrypt(&mut self, header: [u8; HEADER_LEN], body: &mut [u8]) -> Result<(u8, usize), RecordRefusal> {
         let TrafficKey { key, iv, sequence, blocks } = &mut self.receiving;
         if *blocks >= self.block_limit && header[0] == TYPE_DATA {
@@ -286,7 +289,7 @@ impl Records {
         }
     }
 
-    /// Counts a record of data.
+    /// Counts a record of data: too many empty ones in a row end the session.
     fn count_data(&mut self, length: usize) -> Result<(), RecordRefusal> {
         if length > 0 {
             (self.empty, self.key_updates, self.warnings) = (0, 0, 0);
@@ -295,7 +298,7 @@ impl Records {
         count(&mut self.empty, "received too many empty records")
     }
 
-    /// An alert of the peer.
+    /// Processes an alert of the peer.
     fn alert(&mut self, content: &[u8]) -> Result<OpenedRecord, RecordRefusal> {
         let [level, description] = *content else {
             return Err(RecordRefusal::new(Alert::DecodeError, "received an alert that is not two bytes"));
@@ -303,7 +306,7 @@ impl Records {
         if description == Alert::CloseNotify as u8 {
             return Ok(OpenedRecord::Closed);
         }
-        // In TLS 1.3 the level says nothing, and every alert but these two ends the session.
+        // In TLS 1.3 the level has no meaning, and every alert but these two ends the session.
         let is_warning = match self.framing {
             RecordShape::Inner => description == Alert::UserCanceled as u8,
             RecordShape::Explicit | RecordShape::Plain => level == 1,
@@ -316,7 +319,7 @@ impl Records {
         Err(RecordRefusal { alert: None, error: SessionError::Alert(format!("{name:?}")) })
     }
 
-    /// Bytes of handshake messages.
+    /// Processes bytes of handshake messages.
     fn handshake(&mut self, content: Vec<u8>, answer: &mut Vec<u8>) -> Result<OpenedRecord, RecordRefusal> {
         if self.framing != RecordShape::Inner {
             return self.refuse_renegotiation(&content, answer);
@@ -357,7 +360,7 @@ impl Records {
                 self.message = Vec::new();
                 self.update_receiving(wanted, answer)?;
             } else {
-                // Sessions are not resumed from this side.
+                // This side, as a client, never resumes a session.
                 count(&mut self.warnings, "received too many tickets")?;
                 self.message.drain(..4 + length);
             }
@@ -368,7 +371,8 @@ impl Records {
         Ok(OpenedRecord::Handled)
     }
 
-    /// The peer has changed its key, and may want us to.
+    /// The peer has changed its sending key; `wanted` is 1 if the peer asks for a change of this
+    /// side's key as well.
     fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), RecordRefusal> {
         count(&mut self.key_updates, "received too many key updates")?;
         self.receiving = self
@@ -384,7 +388,7 @@ impl Records {
         }
     }
 
-    /// Tells the peer that the next record has a new key.
+    /// Sends a key update, after which the next record has a new key.
     fn update_sending(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
         self.seal_message(TYPE_HANDSHAKE, &[MESSAGE_KEY_UPDATE, 0, 0, 1, 0], out)?;
         let no_key = || SessionError::Protocol("no new key".to_owned());
@@ -392,7 +396,7 @@ impl Records {
         Ok(())
     }
 
-    /// The key that follows in that direction.
+    /// The next key of that direction; `None` for TLS 1.2.
     fn next_key(&mut self, way: RecordDirection) -> Option<TrafficKey> {
         let secrets = match (self.kernel.as_mut()?, way) {
             (KeySide::Server(kernel), RecordDirection::Receiving) => kernel.update_rx_secret(),
@@ -403,7 +407,7 @@ impl Records {
         TrafficKey::new(secrets.ok()?)
     }
 
-    /// TLS 1.2: a wish to negotiate again is answered with a warning, the second one ends the session.
+    /// TLS 1.2: a request to renegotiate is answered with a warning; the second one ends the session.
     fn refuse_renegotiation(
         &mut self,
         content: &[u8],
@@ -422,7 +426,8 @@ impl Records {
         Ok(OpenedRecord::Handled)
     }
 
-    /// Encrypts `parts` into records behind `out`. Each byte is copied once and encrypted where it lies then.
+    /// Encrypts `parts` into records and appends those to `out`. Each byte is copied once and
+    /// then encrypted in place.
     pub(crate) fn seal<'a>(
         &mut self,
         parts: impl Iterator<Item = &'a [u8]>,
@@ -459,19 +464,19 @@ impl Records {
         }
     }
 
-    /// Appends close_notify.
+    /// Appends a close_notify record to `out`.
     pub(crate) fn seal_close(&mut self, out: &mut Vec<u8>) {
         let _exhausted = self.seal_message(TYPE_ALERT, &[1, Alert::CloseNotify as u8], out);
     }
 
-    /// Appends the alert that belongs to a refusal, if one does.
+    /// Appends the alert of a refusal to `out`, if the refusal has one.
     pub(crate) fn seal_refusal(&mut self, refusal: &RecordRefusal, out: &mut Vec<u8>) {
         if let Some(alert) = refusal.alert {
             let _exhausted = self.seal_message(TYPE_ALERT, &[2, alert as u8], out);
         }
     }
 
-    /// A record of another type than data.
+    /// Appends a record of another type than data to `out`.
     pub(crate) fn seal_message(
         &mut self,
         kind: u8,
@@ -483,19 +488,19 @@ impl Records {
         self.finish(kind, at, out)
     }
 
-    /// Bytes before the data of a record.
+    /// Bytes of a record before its data.
     fn prefix_len(&self) -> usize {
         HEADER_LEN + if self.framing == RecordShape::Explicit { EXPLICIT_LEN } else { 0 }
     }
 
-    /// Room for what stands before a record's data; where it begins.
+    /// Appends room for the prefix of a record; returns the position of the prefix.
     fn begin(&self, out: &mut Vec<u8>) -> usize {
         let at = out.len();
         out.resize(at + self.prefix_len(), 0);
         at
     }
 
-    /// Encrypts what was gathered behind `at`, and fills in what stands before it.
+    /// Encrypts the data gathered after the prefix at position `at`, and fills in the prefix.
     fn finish(&mut self, kind: u8, at: usize, out: &mut Vec<u8>) -> Result<(), SessionError> {
         let data_at = at + self.prefix_len();
         let (outer, sequence) = match self.framing {
@@ -533,7 +538,7 @@ impl Records {
     }
 }
 
-/// A direction, as this side sees it.
+/// A direction of records, as this side sees it.
 #[derive(Clone, Copy)]
 enum RecordDirection {
     Receiving,
@@ -559,12 +564,12 @@ impl RecordRefusal {
     }
 }
 
-/// Blocks that a record of so many bytes costs its key.
+/// Blocks that count for a record with so many bytes.
 fn blocks_of(bytes: usize) -> u64 {
     bytes.div_ceil(16) as u64 + 1
 }
 
-/// One more of what has no effect.
+/// Counts one more message without effect; too many in a row are an error.
 fn count(counter: &mut u8, text: &str) -> Result<(), RecordRefusal> {
     *counter += 1;
     if *counter > IDLE_RECORDS_MAX {
@@ -573,7 +578,7 @@ fn count(counter: &mut u8, text: &str) -> Result<(), RecordRefusal> {
     Ok(())
 }
 
-/// The nonce of a record.
+/// The nonce of a record: the initialization vector xor the sequence number.
 fn nonce_bytes(iv: &[u8; NONCE_LEN], sequence: u64) -> [u8; NONCE_LEN] {
     let mut bytes = *iv;
     for (byte, part) in bytes[NONCE_LEN - 8..].iter_mut().zip(sequence.to_be_bytes()) {
@@ -582,12 +587,12 @@ fn nonce_bytes(iv: &[u8; NONCE_LEN], sequence: u64) -> [u8; NONCE_LEN] {
     bytes
 }
 
-/// That of ring.
+/// The nonce of a record, in the type of ring.
 fn nonce(iv: &[u8; NONCE_LEN], sequence: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce_bytes(iv, sequence))
 }
 
-/// What TLS 1.2 authenticates beside the data.
+/// The additional data that TLS 1.2 authenticates: sequence number, type, version, length.
 fn additional(sequence: u64, kind: u8, length: usize) -> [u8; 13] {
     let mut bytes = [0; 13];
     bytes[..8].copy_from_slice(&sequence.to_be_bytes());

@@ -1,9 +1,9 @@
-//! One connection's session, of either side.
+//! The TLS session of one connection, of either side.
 //!
-//! Invariants: (1) rustls is given one record at a time and never sees one behind the handshake: those go to
-//! [`Records`]; (2) `pending` is the beginning of the record that is not complete, as it was received, and
-//! its length is not looked at twice; (3) behind an error or close_notify nothing is read any more; (4) a
-//! session at rest has no buffer: those of the handshake go with it, `pending` with its record.
+//! Invariants: (1) rustls is given one record at a time and never a record after the handshake: those go to
+//! [`Records`]; (2) `pending` is the beginning of an incomplete record, as received, and its length is not
+//! checked twice; (3) after an error or close_notify nothing is read any more; (4) a session at rest has no
+//! buffer: handshake buffers are freed with the handshake, `pending` with its record.
 
 use std::sync::Arc;
 
@@ -17,39 +17,39 @@ use crate::certificate::Certificate;
 use crate::record::{HEADER_LEN, KeySide, OpenedRecord, Records};
 use crate::{NameField, SessionError, words};
 
-/// Most bytes that a handshake keeps of what it has received. A message is at most 64 KiB to rustls. Without
-/// a bound, messages in pieces of one byte, each padded to a whole record, would keep a gigabyte.
+/// Most received bytes that a handshake keeps. rustls allows a message of 64 KiB. Without this bound,
+/// messages in pieces of one byte, each padded to a whole record, would keep a gigabyte.
 pub const PENDING_MAX: usize = 128 * 1024;
 
-/// Most bytes of a record behind its header, as TLS 1.2 has it.
+/// Most bytes of a record after its header in TLS 1.2.
 const RECORD_MAX: usize = 16 * 1024 + 2048;
 
-/// What rustls keeps during a handshake beside its connection, in bytes, about: measured by
+/// Approximate bytes that rustls keeps during a handshake besides its connection: measured by
 /// `tests/memory.rs`.
 const HANDSHAKE_BYTES: usize = 3500;
 
-/// Bytes on their way through a thread: emptied by the caller, reused for all its sessions.
+/// Output bytes of sessions: emptied by the caller, reused for all sessions of a thread.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Decrypted bytes, appended. Records are decrypted here, in place.
+    /// Decrypted bytes are appended here. Records are decrypted in place in this buffer.
     pub plain: Vec<u8>,
-    /// What the peer must be sent, appended.
+    /// Bytes to be sent to the peer are appended here.
     pub answer: Vec<u8>,
 }
 
 impl Buffers {
-    /// Bytes that the allocator has given.
+    /// Bytes of memory that the allocator has given.
     pub fn footprint(&self) -> usize {
         self.plain.capacity() + self.answer.capacity()
     }
 }
 
-/// What came of bytes that were received.
+/// The result of processing received bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The handshake ended with these bytes.
+    /// The handshake was completed by these bytes.
     pub established_now: bool,
-    /// The peer has sent close_notify: it sends no more, and may still be sent to.
+    /// The peer has sent close_notify: it sends no more, but data may still be sent to it.
     pub closed: bool,
 }
 
@@ -67,18 +67,17 @@ struct SessionState {
 enum TlsPhase {
     Handshake(Box<TlsHandshake>),
     Open(Box<OpenSession>),
-    /// An error ended it.
+    /// An error has ended the session.
     Over,
 }
 
 struct TlsHandshake {
     side: TlsSide,
-    /// Records of a handshake message that is not complete, as rustls has left them: it finds them again
-    /// where they lie.
+    /// Records of an incomplete handshake message, unchanged: rustls reads them again from here.
     records: Vec<u8>,
 }
 
-/// What is left when the handshake is over.
+/// The state of a session after the handshake.
 struct OpenSession {
     records: Records,
     /// The peer's own certificate, without its chain.
@@ -93,26 +92,26 @@ enum TlsSide {
     Client(UnbufferedClientConnection),
 }
 
-/// How far a step of rustls came.
+/// The result of one step of rustls.
 enum Advance {
-    /// There may be more.
+    /// Another step may be possible.
     Again,
-    /// It waits for more bytes.
+    /// rustls needs more bytes.
     Waits,
     /// The peer has closed its side.
     Closed,
-    /// The session is over.
+    /// The session has ended with this error.
     Failed(rustls::Error),
 }
 
 impl Session {
-    /// Of the server's side.
+    /// A session of the server's side.
     pub(crate) fn accept(config: Arc<ServerConfig>) -> Result<Session, SessionError> {
         let connection = UnbufferedServerConnection::new(config).map_err(SessionError::of)?;
         Ok(Session::new(TlsSide::Server(connection)))
     }
 
-    /// Of the client's side. The name is never sent and never compared.
+    /// A session of the client's side. The server name given to rustls is never sent and never compared.
     pub(crate) fn connect(config: Arc<ClientConfig>) -> Result<Session, SessionError> {
         let nobody = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::from([0; 4])));
         let connection = UnbufferedClientConnection::new(config, nobody).map_err(SessionError::of)?;
@@ -129,12 +128,13 @@ impl Session {
         }))
     }
 
-    /// Takes bytes from the socket. What they decrypt to is appended to `buffers.plain`, what the peer must
-    /// be sent to `buffers.answer`, also before an error: the alert then. A record that is not complete is
-    /// kept, and nothing else. Costs one copy of `bytes` beside the decryption.
+    /// Processes bytes from the socket. Appends decrypted data to `buffers.plain`, and bytes for the peer
+    /// to `buffers.answer`; before an error the latter gets the alert. Keeps only an incomplete record, or
+    /// during the handshake an incomplete message. Costs one copy of `bytes` besides the decryption.
     ///
     /// # Errors
-    /// The session is over: nothing more can be received or sent; `buffers.plain` has what came before.
+    /// The session is over: nothing can be received or sent any more. `buffers.plain` has the
+    /// data before the error.
     pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<Received, SessionError> {
         let received = self.0.receive(bytes, buffers);
         if received.is_err() {
@@ -144,8 +144,8 @@ impl Session {
         received
     }
 
-    /// Client side: appends its first flight to `buffers.answer`, before anything was received. Does nothing
-    /// on the server's side.
+    /// Appends a client's first handshake bytes to `buffers.answer`, before anything was received. Does
+    /// nothing on the server's side.
     ///
     /// # Errors
     /// As [`Session::receive`].
@@ -160,16 +160,16 @@ impl Session {
         }
     }
 
-    /// Whether the handshake is over and the session has not failed: data may be sent.
+    /// Whether the handshake is over and the session has not failed, so that data may be sent.
     pub fn is_established(&self) -> bool {
         matches!(self.0.phase, TlsPhase::Open(_))
     }
 
-    /// Encrypts `parts`, in order, and appends the records to `out`: as few as hold them, at most 16 KiB of
-    /// data each. Each byte is copied once, and encrypted where it lies then.
+    /// Encrypts `parts`, in order, and appends the records to `out`: as few as possible, at most 16 KiB of
+    /// data each. Each byte is copied once and then encrypted in place.
     ///
     /// # Errors
-    /// Where the session is not established or has ended; `out` has what was encrypted before.
+    /// The session is not established or has ended; `out` has the records that were encrypted before.
     pub fn send<'a>(
         &mut self,
         parts: impl Iterator<Item = &'a [u8]>,
@@ -185,8 +185,8 @@ impl Session {
         }
     }
 
-    /// Appends close_notify to `out`, the first time. Nothing can be sent behind it. During a handshake and
-    /// behind an error there is none: nothing is appended.
+    /// Appends close_notify to `out`, the first time. Nothing can be sent after it. During a handshake and
+    /// after an error nothing is appended.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if let TlsPhase::Open(open) = &mut self.0.phase
             && !self.0.has_sent_close
@@ -196,30 +196,31 @@ impl Session {
         self.0.has_sent_close = true;
     }
 
-    /// Names of the peer's certificate: the subject's first common name, or the URIs of subjectAltName in
-    /// order. A name with a NUL byte is none. Empty before the handshake is over. Parses the certificate.
+    /// The names in the peer's certificate: the subject's first common name, or the URIs of
+    /// subjectAltName in order. Names with a NUL byte are left out. Empty before the handshake is
+    /// over. Parses the certificate.
     pub fn peer_names(&self, field: NameField) -> Vec<Vec<u8>> {
         let own = self.0.open().and_then(|open| open.peer.as_deref()).and_then(Certificate::read);
         own.map(|certificate| certificate.names(field)).unwrap_or_default()
     }
 
-    /// Whether the peer has shown a certificate, which was verified then. False before the handshake is over.
+    /// Whether the peer has shown a certificate, which was verified. False before the handshake is over.
     pub fn has_peer_certificate(&self) -> bool {
         self.0.open().is_some_and(|open| open.peer.is_some())
     }
 
-    /// Whether the handshake went on with an earlier session. False before the handshake is over.
+    /// Whether the handshake resumed an earlier session. False before the handshake is over.
     pub fn is_resumed(&self) -> bool {
         self.0.open().is_some_and(|open| open.is_resumed)
     }
 
-    /// Version and suite by OpenSSL's names, when the handshake is over.
+    /// Version and suite by OpenSSL's names; `None` before the handshake is over.
     pub fn version_and_suite(&self) -> Option<(&'static str, String)> {
         self.0.open().map(|open| (open.version, words::suite_name(open.suite)))
     }
 
-    /// Bytes of the heap that the session takes, its own box included: exact but for what rustls keeps, which
-    /// is estimated.
+    /// Bytes on the heap for the session, its own box included: exact except for the state of
+    /// rustls, which is estimated.
     pub fn footprint(&self) -> usize {
         let phase = match &self.0.phase {
             TlsPhase::Handshake(handshake) => {
@@ -261,7 +262,7 @@ impl SessionState {
             };
             let (rest_of_record, behind) = bytes.split_at(HEADER_LEN + length - self.pending.len());
             bytes = behind;
-            // Given back with the record: a session at rest has no buffer.
+            // Freed together with the record, because a session at rest has no buffer.
             let pending = std::mem::take(&mut self.pending);
             match &mut self.phase {
                 TlsPhase::Handshake(handshake) => {
@@ -288,8 +289,8 @@ impl SessionState {
         Ok(Received { established_now, closed: self.is_closed })
     }
 
-    /// Header and length of the record that begins in `pending` or, behind it, in `bytes`; `None` where it is
-    /// not complete.
+    /// Header and body length of the record that begins in `pending` and continues in `bytes`; `None` if
+    /// the record is not complete.
     fn next_record(
         &mut self,
         bytes: &[u8],
@@ -309,7 +310,7 @@ impl SessionState {
             TlsPhase::Handshake(_) => {
                 let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
                 let is_tls = (20..=23).contains(&header[0]) && header[1] == 3 && length <= RECORD_MAX;
-                // rustls refuses the others as soon as it sees a header, and says why.
+                // rustls refuses any other record by its header alone, and gives the reason.
                 if is_tls { length } else { 0 }
             }
             TlsPhase::Over => return Err(SessionError::Ended),
@@ -317,7 +318,7 @@ impl SessionState {
         Ok((received >= HEADER_LEN + length).then_some((header, length)))
     }
 
-    /// Lets rustls work on the record that was added. Whether the handshake is over.
+    /// Lets rustls process the record that was added. Returns whether the handshake is over.
     fn advance(&mut self, buffers: &mut Buffers) -> Result<bool, SessionError> {
         let TlsPhase::Handshake(handshake) = &mut self.phase else { return Ok(false) };
         match handshake.pump(buffers) {
@@ -342,7 +343,7 @@ impl SessionState {
 }
 
 impl TlsHandshake {
-    /// Takes the secrets over.
+    /// Takes the secrets out of rustls, for [`Records`].
     fn into_open(self) -> Result<OpenSession, SessionError> {
         let common = self.side.common();
         let chain = common.peer_certificates().unwrap_or_default();
@@ -373,8 +374,8 @@ impl TlsHandshake {
         Ok(OpenSession { records, peer, version, suite, is_resumed })
     }
 
-    /// Appends what is queued behind an error. Not a byte may be read again: rustls would fail, and queue an
-    /// alert, twice.
+    /// Appends the bytes that rustls has queued after an error. Only unread bytes may be passed, because
+    /// rustls would fail on the same bytes again and queue a second alert.
     fn take_alert(&mut self, used: usize, buffers: &mut Buffers) {
         while self.side.common().wants_write() {
             let rest = self.records.get_mut(used..).unwrap_or_default();
@@ -382,7 +383,7 @@ impl TlsHandshake {
         }
     }
 
-    /// All steps over the records. Behind an error the alert is in `buffers.answer`.
+    /// Runs all possible steps over the records. After an error the alert is in `buffers.answer`.
     fn pump(&mut self, buffers: &mut Buffers) -> Advance {
         let mut used = 0;
         let advance = loop {
@@ -411,7 +412,7 @@ impl TlsSide {
         }
     }
 
-    /// One step over `bytes`, with how many of them are done with.
+    /// One step of rustls over `bytes`; returns the number of bytes that are used up.
     fn step(&mut self, bytes: &mut [u8], buffers: &mut Buffers) -> (usize, Advance) {
         match self {
             TlsSide::Server(server) => handle(server.process_tls_records(bytes), buffers),
@@ -420,7 +421,7 @@ impl TlsSide {
     }
 }
 
-/// What a state of rustls asks for.
+/// Does what a state of rustls requires.
 fn handle<D>(status: UnbufferedStatus<'_, '_, D>, buffers: &mut Buffers) -> (usize, Advance) {
     let step = match status.state {
         Err(error) => Advance::Failed(error),
@@ -440,7 +441,7 @@ fn handle<D>(status: UnbufferedStatus<'_, '_, D>, buffers: &mut Buffers) -> (usi
         }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Advance::Closed,
         Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Advance::Waits,
-        // Data before the end of the handshake, which are never agreed to.
+        // Data before the end of the handshake, to which this crate never agrees.
         Ok(_) => {
             Advance::Failed(rustls::Error::General("data came before the end of the handshake".to_owned()))
         }

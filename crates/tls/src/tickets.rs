@@ -1,8 +1,9 @@
-//! Tickets: a session's state, sealed under a key of ours, that the client keeps for us.
+//! Tickets: the state of a session, encrypted under a key of the server, which the client keeps.
 //!
-//! Invariants: (1) a key seals for one lifetime and opens for one more, then it is gone; (2) a ticket older
-//! than the lifetime is not opened; (3) no nonce is used twice under a key: it is a counter, and keys are
-//! random. The format is `key name (16) | nonce (12) | sealed (time made (8) | state) | tag (16)`.
+//! Invariants: (1) a key encrypts for one lifetime and decrypts for one more, then it is dropped; (2) a
+//! ticket older than the lifetime is not accepted; (3) no nonce is used twice under a key: nonces are
+//! counted, and keys are random. The format is `key name (16) | nonce (12) | sealed (time made (8) |
+//! state) | tag (16)`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ const NAME_LEN: usize = 16;
 /// Longest lifetime of a ticket, in seconds: seven days, by RFC 8446 4.6.1.
 const LIFETIME_S_MAX: u64 = 7 * 24 * 3600;
 
-/// Tickets a key may seal; far below what AES-GCM with distinct nonces bears.
+/// Most tickets that a key encrypts; far below what AES-GCM with distinct nonces allows.
 const SEALED_MAX: u64 = 1 << 32;
 
 /// Seals and opens tickets.
@@ -43,13 +44,13 @@ struct TicketKey {
 }
 
 impl Tickets {
-    /// Without a key yet. `now` is the clock, in unix seconds.
+    /// A producer without a key yet. `now` is the clock, in unix seconds.
     pub(crate) fn new(random: &'static dyn SecureRandom, lifetime_s: u64, now: fn() -> i64) -> Tickets {
         let lifetime_s = u32::try_from(lifetime_s.min(LIFETIME_S_MAX)).unwrap_or(u32::MAX);
         Tickets { keys: Mutex::default(), random, lifetime_s, now }
     }
 
-    /// A key that nobody has seen.
+    /// Makes a random key with a random name.
     fn make_key(&self, now_s: i64) -> Option<Arc<TicketKey>> {
         let (mut name, mut secret) = ([0; NAME_LEN], [0; 32]);
         self.random.fill(&mut name).ok()?;
@@ -58,7 +59,7 @@ impl Tickets {
         Some(Arc::new(TicketKey { name, key, made_s: now_s }))
     }
 
-    /// The keys, those that are too old put away.
+    /// The keys, after keys that are too old were dropped.
     fn keys_at(&self, now_s: i64) -> std::sync::MutexGuard<'_, TicketKeys> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let lifetime_s = i64::from(self.lifetime_s);
@@ -73,7 +74,7 @@ impl Tickets {
         keys
     }
 
-    /// The key that seals at `now_s`, with a nonce that it has not used.
+    /// The key for encryption at `now_s`, with a nonce that is new for this key.
     fn sealing_key(&self, now_s: i64) -> Option<(Arc<TicketKey>, [u8; NONCE_LEN])> {
         let mut keys = self.keys_at(now_s);
         if keys.current.is_none() {
@@ -85,14 +86,14 @@ impl Tickets {
         Some((Arc::clone(keys.current.as_ref()?), nonce))
     }
 
-    /// The key of that name, if it still opens.
+    /// The key of that name, if it may still decrypt.
     fn opening_key(&self, name: &[u8], now_s: i64) -> Option<Arc<TicketKey>> {
         let keys = self.keys_at(now_s);
         [&keys.current, &keys.previous].into_iter().flatten().find(|key| key.name == name).cloned()
     }
 }
 
-/// Most bytes of a session that are sealed into a ticket.
+/// Most bytes of a session state in a ticket.
 const PLAIN_MAX: usize = 16 * 1024;
 
 impl ProducesTickets for Tickets {
@@ -105,7 +106,8 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        // A ticket's length has 16 bits, and a chain of certificates may be longer: no ticket then.
+        // A ticket's length has 16 bits, and a certificate chain may be longer: then the client
+        // gets no ticket.
         if plain.len() > PLAIN_MAX {
             return None;
         }

@@ -1,11 +1,11 @@
-//! Whether a peer is who a CA of ours says: chain, dates and usage, never a name.
+//! Verification of a peer's certificate: chain, dates and usage, never a name.
 //!
-//! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number of
-//! signatures; (2) a CA certificate that is out of date vouches for nobody, although webpki does not ask; (3)
-//! a certificate that itself stands among the CA certificates is trusted, as OpenSSL does: those that sign
-//! themselves are used so; (4) a certificate vouches for others only if it may sign certificates, which
-//! webpki does not ask of an anchor: else the key of any certificate in a folder of CAs could make every
-//! user.
+//! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number
+//! of signatures; (2) a CA certificate that is out of date verifies no peer, although webpki does not check
+//! that; (3) a peer's certificate that is itself among the CA certificates is trusted, as by OpenSSL:
+//! self-signed certificates are used like this; (4) a certificate verifies others only if it may sign
+//! certificates, which webpki does not check for an anchor: otherwise the key of any certificate in a
+//! folder of CAs could make certificates for every user.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use crate::BuildError;
 use crate::certificate::{Certificate, OlderUsage};
 
-/// What a certificate is shown for.
+/// The side that a certificate is shown by.
 #[derive(Clone, Copy)]
 enum CertificateUse {
     Client,
@@ -38,14 +38,14 @@ impl CertificateUse {
     }
 }
 
-/// CA certificates.
+/// The CA certificates that peers are verified with.
 #[derive(Debug)]
 pub(crate) struct Authorities {
     list: Vec<Authority>,
-    /// Of those that may sign.
+    /// The anchors of the CA certificates that may sign.
     anchors: Vec<TrustAnchor<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// The span in which every one of them is valid, in unix seconds.
+    /// The span in which all CA certificates are valid, in unix seconds.
     all_valid_from_s: i64,
     all_valid_to_s: i64,
 }
@@ -55,28 +55,27 @@ struct Authority {
     der: CertificateDer<'static>,
     valid_from_s: i64,
     valid_to_s: i64,
-    /// None where it may not sign.
+    /// `None` if the certificate may not sign others.
     anchor: Option<TrustAnchor<'static>>,
 }
 
 impl Authorities {
-    /// Without any.
     pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Authorities {
         let (all_valid_from_s, all_valid_to_s) = (i64::MIN, i64::MAX);
         Authorities { list: Vec::new(), anchors: Vec::new(), algorithms, all_valid_from_s, all_valid_to_s }
     }
 
-    /// Whether there is none.
+    /// Whether there is no CA certificate.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether it is there already.
+    /// Whether this CA certificate was added already.
     pub(crate) fn has(&self, der: &CertificateDer<'_>) -> bool {
         self.list.iter().any(|authority| authority.der == *der)
     }
 
-    /// One more, of the file `name`.
+    /// Adds a CA certificate of the file `name`.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -94,7 +93,7 @@ impl Authorities {
         Ok(())
     }
 
-    /// Whether a peer's certificate is good for `usage`.
+    /// Checks that a peer's certificate is good for `usage`.
     fn verify(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -130,7 +129,7 @@ impl Authorities {
     }
 }
 
-/// For a certificate that is one of ours: dates and usage.
+/// Checks dates and usage of a peer's certificate that is itself among the CA certificates.
 fn verify_trusted(own: &Authority, usage: CertificateUse, now_s: i64) -> Result<(), Error> {
     let purpose = match usage {
         CertificateUse::Client => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2"),
@@ -150,7 +149,7 @@ fn verify_trusted(own: &Authority, usage: CertificateUse, now_s: i64) -> Result<
     Err(Error::InvalidCertificate(reason))
 }
 
-/// A reason of webpki, with the alert that belongs to it.
+/// Translates an error of webpki, so that rustls sends the right alert.
 fn explain(error: webpki::Error, end_entity: &CertificateDer<'_>) -> Error {
     let reason = match error {
         webpki::Error::CertExpired { .. } => CertificateError::Expired,
@@ -170,8 +169,8 @@ fn explain(error: webpki::Error, end_entity: &CertificateDer<'_>) -> Error {
     Error::InvalidCertificate(reason)
 }
 
-/// Who proves to have the key of a certificate does so by one of the algorithms of the authorities: the same
-/// three methods of both traits of rustls.
+/// The three methods about handshake signatures that both verifier traits of rustls demand. A peer proves
+/// with a signature, by one of the algorithms of the authorities, that it has the key of its certificate.
 macro_rules! handshake_signatures {
     () => {
         fn verify_tls12_signature(
@@ -198,7 +197,7 @@ macro_rules! handshake_signatures {
     };
 }
 
-/// Verifies clients.
+/// Verifies the certificates of clients, for the server's side.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     pub(crate) authorities: Arc<Authorities>,
@@ -211,7 +210,7 @@ impl ClientCertVerifier for ClientVerifier {
         self.is_required
     }
 
-    /// None, as the reference sends none: clients choose by themselves.
+    /// Empty, as in the reference: clients get no hint which certificate to choose.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -229,7 +228,7 @@ impl ClientCertVerifier for ClientVerifier {
     handshake_signatures!();
 }
 
-/// Verifies servers.
+/// Verifies the certificates of servers, for the client's side.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier {
     pub(crate) authorities: Arc<Authorities>,

@@ -1,17 +1,17 @@
-//! OpenSSL's words for versions and suites.
+//! OpenSSL's cipher strings and names of versions.
 //!
-//! A word that OpenSSL knows and this build cannot serve (RSA key exchange, CBC, DHE) is refused by name
-//! where it asks for something; where it takes something away it is accepted.
+//! A word for suites that OpenSSL has and this build lacks (RSA key exchange, CBC, DHE) is refused by name
+//! if it adds suites; if it removes suites, it is accepted.
 
 use rustls::{CipherSuite, SupportedProtocolVersion};
 
 use crate::BuildError;
 
-/// A suite of TLS 1.2 with the groups that it belongs to.
+/// A suite of TLS 1.2 with the groups that contain it.
 struct Suite {
     suite: CipherSuite,
     name: &'static str,
-    /// Bits of its key, for `@STRENGTH`.
+    /// Bits of the suite's key, for `@STRENGTH`.
     bits: u32,
     groups: &'static [&'static str],
 }
@@ -60,8 +60,8 @@ const SUITES: &[Suite] = &[
 const EVERY: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "kECDH", "TLSv1.2", "FIPS"];
 
-/// Groups that OpenSSL has too and whose suites it does not offer either, or only beside others: they ask for
-/// nothing by themselves.
+/// Groups of OpenSSL whose suites OpenSSL itself does not offer, or only with other words: they
+/// add nothing.
 const EMPTY: &[&str] = &["MEDIUM", "LOW", "EXP", "EXPORT", "COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL"];
 
 /// Groups whose suites this build lacks.
@@ -121,21 +121,21 @@ const LACKING: &[&str] = &[
     "CBC",
 ];
 
-/// Names of TLS 1.3, in OpenSSL's order.
+/// Suites of TLS 1.3 by name, in OpenSSL's order.
 const SUITES_13: &[(&str, CipherSuite)] = &[
     ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
     ("TLS_CHACHA20_POLY1305_SHA256", CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
     ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
 ];
 
-/// The name of a suite as OpenSSL has it.
+/// OpenSSL's name of a suite.
 pub(crate) fn suite_name(suite: CipherSuite) -> String {
     let old = SUITES.iter().find(|row| row.suite == suite).map(|row| row.name);
     let new = SUITES_13.iter().find(|row| row.1 == suite).map(|row| row.0);
     old.or(new).map_or_else(|| format!("{suite:?}"), str::to_owned)
 }
 
-/// The versions that `tls-protocols` names; both where the text is empty.
+/// The versions that `tls-protocols` names; both if the text is empty.
 pub(crate) fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, BuildError> {
     let (mut has_12, mut has_13) = (false, false);
     for word in text.split_ascii_whitespace() {
@@ -156,7 +156,7 @@ pub(crate) fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVers
     Ok(versions.into_iter().filter(|(has, _)| *has || !any).map(|(_, version)| version).collect())
 }
 
-/// The suites of TLS 1.3 that `tls-ciphersuites` names, in that order; all where the text is empty.
+/// The suites of TLS 1.3 that `tls-ciphersuites` names, in that order; all if the text is empty.
 pub(crate) fn ciphersuites(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
     let mut suites = Vec::new();
     for word in text.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
@@ -174,7 +174,7 @@ pub(crate) fn ciphersuites(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
     Ok(suites)
 }
 
-/// The suites of TLS 1.2 that `tls-ciphers` chooses, in order of preference; all where the text is empty.
+/// The suites of TLS 1.2 that `tls-ciphers` chooses, in order of preference; all if the text is empty.
 pub(crate) fn ciphers(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
     let text = if text.trim().is_empty() { "DEFAULT" } else { text };
     let (mut chosen, mut killed): (Vec<&Suite>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -196,7 +196,7 @@ pub(crate) fn ciphers(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
             b'-' => chosen.retain(|suite| !matching.iter().any(|other| other.name == suite.name)),
             b'+' => {
                 let is_matching = |suite: &&Suite| matching.iter().any(|other| other.name == suite.name);
-                // A stable sort: what matches moves behind what does not.
+                // A stable sort: suites that match move to the end.
                 chosen.sort_by_key(is_matching);
             }
             _ => {
@@ -216,7 +216,7 @@ pub(crate) fn ciphers(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
     Ok(chosen.into_iter().map(|suite| suite.suite).collect())
 }
 
-/// `@STRENGTH` sorts; `@SECLEVEL=n` asks for no more than every suite here gives up to level 3.
+/// `@STRENGTH` sorts; `@SECLEVEL=n` is met by every suite here up to level 3.
 fn command(word: &str, chosen: &mut [&Suite]) -> Result<(), BuildError> {
     match word {
         "@STRENGTH" => chosen.sort_by_key(|suite| std::cmp::Reverse(suite.bits)),
@@ -226,8 +226,8 @@ fn command(word: &str, chosen: &mut [&Suite]) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The suites of a word: a name, a group, or groups joined by `+`. `asks` where the word is there to add
-/// some, so that one that stands for nothing here is an error.
+/// The suites of a word: a name, a group, or groups joined by `+`. `asks`: the word adds suites, so a word
+/// without suites here is an error.
 fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
     if let Some(suite) = SUITES.iter().find(|suite| suite.name == word) {
         return Ok(vec![suite]);
@@ -252,7 +252,7 @@ fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
 mod tests {
     use super::{ciphers, ciphersuites, protocols, suite_name};
 
-    /// Names of what a text chooses, or the error.
+    /// The names of the suites that a text chooses, or the error.
     fn chosen(text: &str) -> String {
         match ciphers(text) {
             Ok(suites) => suites.into_iter().map(suite_name).collect::<Vec<_>>().join(":"),

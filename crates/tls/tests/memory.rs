@@ -1,4 +1,5 @@
-//! What a session takes of the heap, counted. A program of its own, since it counts for the whole process.
+//! The heap memory of a session, counted. A separate test program, because the counts are for the
+//! whole process.
 
 use std::alloc::System;
 
@@ -9,13 +10,13 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Sessions that are made to count one.
+/// Sessions that are made to measure one.
 const SESSIONS: usize = 100;
 
 /// Most bytes that a session at rest may take.
 const AT_REST_MAX: usize = 4096;
 
-/// Bytes that are allocated now.
+/// Bytes that are allocated at the moment.
 fn live() -> usize {
     let stats = ALLOCATOR.stats();
     stats.bytes_allocated - stats.bytes_deallocated
@@ -50,7 +51,7 @@ fn context(protocols: &str) -> Context {
     Context::build(&sources, &options, 1_780_000_000, || 1_780_000_000).expect("a context")
 }
 
-/// A session of the server's side, established, that has been sent something and has sent something.
+/// An established session of the server's side that has sent and received data.
 fn establish(context: &Context, at_server: &mut Buffers, at_client: &mut Buffers) -> Session {
     let mut server = context.accept().expect("one");
     let mut client = context.connect().expect("one");
@@ -68,7 +69,7 @@ fn establish(context: &Context, at_server: &mut Buffers, at_client: &mut Buffers
     server
 }
 
-// One test: two would count each other's sessions.
+// A single test, because two in one process would count each other's sessions.
 #[test]
 fn footprints_are_true_and_a_session_at_rest_owns_no_buffer() {
     sessions_at_rest();
@@ -79,7 +80,7 @@ fn sessions_at_rest() {
     for version in ["TLSv1.2", "TLSv1.3"] {
         let context = context(version);
         let (mut at_server, mut at_client) = (Buffers::default(), Buffers::default());
-        // What the context keeps of sessions, as tickets' keys, is there from now on.
+        // The context's own state, such as tickets' keys, exists from now on.
         drop(establish(&context, &mut at_server, &mut at_client));
         let mut sessions = Vec::with_capacity(SESSIONS);
         (at_server, at_client) = (Buffers::default(), Buffers::default());
@@ -91,7 +92,7 @@ fn sessions_at_rest() {
         let with = live();
         let footprint = sessions[0].footprint();
         drop(sessions);
-        // What stays is the cache's, not a session's.
+        // The bytes that remain belong to the cache, not to a session.
         let each = (with - live()) / SESSIONS;
         let cached = live().saturating_sub(before) / SESSIONS;
         println!("{version}: {each} bytes at rest, {footprint} said, {cached} in the cache");

@@ -1,10 +1,10 @@
-//! A fake machine against its own truth.
+//! The clock on a fake machine whose true time the tests know.
 
 use sluice_base::Rng;
 
 use super::*;
 
-/// A machine whose counter runs at a given rate, with the true time in hand.
+/// A machine whose counter runs at a given rate, together with the true time.
 #[derive(Clone, Debug)]
 struct Fake {
     /// True monotonic time, in picoseconds.
@@ -16,9 +16,10 @@ struct Fake {
     frozen_at: Option<u64>,
     /// Time each reading takes.
     read_ps: u128,
-    /// What the counter's oscillator is ahead of the kernel's clock, which NTP slews.
+    /// How far the counter's oscillator is ahead of the kernel's clock, which NTP slews.
     ahead_ps: i128,
-    /// Descheduled for so long, after one reading in so many.
+    /// Duration of a preemption in picoseconds, and the number of readings of which one is
+    /// followed by a preemption.
     preempted: Option<(u128, u64)>,
     rng: Rng,
 }
@@ -50,7 +51,7 @@ impl Fake {
 }
 
 impl Fake {
-    /// A reading takes its time, half of it before the instant that it tells and half after.
+    /// A reading takes `read_ps`, half of it before the instant that the reading gives and half after.
     fn reading<T>(&mut self, tell: impl FnOnce(&Fake) -> T) -> T {
         self.true_ps += self.read_ps / 2;
         let told = tell(self);
@@ -132,7 +133,7 @@ fn a_counter_that_stops_is_found_out_and_time_goes_on() {
     assert!(now.mono_ns - start.mono_ns >= 9_000_000_000);
 }
 
-/// Moves the counter, and lets it agree for a time.
+/// Makes the counter jump, and lets it agree with the kernel's clock for a time.
 fn doubt(clock: &mut Clock<Fake>, agreement_ms: u64) {
     clock.machine.jump_ticks = clock.machine.jump_ticks.wrapping_add(1 << 40);
     for _ in 0..agreement_ms {
@@ -218,7 +219,7 @@ fn a_real_step_of_the_wall_clock_is_followed_and_a_tiny_one_is_absorbed() {
     }
 }
 
-/// The reading lies between the true times before and after the call, give or take the bound.
+/// Asserts that a reading lies between the true times before and after the call, give or take 2 us.
 fn check_reading(clock: &mut Clock<Fake>) -> Now {
     let before_ns = clock.machine.true_ns();
     let now = clock.now();
@@ -265,7 +266,7 @@ fn a_kernel_clock_that_is_slewed_is_followed_within_the_bound() {
 #[test]
 fn a_counter_that_wraps_around_goes_unnoticed() {
     let mut clock = learned(5_000_000_000);
-    // So that it wraps within the next milliseconds.
+    // The counter wraps within the next milliseconds.
     let to_end = u64::MAX - clock.machine.ticks();
     let mut fresh = Fake { jump_ticks: to_end - 20_000_000, ..clock.machine.clone() };
     fresh.true_ps += 1;
@@ -284,7 +285,8 @@ fn a_counter_that_wraps_around_goes_unnoticed() {
 
 #[test]
 fn clocks_of_many_threads_agree() {
-    // Each thread passes its reading on; the next one's may not be earlier by more than both errors.
+    // Each thread passes its reading on; the next thread's reading may be earlier by at most both
+    // clocks' errors.
     let threads = 4;
     let baton = std::sync::Arc::new(std::sync::Mutex::new(Clock::system().now()));
     let runners: Vec<_> = (0..threads)

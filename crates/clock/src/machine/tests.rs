@@ -1,4 +1,4 @@
-//! When the counter is trusted, and a thread that may not read the counter.
+//! The conditions under which the counter is trusted, and a thread that may not read the counter.
 
 use super::*;
 use crate::{Clock, TimeSource};
@@ -32,7 +32,8 @@ fn counters_are_in_step_where_the_kernel_says_so() {
     }
 }
 
-/// The kernel forbids it to one thread, so the other tests of this process go on.
+/// The kernel forbids the counter to one thread alone, so the other tests of this process are not
+/// disturbed.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn a_thread_that_may_not_read_the_counter_still_has_a_clock() {
@@ -45,7 +46,7 @@ fn a_thread_that_may_not_read_the_counter_still_has_a_clock() {
         let before = clock.now();
         let after = clock.now();
         let kind = clock.kind();
-        // SAFETY: as above. The thread's end may read the time.
+        // SAFETY: as above. The thread may read the time again before it ends.
         // JUSTIFICATION: as above.
         let failed = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) } != 0;
         assert!(!failed);

@@ -1,4 +1,4 @@
-//! Processor time of the calling thread: what other processes do on a busy machine does not count.
+//! Processor time of the calling thread, which other processes on a busy machine do not affect.
 
 use std::time::Duration;
 

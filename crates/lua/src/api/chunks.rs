@@ -1,4 +1,4 @@
-//! Chunks of a machine: loaded between runs, kept until they are unloaded, then left to the collector.
+//! Chunks of a machine: loaded between runs, kept until they are unloaded, then freed by the collector.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::vm::cycles::FULL_WORK;
 use crate::vm::link;
 use crate::vm::machine::Machine;
 
-/// Chunks that are unloaded before a cycle begins for their sake.
+/// After so many unloaded chunks, a load runs a slice of the collector.
 const UNLOADED_MAX: usize = 128;
 
-/// Bytes of a chunk for which a slice looks at one value more than [`FULL_WORK`]: as in a run, at 200
-/// percent. A new name and its constant are 44 bytes, which the collector handles three times until the name
-/// is gone.
+/// Bytes of a chunk for which a slice processes one value more than [`FULL_WORK`]: the same rate as in a
+/// run, at 200 percent. A new name and its constant are 44 bytes, which the collector processes three times
+/// before the name is freed.
 const BYTES_PER_VALUE: usize = 8;
 
 impl Vm {
-    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to
-    /// the chunk's constants, and where a slice of the collector is due, that slice, which is as much longer
-    /// as the chunk is.
+    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in
+    /// proportion to the chunk's constants; if a slice of the collector is due, also that slice, which
+    /// is longer for a larger chunk.
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
@@ -31,9 +31,9 @@ impl Vm {
         self.load_counted(proto).map(|(chunk, _)| chunk)
     }
 
-    /// As [`Vm::load`], for a chunk that no other machine loads: of what the compiler has made, what the
-    /// machine has of its own goes. Returns the bytes in use that the chunk has brought, too: its constants,
-    /// and names that were new to the machine. The program counts elsewhere: see [`Proto::linked_bytes`].
+    /// As [`Vm::load`], for a chunk that no other machine loads: the compiler's data that the machine has
+    /// its own copy of are freed. Also returns the bytes in use that the chunk has added: its constants,
+    /// and names that were new to the machine. The program is not included: see [`Proto::linked_bytes`].
     ///
     /// # Errors
     /// As [`Vm::load`].
@@ -44,7 +44,7 @@ impl Vm {
         Ok((chunk, brought))
     }
 
-    /// Loads a chunk. Returns the bytes in use that the chunk has brought, too.
+    /// Loads a chunk. Also returns the bytes in use that the chunk has added.
     fn load_counted(&mut self, proto: &Arc<Proto>) -> Result<(LoadedChunk, usize), Fault> {
         if self.stage == VmStage::Running {
             return Err(Fault::text("a run is open"));
@@ -52,7 +52,7 @@ impl Vm {
         let (code, brought) = match self.link_counted(proto) {
             Ok(linked) => linked,
             Err(_) => {
-                // What was unloaded may be in the way.
+                // Memory of unloaded chunks may not have been freed yet.
                 self.machine.collect(None);
                 self.link_counted(proto)?
             }
@@ -64,8 +64,9 @@ impl Vm {
         if heap.collector.phase == CollectorPhase::Mark {
             gc::shade_proto(heap, linked, code);
         }
-        // Not before the chunk is one of those that are kept. As much as a chunk brings, another one leaves:
-        // slices of one size would free less than chunks of many constants leave.
+        // The slice comes after the chunk is marked as loaded. Its size grows with the chunk,
+        // because unloaded chunks are as large: slices of one size would free less than chunks
+        // with many constants leave.
         let work = FULL_WORK + brought / BYTES_PER_VALUE;
         if (heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(work)) {
             self.unloaded = 0;
@@ -73,16 +74,16 @@ impl Vm {
         Ok((LoadedChunk { code, number }, brought))
     }
 
-    /// The prototype of [`Vm::link`], and the bytes in use that it has brought.
+    /// As [`Vm::link`]; also returns the bytes in use that were added.
     fn link_counted(&mut self, proto: &Arc<Proto>) -> Result<(u32, usize), Fault> {
         let before = self.bytes();
         let code = self.link(proto)?;
         Ok((code, self.bytes().saturating_sub(before)))
     }
 
-    /// Gives a chunk back: its program goes at once where no run is open, and the rest by slices of the
-    /// collector, in loads that follow or by [`Vm::collect`], when no run and no value refers to it any more.
-    /// A run of it that is open goes on. False when the chunk was unloaded before. O(1).
+    /// Unloads a chunk. Its program is freed at once if no run is open; slices of the collector, in later
+    /// loads or by [`Vm::collect`], free the rest when no run and no value refers to it. An open run of the
+    /// chunk continues. False if the chunk was unloaded already. O(1).
     pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
         if !self.has_loaded(chunk) {
             return false;
@@ -90,7 +91,7 @@ impl Vm {
         self.unloaded += 1;
         let linked = self.machine.code.at_mut(chunk.code);
         linked.loaded = 0;
-        // Outside a run it cannot begin again.
+        // Without an open run, the program cannot run again.
         if self.stage != VmStage::Running {
             linked.proto = self.no_program.clone();
             self.set_chunk(u32::MAX);
@@ -98,7 +99,7 @@ impl Vm {
         true
     }
 
-    /// What chunks run as, with that prototype and the globals of today.
+    /// Sets the prototype of the closure that chunks run as, with the current globals.
     pub(super) fn set_chunk(&mut self, proto: u32) -> Value {
         let Machine { heap, chunk, .. } = &mut self.machine;
         let closure = heap.closures.at_mut(chunk.0);
@@ -110,17 +111,17 @@ impl Vm {
         self.machine.code.own(chunk.code).is_some_and(|linked| linked.loaded == chunk.number)
     }
 
-    /// The index of a chunk's prototype, made before the mark.
+    /// Links a prototype, before the mark; returns the index of its copy in the machine.
     pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<u32, Fault> {
         self.machine.is_permanent = true;
         let watching = std::mem::replace(&mut self.machine.heap.watching, false);
-        // What chunks that were unloaded left is used again.
+        // The memory of unloaded chunks is used again.
         let reuses = self.drop_mark_if(|arena| arena > 0);
         let linked = link::link_into(&mut self.machine, proto);
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
         if linked.is_err() && !reuses {
-            // What was made so far goes.
+            // The objects made so far are cut off.
             self.machine.heap.forget_young_greys(&self.machine.code);
             self.truncate();
         } else {
@@ -129,7 +130,8 @@ impl Vm {
         linked
     }
 
-    /// Visits the texts among all constants of a chunk. False where `visit` answered so, and no more follow.
+    /// Calls `visit` for the string constants of a chunk and its inner functions, until it returns false.
+    /// Returns false in that case.
     pub fn visit_texts(&self, chunk: LoadedChunk, visit: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let mut open = vec![chunk.code];
         while let Some(linked) = open.pop().and_then(|index| self.machine.code.own(index)) {

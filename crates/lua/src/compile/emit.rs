@@ -1,10 +1,9 @@
-//! Instructions of a function while it is compiled: registers, expressions on their way to one, lists of
-//! jumps.
+//! Emission of a function's instructions: registers, expressions that are not in a register yet,
+//! lists of jumps.
 //!
-//! The compiler makes one pass. An expression is described until it is known where its value has to go; a
-//! jump whose target is not known yet is a link of a list, which is a ring: whoever has the last jump reaches
-//! both ends. Registers are assigned as PUC's compiler assigns
-//! them, so that errors name the same variables.
+//! The compiler makes one pass. An expression is a description until the place of its value is known. A
+//! jump whose target is unknown is a link of a list, which is a ring: from the last jump both ends are
+//! reached. Registers are assigned as PUC's compiler does, so that error messages name the same variables.
 
 pub(super) mod operators;
 
@@ -14,28 +13,28 @@ use std::sync::Arc;
 use super::lex::{Lexer, SyntaxError};
 use crate::code::{Capture, ChunkName, Const, Draft, Instr, Local, Op, Proto};
 
-/// No jump: a list without any, or a target that is not known yet.
+/// No jump: an empty list, or an unknown target.
 pub(super) const NO_JUMP: u32 = u32::MAX;
 
-/// No register in particular.
+/// No particular register.
 const NO_REGISTER: u8 = 255;
 
-/// Registers of a function.
+/// The most registers of a function.
 const REGISTERS_MAX: u32 = 250;
 
-/// Instructions that a jump may skip, as many as in PUC: its instructions have 18 bits for that.
+/// The most instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the distance.
 const JUMP_MAX: u32 = 131_071;
 
-/// Local variables of a function that are alive at a time.
+/// The most local variables of a function that are alive at a time.
 pub(super) const LOCALS_MAX: usize = 200;
 
-/// Local variables of a function in all.
+/// The most local variables of a function in total.
 pub(super) const LOCALS_IN_ALL_MAX: usize = 32_767;
 
-/// Upvalues of a function.
+/// The most upvalues of a function.
 const UPVALUES_MAX: usize = 60;
 
-/// What a table is indexed by.
+/// The key of an index expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum IndexKey {
     Register(u8),
@@ -43,31 +42,31 @@ pub(super) enum IndexKey {
     Number(u32),
 }
 
-/// An expression on its way to a register.
+/// The description of an expression that is not in a register yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Void,
     Nil,
     True,
     False,
-    /// A string: its constant.
+    /// The constant with this index, which is a string.
     Text(u32),
     Number(f64),
     Local(u8),
     Upvalue(u8),
     Global(u32),
     Indexed(u8, IndexKey),
-    /// A comparison: true when the jump is taken.
+    /// A comparison: its jump is taken if it is true.
     Jump(u32),
-    /// An instruction whose register can still be chosen.
+    /// An instruction whose target register can still be chosen.
     Open(u32),
-    /// A register.
+    /// A value in this register.
     Fixed(u8),
     Call(u32),
     VarArg(u32),
 }
 
-/// An expression with the jumps that leave it when it is true or false.
+/// An expression, with the jumps that leave it when it is true or false.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expr {
     pub(super) kind: Kind,
@@ -101,7 +100,7 @@ pub(super) struct Scope {
     pub(super) is_loop: bool,
 }
 
-/// A constant as a key of the table of constants.
+/// A constant as a key of the map of constants.
 #[derive(PartialEq, Eq, Hash)]
 enum ConstKey {
     Nil,
@@ -115,13 +114,13 @@ pub(super) struct Func {
     pub(super) proto: Draft,
     consts: HashMap<ConstKey, u32>,
     pub(super) blocks: Vec<Scope>,
-    /// Active local variables, by register: indexes into the prototype's.
+    /// Active local variables, by register: indexes into the draft's list of locals.
     pub(super) active: Vec<usize>,
     pub(super) free: u32,
     last_target: u32,
-    /// Jumps to the next instruction.
+    /// Jumps whose target is the next instruction.
     pending: u32,
-    /// A jump goes further than it may.
+    /// A jump skips more than [`JUMP_MAX`] instructions.
     pub(super) is_too_long: bool,
 }
 
@@ -145,7 +144,7 @@ impl Func {
         self.proto.code.len() as u32
     }
 
-    /// The error of a limit of a function.
+    /// The error of exceeding a limit of a function.
     pub(super) fn limit_error(&self, lex: &Lexer<'_>, limit: usize, what: &str) -> SyntaxError {
         let text = match self.proto.line {
             0 => format!("main function has more than {limit} {what}"),
@@ -158,14 +157,14 @@ impl Func {
 
     pub(super) fn emit(&mut self, lex: &Lexer<'_>, op: Op, a: u8, b: u8, c: u8, d: u32) -> u32 {
         self.resolve_pending();
-        // A jump whose target is not known yet is a list of one.
+        // A jump with an unknown target is a list of one jump.
         let d = if d == NO_JUMP { self.pc() } else { d };
         self.proto.code.push(Instr { op, a, b, c, d });
         self.proto.lines.push(lex.last_line);
         self.pc() - 1
     }
 
-    /// Sets the line of the last instruction.
+    /// Changes the line of the last instruction.
     pub(super) fn fix_line(&mut self, line: u32) {
         if let Some(last) = self.proto.lines.last_mut() {
             *last = line;
@@ -211,12 +210,12 @@ impl Func {
     }
 
     fn number_constant(&mut self, number: f64) -> u32 {
-        // Both zeros are one constant, the first that is met: so it is in PUC's table of constants.
+        // Both zeros are one constant, the first that occurs, as in PUC's table of constants.
         let key = if number == 0.0 { 0 } else { number.to_bits() };
         self.constant(ConstKey::Number(key), Const::Number(number))
     }
 
-    /// The constant of an expression that is one.
+    /// The constant for an expression, if the expression is constant.
     fn constant_of(&mut self, expr: &Expr) -> Option<u32> {
         if expr.has_jumps() {
             return None;
@@ -277,7 +276,8 @@ impl Func {
         self.last_target
     }
 
-    /// Adds the jumps of `other` to a list. O(1): a list is its last jump, which names the first one.
+    /// Adds the jumps of `other` to a list. O(1): a list is named by its last jump, whose link is
+    /// the first one.
     pub(super) fn join(&mut self, list: &mut u32, other: u32) {
         if other == NO_JUMP {
             return;
@@ -290,7 +290,7 @@ impl Func {
         *list = other;
     }
 
-    /// The jump behind `jump` in a list, and behind the last one nothing. `None` is ahead of the first one.
+    /// The jump after `jump` in a list, or `None` after the last one. If `jump` is `None`: the first jump.
     fn next_jump(&mut self, list: u32, jump: Option<u32>) -> Option<u32> {
         match jump {
             None if list == NO_JUMP => None,
@@ -299,7 +299,7 @@ impl Func {
         }
     }
 
-    /// Sends the jumps of a list to `target`.
+    /// Sets the target of all jumps of a list.
     pub(super) fn patch(&mut self, list: u32, target: u32) {
         if target == self.pc() {
             return self.patch_here(list);
@@ -320,8 +320,8 @@ impl Func {
         self.patch_values(pending, here, NO_REGISTER, here);
     }
 
-    /// Sends jumps that carry a value to `with_value`, the value going to `register`, and others to
-    /// `without`.
+    /// Sets the targets of a list: jumps that carry a value go to `with_value` and store the value in
+    /// `register`, others go to `without`.
     fn patch_values(&mut self, list: u32, with_value: u32, register: u8, without: u32) {
         let mut next = self.next_jump(list, None);
         while let Some(jump) = next {
@@ -332,7 +332,8 @@ impl Func {
         }
     }
 
-    /// Gives a test that carries a value the register for it, or makes it a test that carries none.
+    /// Sets the register of a test that carries a value, or turns the test into one that carries none.
+    /// Returns whether there was a test.
     fn set_test_register(&mut self, jump: u32, register: u8) -> bool {
         let instr = self.at(jump);
         if instr.op != Op::TestSet {
@@ -346,7 +347,7 @@ impl Func {
         true
     }
 
-    /// Whether some jump of a list carries no value.
+    /// Whether any jump of a list carries no value.
     fn needs_value(&mut self, list: u32) -> bool {
         let mut next = self.next_jump(list, None);
         while let Some(jump) = next {
@@ -368,7 +369,7 @@ impl Func {
 
     // Expressions to registers.
 
-    /// Fixes how many results a call or `...` gives.
+    /// Sets the number of results of a call or `...`.
     pub(super) fn set_results(&mut self, lex: &Lexer<'_>, expr: &Expr, count: i32) -> Result<()> {
         match expr.kind {
             Kind::Call(pc) => self.at(pc).c = (count + 1) as u8,
@@ -399,7 +400,7 @@ impl Func {
         }
     }
 
-    /// Makes a variable's value an instruction.
+    /// Turns a variable into an instruction that reads it.
     pub(super) fn discharge(&mut self, lex: &Lexer<'_>, expr: &mut Expr) {
         match expr.kind {
             Kind::Local(register) => expr.kind = Kind::Fixed(register),
@@ -441,7 +442,7 @@ impl Func {
                 self.emit(lex, Op::Move, register, from, 0, 0);
             }
             Kind::Fixed(_) => {}
-            // Void, or a jump: nothing to put anywhere.
+            // Void, or a jump: there is no value to store.
             _ => return,
         }
         expr.kind = Kind::Fixed(register);
@@ -548,7 +549,7 @@ impl Func {
         Ok(())
     }
 
-    /// `expr:name`: function and object in two registers.
+    /// Compiles `expr:name`: the function and the object go into two neighbouring registers.
     pub(super) fn method(&mut self, lex: &Lexer<'_>, expr: &mut Expr, name: u32) -> Result<()> {
         let object = self.put_into_any(lex, expr)?;
         self.free_expr(expr);
@@ -573,7 +574,7 @@ impl Func {
 
     // Upvalues.
 
-    /// The index of an upvalue of that name, made when there is none.
+    /// The index of the upvalue of that name, which is made if there is none.
     pub(super) fn upvalue(
         &mut self,
         lex: &Lexer<'_>,
@@ -611,7 +612,7 @@ impl Func {
         }
     }
 
-    /// The block's end: the jumps to here are known.
+    /// Ends the function: jumps to here get their target.
     pub(super) fn finish(mut self) -> Proto {
         self.resolve_pending();
         self.proto.finish()

@@ -1,4 +1,4 @@
-//! Source text to tokens, and the texts of errors in it.
+//! The lexer: source text to tokens, and syntax errors.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use crate::code::ChunkName;
 
 use crate::text::number::{c_text, parse_number, prefix};
 
-/// A token.
+/// A token of the language.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// A character that is a token by itself, known to the grammar or not.
+    /// A character that is a token by itself, whether the grammar uses it or not.
     Char(u8),
     And,
     Break,
@@ -32,17 +32,17 @@ pub(super) enum Token {
     True,
     Until,
     While,
-    /// `..`
+    /// The operator `..` of concatenation.
     Concat,
-    /// `...`
+    /// The token `...` for extra arguments.
     Dots,
-    /// `==`
+    /// The operator `==` of comparison.
     Equal,
-    /// `>=`
+    /// The operator `>=` of comparison.
     GreaterEqual,
-    /// `<=`
+    /// The operator `<=` of comparison.
     LessEqual,
-    /// `~=`
+    /// The operator `~=` of comparison.
     NotEqual,
     Number(f64),
     Name(Arc<[u8]>),
@@ -84,18 +84,18 @@ const OPERATORS: [(&str, Token); 6] = [
     ("~=", Token::NotEqual),
 ];
 
-/// An error in a source text, with its position.
+/// The message of an error in a source text, with its position.
 pub(crate) type SyntaxError = Vec<u8>;
 
-/// Bytes of a token that are looked at one by one: most tokens are shorter.
+/// Bytes at the start of a token that are scanned one by one, because most tokens are shorter.
 const NEAR: usize = 16;
 
-/// What names and the ends of numbers consist of.
+/// Whether a byte can be part of a name or of the end of a number.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// How the text of an error shows a token.
+/// The token as error messages show it.
 pub(super) fn describe(token: &Token) -> Vec<u8> {
     match token {
         Token::Char(byte) if byte.is_ascii_control() => format!("char({byte})").into_bytes(),
@@ -114,21 +114,21 @@ pub(super) fn describe(token: &Token) -> Vec<u8> {
     }
 }
 
-/// Reads tokens, one ahead when asked to.
+/// Reads tokens from a source; on demand one token ahead.
 pub(super) struct Lexer<'s> {
     source: &'s [u8],
     at: usize,
-    /// Bytes of the token that is being read, as errors show them, but for those of `span`.
+    /// The bytes of the current token for error messages, except those covered by `span`.
     buffer: Vec<u8>,
-    /// Where the token that was read last lies in the source, if it is a word or a number: these are shown as
-    /// they stand there, and not copied.
+    /// The place of the last token in the source, if it is a word or a number: error messages show those
+    /// bytes, which are not copied.
     span: Option<(usize, usize)>,
-    /// The current token.
+    /// The token that the parser is looking at.
     pub(super) token: Token,
     ahead: Option<Token>,
-    /// The line of the reading position.
+    /// The line of the reading position, from 1.
     pub(super) line: u32,
-    /// The line of the last token that was consumed.
+    /// The line of the last consumed token.
     pub(super) last_line: u32,
     pub(super) chunk: Arc<ChunkName>,
 }
@@ -148,7 +148,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Goes to the next token.
+    /// Moves on to the next token.
     pub(super) fn advance(&mut self) -> Result<(), SyntaxError> {
         self.last_line = self.line;
         self.token = match self.ahead.take() {
@@ -158,7 +158,7 @@ impl<'s> Lexer<'s> {
         Ok(())
     }
 
-    /// The token behind the current one.
+    /// The token after the current one.
     pub(super) fn peek(&mut self) -> Result<&Token, SyntaxError> {
         let token = self.read()?;
         Ok(self.ahead.insert(token))
@@ -166,7 +166,7 @@ impl<'s> Lexer<'s> {
 
     // Errors.
 
-    /// An error without a token.
+    /// An error message that shows no token.
     pub(super) fn plain_error(&self, text: &str) -> SyntaxError {
         let mut out = self.chunk.shown.to_vec();
         out.extend_from_slice(format!(":{}: {text}", self.line).as_bytes());
@@ -176,23 +176,23 @@ impl<'s> Lexer<'s> {
     fn error_near(&self, text: &str, near: &[u8]) -> SyntaxError {
         let mut out = self.plain_error(text);
         out.extend_from_slice(b" near '");
-        // The reference prints the token as a C string.
+        // The reference prints the token as a C string, up to a zero byte.
         out.extend_from_slice(c_text(near));
         out.push(b'\'');
         out
     }
 
-    /// An error at the current token.
+    /// An error message that shows the current token.
     pub(super) fn syntax_error(&self, text: &str) -> SyntaxError {
         match &self.token {
             Token::Name(_) | Token::Text(_) | Token::Number(_) => self.error_near(text, self.shown()),
-            // The reference takes the token of a zero byte for none.
+            // The reference treats the token of a zero byte as no token.
             Token::Char(0) => self.plain_error(text),
             token => self.error_near(text, &describe(token)),
         }
     }
 
-    /// The token that was read last, as errors show it.
+    /// The bytes of the last token, as error messages show them.
     fn shown(&self) -> &[u8] {
         match self.span {
             Some((from, to)) => &self.source[from..to],
@@ -213,14 +213,14 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// How many bytes of a kind come next.
+    /// The number of next bytes for which `is_of_kind` is true.
     fn count_next(&self, is_of_kind: impl Fn(u8) -> bool + Copy) -> usize {
         let rest = &self.source[self.at..];
         let near = rest.iter().take(NEAR).take_while(|byte| is_of_kind(**byte)).count();
         if near < NEAR { near } else { NEAR + prefix(&rest[NEAR..], is_of_kind) }
     }
 
-    /// Saves all bytes of a kind that come next.
+    /// Appends the next bytes for which `is_of_kind` is true to the buffer.
     fn save_all(&mut self, is_of_kind: impl Fn(u8) -> bool + Copy) {
         let end = self.at + self.count_next(is_of_kind);
         self.buffer.extend_from_slice(&self.source[self.at..end]);
@@ -231,7 +231,7 @@ impl<'s> Lexer<'s> {
         matches!(self.current(), Some(b'\n' | b'\r'))
     }
 
-    /// Steps over a line's end, which may be two bytes.
+    /// Skips a line end, which may be two bytes.
     fn newline(&mut self) {
         let first = self.current();
         self.at += 1;
@@ -289,8 +289,8 @@ impl<'s> Lexer<'s> {
         double
     }
 
-    // Where PUC looks for one of several bytes, it takes a zero byte for one of them: the zero that ends the
-    // list of these bytes. So a program that ends in a number ends at a zero behind that number.
+    // PUC searches the next byte in a list of bytes, a C string, and so also finds the zero byte at the
+    // list's end. Therefore a program that ends in a number also ends at a zero byte after that number.
 
     fn dots(&mut self) -> Result<Token, SyntaxError> {
         self.save();
@@ -320,7 +320,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Reads a number, of which a point is read already where it begins with one.
+    /// Reads a number; if it begins with a point, the point has been read already.
     fn number(&mut self) -> Result<Token, SyntaxError> {
         let from = self.at - self.buffer.len();
         self.at += self.count_next(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -339,7 +339,8 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Steps over `[==[` or `]==]`, of which the last bracket stays: the number of equal signs, if it is one.
+    /// Skips `[==[` or `]==]` except for the last bracket; returns the number of equal signs, or `None` if
+    /// there is no such separator.
     fn separator(&mut self) -> Option<usize> {
         let bracket = self.current();
         self.save();

@@ -1,4 +1,4 @@
-//! The grammar.
+//! The parser.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use super::emit::{Expr, Func, Kind, LOCALS_IN_ALL_MAX, LOCALS_MAX, NO_JUMP, Scop
 use super::lex::{Lexer, SyntaxError, Token, describe};
 use crate::code::{ChunkName, LIST_BATCH, Op, Proto};
 
-/// Depth of the grammar.
+/// The deepest nesting of the grammar.
 const LEVELS_MAX: usize = 200;
 
-/// Depth of the calls that the reference has made when it begins to compile.
+/// The levels that the reference has already used when it begins to compile.
 const LEVELS_BEFORE: usize = 1;
 
-/// Priority of a unary operator.
+/// The priority of unary operators.
 const UNARY_PRIORITY: u8 = 8;
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// Compiles a chunk.
+/// Compiles a chunk; the errors are syntax errors with their position.
 pub(super) fn parse(source: &[u8], chunk: Arc<ChunkName>) -> Result<Proto> {
     let mut main = Func::new(chunk.clone(), 0);
     main.proto.is_vararg = true;
@@ -35,7 +35,7 @@ struct Parser<'s> {
     levels: usize,
 }
 
-/// A table constructor at work.
+/// A table constructor that is being parsed.
 struct Constructor {
     table: u8,
     pc: u32,
@@ -84,7 +84,7 @@ impl Parser<'_> {
         self.lex.token == Token::Char(byte)
     }
 
-    /// Steps over a token if it is there.
+    /// Consumes a token if it is the current one; returns whether it is.
     fn accept(&mut self, token: &Token) -> Result<bool> {
         if self.lex.token != *token {
             return Ok(false);
@@ -105,7 +105,7 @@ impl Parser<'_> {
         if self.lex.token == Token::End0 { Ok(()) } else { Err(self.missing(&Token::End0)) }
     }
 
-    /// Steps over the token that closes what began on `line` with `open`.
+    /// Consumes the token that closes the construct begun on `line` with `open`.
     fn expect_match(&mut self, close: &Token, open: &Token, line: u32) -> Result<()> {
         self.check_jumps()?;
         if self.accept(close)? {
@@ -153,7 +153,7 @@ impl Parser<'_> {
     }
 
     /// # Errors
-    /// A jump of the function was sent too far.
+    /// A jump of the function is too long.
     fn check_jumps(&mut self) -> Result<()> {
         match self.func().is_too_long {
             true => Err(self.lex.syntax_error("control structure too long")),
@@ -211,13 +211,13 @@ impl Parser<'_> {
             return Err(self.funcs[at].limit_error(&self.lex, LOCALS_MAX, "local variables"));
         }
         if self.func().proto.locals.len() >= LOCALS_IN_ALL_MAX {
-            // An error of PUC's memory, which knows no position.
+            // In PUC this error comes from the memory allocator, so it has no position.
             return Err(b"too many local variables".to_vec());
         }
         Ok(self.func().declare(name))
     }
 
-    /// From here on the variables are visible.
+    /// Makes the local variables visible from here on.
     fn activate(&mut self, locals: &[usize]) {
         let func = self.func();
         let pc = func.pc();
@@ -245,7 +245,7 @@ impl Parser<'_> {
         Ok(Expr::new(Kind::Global(index)))
     }
 
-    /// The variable of that name in a function or those around it.
+    /// Looks up a variable by name in a function and the functions around it.
     fn find_variable(&mut self, at: usize, name: &Arc<[u8]>, is_here: bool) -> Result<Option<Kind>> {
         if let Some(register) = self.funcs[at].find_local(name) {
             if !is_here {
@@ -283,7 +283,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The binary operator at hand, with its priorities to the left and to the right.
+    /// The binary operator at the current token, with its left and right priorities.
     fn binary_operator(&self) -> Option<(Binary, u8, u8)> {
         Some(match self.lex.token {
             Token::Char(b'+') => (Binary::Arithmetic(Arithmetic::Add), 6, 6),
@@ -305,7 +305,8 @@ impl Parser<'_> {
         })
     }
 
-    /// An expression of operators that bind more strongly than `limit`, and the operator behind it.
+    /// Parses an expression of operators with a higher priority than `limit`; also returns the
+    /// next operator.
     fn sub_expr(&mut self, limit: u8) -> Result<(Expr, Option<(Binary, u8, u8)>)> {
         self.enter()?;
         let mut expr = match self.unary_operator() {
@@ -457,7 +458,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Expressions between commas: all but the last in registers. The last, and how many there are.
+    /// Parses expressions separated by commas; all but the last go into registers. Returns the last
+    /// one and their number.
     fn expr_list(&mut self) -> Result<(Expr, i32)> {
         let mut count = 1;
         let mut expr = self.expr()?;
@@ -551,7 +553,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Stores the items that lie in registers, `count` of them or as many as there are.
+    /// Stores the items that are in registers: `count` of them, or all up to the top.
     fn store_items(&mut self, state: &mut Constructor, count: u8) {
         let batch = state.stored / LIST_BATCH as u32 + 1;
         state.stored += state.pending;

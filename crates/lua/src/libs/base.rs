@@ -14,7 +14,7 @@ use crate::value::{Kind, TableRef, Value};
 
 use super::output::{cost, reserve};
 
-/// Results that a native function may have, as in the reference.
+/// The most results of a native function, as in the reference.
 const RESULTS_MAX: i64 = 8000;
 
 const FUNCTIONS: [Native; 16] = [
@@ -36,14 +36,14 @@ const FUNCTIONS: [Native; 16] = [
     Native::plain("type", type_of),
 ];
 
-/// What an unsafe setting of the reference adds.
+/// Functions of the reference's insecure setting.
 pub(crate) const INSECURE: [Native; 3] = [
     Native::plain("getfenv", getfenv),
     Native::plain("setfenv", setfenv),
     Native::plain("newproxy", newproxy),
 ];
 
-/// Opens the library; answers the functions `next` and the iterator of `ipairs`.
+/// Opens the library; returns the functions `next` and the iterator of `ipairs`.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     let globals = lib.globals();
     lib.field(globals, b"_G", globals.into())?;
@@ -70,11 +70,11 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         return Ok(NativeStep::Return(ctx.count()));
     }
     match ctx.opt_str(2)? {
-        // The reference formats the text with `%s`: a zero ends it.
+        // The reference formats the message with `%s`, so a zero byte ends it.
         Some(text) => {
             let bytes = ctx.heap.bytes(text);
             let told = c_text(bytes);
-            // A text that is told as it is, is copied once, after its position.
+            // An unchanged message is copied only once, after its position.
             Err(if told.len() == bytes.len() { Fault::level(text.into(), 1) } else { Fault::text(told) })
         }
         None => Err(Fault::text("assertion failed!")),
@@ -88,20 +88,20 @@ fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() == 0 {
-        // The reference's own `pcall` puts its first result below the function, and calls that when there is
-        // none.
+        // The reference's own `pcall` stores its first result below the function, and calls that if
+        // there is no function.
         ctx.push(Value::TRUE);
     }
     Ok(NativeStep::Machine(Demand::Protect(Protection::Pcall)))
 }
 
-/// Calls the reader of `load`: its error is handed on as it is.
+/// Calls the reader function of `load`, whose error is passed on unchanged.
 fn read_piece(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Machine(Demand::Protect(Protection::Load)))
 }
 
-/// Fails as a reader does whose piece is no text: at the position of the call of `load`, two frames further
-/// out.
+/// The error for a piece of the reader that is not a string, at the position of the call of `load`,
+/// two frames further out.
 fn refuse_piece(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.heap.new_string(b"reader function must return a string")?;
     Err(Fault::level(text, 3))
@@ -151,7 +151,8 @@ fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(text)
 }
 
-/// The first result of the call, after the one argument that [`tostring`] has left.
+/// Returns the first result of the metamethod, which follows the one argument that [`tostring`] has
+/// left in the window.
 fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {
     let value = ctx.arg(2);
     ctx.one(value)
@@ -279,19 +280,19 @@ fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 // Chunks.
 
-/// Units of the budget that a byte of what was compiled costs beside that of the source: measured with tokens
-/// of one letter, long names, calls, branches, blanks and long texts.
+/// Units of the budget for a byte of compiled code, in addition to those for the source: measured with
+/// tokens of one letter, long names, calls, branches, blanks and long strings.
 const COMPILED_UNITS: u64 = 2;
 
-/// Units for a byte of a source that is wrong, of which nothing is left to be measured.
+/// Units for a byte of a source with an error, of which no compiled code exists to be measured.
 const REFUSED_UNITS: u64 = 8;
 
-/// Asks for what a source of so many bytes takes as a program: some bytes for each.
+/// Checks that there is memory for the program of a source of so many bytes: several bytes for each.
 fn room_of_chunk(ctx: &mut Ctx<'_>, source: usize) -> Result<(), Fault> {
     ctx.heap.room(source.saturating_mul(8))
 }
 
-/// What `loadstring` and `load` make of a source of so many bytes that was compiled.
+/// The results of `loadstring` and `load` after compiling a source of so many bytes.
 fn chunk(
     ctx: &mut Ctx<'_>,
     source: usize,
@@ -317,7 +318,7 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let source = ctx.check_str(1)?;
     let name = ctx.opt_str(2)?.unwrap_or(source);
     let len = ctx.heap.bytes(source).len();
-    // Beside the compiler's own copies.
+    // This is charged in addition to the compiler's own copies.
     ctx.charge(cost(ctx.heap.bytes(name).len()));
     room_of_chunk(ctx, len)?;
     let name = ChunkName::new(ctx.heap.bytes(name));
@@ -325,7 +326,7 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     chunk(ctx, len, compiled)
 }
 
-/// The text that a reader function has given so far, and what it counts.
+/// The source that the reader function has returned so far, and its bytes in the account.
 struct Pieces(Vec<u8>, Option<Held>);
 
 fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -341,7 +342,7 @@ fn load_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     let (done, piece) = (ctx.arg(3), ctx.arg(4));
     ctx.truncate(2);
     if !done.truthy() {
-        // An error of the reader is a result, as one of the text is.
+        // An error of the reader is a result, like a syntax error.
         ctx.push(Value::NIL);
         ctx.push(piece);
         return Ok(NativeStep::Return(2));
@@ -400,7 +401,7 @@ fn collectgarbage(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
             return ctx.one(Value::number(kib));
         }
         4 => {
-            // A step of any size is a whole cycle here.
+            // A step of any size is a whole cycle in this machine.
             ctx.push(Value::TRUE);
             return Ok(NativeStep::Machine(Demand::CollectStep));
         }
@@ -420,7 +421,7 @@ fn gcinfo(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 // Environments.
 
-/// The closure at a level, or the function in the first argument.
+/// The function at a call level, or the function in the first argument.
 fn function_at(ctx: &Ctx<'_>, default: i64) -> Result<Option<Value>, Fault> {
     let value = ctx.arg(1);
     if value.is_function() {

@@ -26,14 +26,14 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
 
 /// The low 32 bits of an argument: rounded to nearest, ties to even, modulo 2^32.
 ///
-/// BitOp adds 2^52 + 2^51 and takes the low bits of the sum. So does this, because numbers beyond 2^51 depend
-/// on it.
+/// BitOp adds 2^52 + 2^51 and takes the low bits of the sum. This function does so too, because the result
+/// for numbers beyond 2^51 depends on it.
 fn word(ctx: &Ctx<'_>, index: usize) -> Result<u32, Fault> {
     const MAGIC: f64 = 6_755_399_441_055_744.0;
     Ok((ctx.check_number(index)? + MAGIC).to_bits() as u32)
 }
 
-/// Returns a word as the signed number it is.
+/// Returns a word as a signed number.
 fn answer(ctx: &mut Ctx<'_>, word: u32) -> Result<NativeStep, Fault> {
     ctx.one(Value::number(f64::from(word as i32)))
 }
@@ -57,8 +57,8 @@ fn shift(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<NativeStep
     answer(ctx, operation(value, count))
 }
 
-/// The last digits of a word, eight at most; a negative number of digits asks for capitals. CVE-2024-31449
-/// was about the number that has no positive counterpart.
+/// Returns the last digits of a word, at most eight; a negative number of digits means upper case.
+/// CVE-2024-31449 was about the number that has no positive counterpart.
 fn tohex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = word(ctx, 1)?;
     let count = if ctx.count() < 2 { 8 } else { word(ctx, 2)? as i32 };

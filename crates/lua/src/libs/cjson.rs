@@ -1,7 +1,7 @@
-//! `cjson`: JSON as the library lua-cjson 2.1.0 writes and reads it, with its settings.
+//! The library `cjson`: JSON in the form of lua-cjson 2.1.0, with its settings.
 //!
-//! Settings of the global table are the host's, which resets them for each run; a table of `cjson.new` has
-//! its own in a table, the first upvalue of its functions.
+//! Settings of the global table are stored with the host's state, and are reset for each run. A table made
+//! by `cjson.new` has its own settings, in a table that is the first upvalue of its functions.
 
 mod decode;
 mod encode;
@@ -13,7 +13,7 @@ use crate::value::Value;
 
 use settings::{DEFAULTS, Setting, read, write};
 
-/// Functions of the library but for `new`, in the order in which they are registered.
+/// The library's functions except `new`, in the order in which they are registered.
 const FUNCTIONS: &[Native] = &[
     Native::resumable("encode", encode::encode, encode::encode_on),
     Native::resumable("decode", decode::decode, decode::decode_on),
@@ -46,7 +46,7 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     lib.field(table, b"_VERSION", version)
 }
 
-/// A table of the same functions with settings of their own.
+/// Returns a new table of the same functions, with its own settings.
 fn new(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let Some(library) = ctx.upvalue(1).as_table() else { return Ok(NativeStep::Return(0)) };
     let settings = ctx.heap.new_table(DEFAULTS.len(), 0)?;
@@ -78,7 +78,7 @@ fn one_integer(ctx: &mut Ctx<'_>, setting: Setting, min: i32, max: i32) -> Resul
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a number from an argument that is not nil, and pushes what it is now.
+/// Sets a number from an argument that is not nil, and pushes the current number.
 fn integer(ctx: &mut Ctx<'_>, index: usize, setting: Setting, min: i32, max: i32) -> Result<(), Fault> {
     if !ctx.arg(index).is_nil() {
         let value = ctx.check_int(index)? as i32;
@@ -98,7 +98,7 @@ fn one_option(ctx: &mut Ctx<'_>, setting: Setting, options: &[&str]) -> Result<N
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a choice from the first argument, if that is not nil, and pushes what it is now.
+/// Sets a choice from the first argument, if that is not nil, and pushes the current choice.
 fn option(ctx: &mut Ctx<'_>, setting: Setting, options: &[&str]) -> Result<(), Fault> {
     let argument = ctx.arg(1);
     if argument.is_boolean() {
@@ -130,7 +130,7 @@ fn encode_sparse_array(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(3))
 }
 
-/// Reads any bytes as JSON, and writes them as a text that reads back; for fuzzing.
+/// Parses any bytes as JSON, and writes them as a string that is parsed again, for fuzzing.
 pub fn fuzz_json(data: &[u8]) {
     decode::fuzz(data);
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! `cmsgpack`: MessagePack as the library lua-cmsgpack 0.4.0 writes and reads it.
+//! The library `cmsgpack`: MessagePack in the form of lua-cmsgpack 0.4.0.
 
 mod pack;
 mod unpack;

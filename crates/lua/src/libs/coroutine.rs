@@ -1,14 +1,13 @@
-//! The coroutine library. Switching is the machine's.
+//! The coroutine library. The machine does the switching.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Demand, Library, Native, NativeStep};
 use crate::object::{Coroutine, Status};
 use crate::value::{ThreadRef, Value};
 
-/// Slots that a new coroutine has: a window for one function.
+/// Slots of a new coroutine's stack: a window for one function.
 const STACK: usize = 272;
 
-/// Opens the library.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     let functions = [
         Native::plain("create", create),
@@ -19,7 +18,7 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
         Native::plain("yield", give_up),
     ];
     let table = lib.table(b"coroutine", &functions)?;
-    // The function that `wrap` makes; `wrap` copies it with the coroutine as its upvalue.
+    // The function that `wrap` returns: a copy of this one with the coroutine as its upvalue.
     let template = lib.function(Native::plain("wrap", resume_wrapped), &[Value::NIL])?;
     let wrap = lib.function(Native::plain("wrap", wrap), &[template])?;
     lib.field(table, b"wrap", wrap)

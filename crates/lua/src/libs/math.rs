@@ -1,13 +1,12 @@
-//! `math`: C's functions, and the generator of random numbers that the host keeps.
+//! The library `math`: C's functions, and a generator of random numbers whose state is the host's.
 //!
-//! The generator is that of `drand48`: 48 bits, of which a number gets 31. The reference's server has one for
-//! all scripts.
+//! The generator is that of `drand48`, with 48 bits of state; a random number gets 31 of them. The
+//! reference's server has one generator for all scripts.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep};
 use crate::value::Value;
 
-/// Degrees to radians.
 const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
 
 const FUNCTIONS: &[Native] = &[
@@ -56,7 +55,7 @@ fn one_number(ctx: &mut Ctx<'_>, function: fn(f64) -> f64) -> Result<NativeStep,
 }
 
 fn two_numbers(ctx: &mut Ctx<'_>, function: fn(f64, f64) -> f64) -> Result<NativeStep, Fault> {
-    // The reference looks at the second argument first.
+    // The reference checks the second argument first.
     let y = ctx.check_number(2)?;
     let x = ctx.check_number(1)?;
     ctx.one(Value::number(function(x, y)))
@@ -90,7 +89,7 @@ fn frexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(2))
 }
 
-/// A fraction of at least a half and less than one, and the power of two that makes the number of it.
+/// The number as a fraction from 0.5 up to 1, and the power of two to multiply it with.
 fn split(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
@@ -102,7 +101,7 @@ fn split(x: f64) -> (f64, i32) {
 }
 
 fn ldexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
-    // The reference looks at the second argument first.
+    // The reference checks the second argument first.
     let exponent = ctx.check_int(2)? as i32;
     let x = ctx.check_number(1)?;
     ctx.one(Value::number(scale(x, exponent)))
@@ -121,14 +120,14 @@ fn scale(x: f64, exponent: i32) -> f64 {
     if exponent < -1080 {
         return 0.0f64.copysign(x);
     }
-    // Two exact steps and one that rounds: none of the factors leaves the range of normal numbers.
+    // Two exact multiplications and one that rounds: no factor is outside the range of normal numbers.
     if exponent >= -1021 {
         return fraction * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
     }
     fraction * 2f64.powi(-1021) * 2f64.powi(exponent + 1021)
 }
 
-/// The next 31 bits of the generator, `lrand48`.
+/// The next 31 bits of the generator, as by `lrand48`.
 fn next_random(state: &mut u64) -> u32 {
     *state = (state.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb)) & ((1 << 48) - 1);
     (*state >> 17) as u32
@@ -156,7 +155,7 @@ fn random(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         }
         _ => return Err(Fault::text("wrong number of arguments")),
     };
-    // C's `int` wraps around for intervals that are wider than its range.
+    // C's `int` wraps around if the interval is wider than its range.
     let width = high.wrapping_sub(low).wrapping_add(1);
     ctx.one(Value::number((fraction * f64::from(width)).floor() + f64::from(low)))
 }

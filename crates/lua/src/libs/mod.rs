@@ -1,4 +1,4 @@
-//! The libraries.
+//! The libraries of the language.
 
 mod base;
 mod bit;
@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::native::Library;
 use crate::value::Value;
 
-/// Opens every library; answers what [`base::open`] does.
+/// Opens every library; returns the functions that [`base::open`] returns.
 pub(crate) fn open_all(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     let known = base::open(lib)?;
     coroutine::open(lib)?;

@@ -1,4 +1,4 @@
-//! `os`: the clock that the host tells.
+//! The library `os`: only the clock, whose time the host sets.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep};

@@ -1,4 +1,4 @@
-//! What the libraries share: buffers that grow under the heap's limit, and work that is paid from the budget.
+//! Functions shared by the libraries: buffers that grow within the heap's limit, and charges to the budget.
 
 use crate::fault::Fault;
 use crate::heap::Heap;
@@ -6,15 +6,15 @@ use crate::native::Ctx;
 use crate::table::LuaTable;
 use crate::value::{StrRef, TableRef, Value};
 
-/// Bytes that a simple loop handles between two looks at the budget.
+/// Bytes that a simple loop processes between two checks of the budget.
 pub(super) const CHUNK: usize = 64 * 1024;
 
-/// Units for handling `bytes` in a simple loop.
+/// Units of the budget for processing `bytes` in a simple loop.
 pub(super) fn cost(bytes: usize) -> u64 {
     (bytes / 16) as u64 + 1
 }
 
-/// Makes room for `extra` bytes, and asks the heap before the buffer grows.
+/// Makes room for `extra` bytes, after checking the heap's limit.
 #[inline]
 pub(super) fn reserve(heap: &mut Heap, out: &mut Vec<u8>, extra: usize) -> Result<(), Fault> {
     if out.capacity() - out.len() < extra {
@@ -32,13 +32,13 @@ fn grow(heap: &mut Heap, out: &mut Vec<u8>, extra: usize) -> Result<(), Fault> {
     out.try_reserve_exact(size - out.len()).map_err(|_| Fault::memory())
 }
 
-/// Units that the budget holds, at least one: what was resumed makes progress.
+/// The units left in the budget, but at least one, so that a resumed function makes progress.
 #[inline]
 pub(super) fn fuel(ctx: &Ctx<'_>) -> u64 {
     u64::try_from(*ctx.budget).unwrap_or(0).max(1)
 }
 
-/// PUC's check that so many values fit on a function's stack.
+/// PUC's check that so many more values fit on a function's stack.
 pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(), Fault> {
     const STACK_MAX: usize = 8000;
     if ctx.count().saturating_add(extra) > STACK_MAX {
@@ -47,22 +47,22 @@ pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(),
     Ok(())
 }
 
-/// A position as functions of strings take it: negative ones count from the end, and what is before the
-/// beginning is 0.
+/// A position as string functions accept it: a negative one counts from the end, and becomes 0
+/// before the beginning.
 pub(super) fn position(at: i64, len: usize) -> i64 {
     if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
 }
 
-/// A part of a string as a string.
+/// A substring.
 #[inline]
 pub(super) fn part(ctx: &mut Ctx<'_>, text: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
     ctx.heap.part(text, from, to)
 }
 
-/// Appends a value that is not nil to a table whose keys are the whole numbers below `index`, all in its
-/// array part.
+/// Appends a value that is not nil to a table whose keys are the integers below `index`, all in
+/// its array part.
 ///
-/// The array part doubles, as PUC's rule has it for such keys, without their being counted each time.
+/// The array part doubles, as it does by PUC's rule for such keys, but the keys are not counted each time.
 #[inline]
 pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value) -> Result<(), Fault> {
     let len = index.max(1) as usize;
@@ -72,8 +72,8 @@ pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value)
     heap.set_int(table, index, value)
 }
 
-/// The first entry of a table at or behind a position of a walk: its position, key and value. Empty entries
-/// take fuel.
+/// The first entry of a table at or after a position of a walk: its position, key and value. Skipped
+/// empty entries use fuel.
 #[inline]
 pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<(usize, Value, Value)> {
     let (entry, work) = table.entry_behind(at);
@@ -81,14 +81,14 @@ pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<
     entry
 }
 
-/// Short texts that were made lately, by their bytes: what comes again is the same string, so that neither
-/// its bytes nor its hash are made again. It holds values, so it lives no longer than a step.
+/// Recently made short strings, by their bytes: for repeated bytes the same string is returned, so that
+/// neither a copy nor a hash is made again. It contains values, so it must not live longer than a step.
 pub(super) struct RecentTexts([Value; RECENT]);
 
-/// Slots of [`RecentTexts`].
+/// The number of slots in [`RecentTexts`].
 const RECENT: usize = 64;
 
-/// Bytes of a text that is remembered at most.
+/// The longest string that is remembered.
 const RECENT_LEN_MAX: usize = 22;
 
 impl RecentTexts {
@@ -96,7 +96,7 @@ impl RecentTexts {
         RecentTexts([Value::NIL; RECENT])
     }
 
-    /// A string of these bytes.
+    /// A string of these bytes, a remembered one if possible.
     #[inline]
     pub(super) fn string(&mut self, heap: &mut Heap, bytes: &[u8]) -> Result<Value, Fault> {
         let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {

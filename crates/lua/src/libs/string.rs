@@ -1,4 +1,4 @@
-//! `string`: what needs no pattern and no format, and the table of the library.
+//! The library `string`: the functions without patterns and formats, and the library's table.
 
 mod find;
 mod formatted;
@@ -11,7 +11,8 @@ use crate::vm::operate::joined_len;
 
 use super::output::{CHUNK, check_stack, cost, part, position, reserve};
 
-/// The library's functions, in the order in which PUC registers them. Those with upvalues are replaced.
+/// The library's functions, in the order in which PUC registers them. Functions with upvalues are
+/// replaced later.
 const FUNCTIONS: &[Native] = &[
     Native::plain("byte", byte),
     Native::plain("char", char),
@@ -30,7 +31,7 @@ const FUNCTIONS: &[Native] = &[
     Native::resumable("upper", upper, rewrite_on),
 ];
 
-/// Makes the table `string` and lets strings be indexed by it.
+/// Makes the table `string`, and makes it the `__index` of strings.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     let table = lib.table(b"string", FUNCTIONS)?;
     let iterator =
@@ -99,8 +100,8 @@ fn char(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(value)
 }
 
-/// Bytecode is neither made nor read: the answer is the beginning of PUC's format alone, which `loadstring`
-/// refuses.
+/// This machine has no bytecode: the result is only the first bytes of PUC's format, which
+/// `loadstring` refuses.
 fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let function = ctx.check_function(1)?;
     if function.as_native().is_some() {
@@ -110,7 +111,7 @@ fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(value)
 }
 
-/// A text that is made of the first argument, chunk by chunk.
+/// A string that is made from the first argument, chunk by chunk.
 struct Rewrite {
     kind: RewriteKind,
     out: Vec<u8>,
@@ -123,7 +124,7 @@ enum RewriteKind {
     Upper,
     Reverse,
     Repeat,
-    /// The bytes from here on.
+    /// The bytes from this position on.
     Part(usize),
 }
 
@@ -147,7 +148,7 @@ fn rewrite_whole(ctx: &mut Ctx<'_>, kind: RewriteKind) -> Result<NativeStep, Fau
 
 fn rep(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
-    // C's `int` takes the low 32 bits.
+    // C's `int` gets the low 32 bits.
     let count = (ctx.check_int(2)? as i32).max(0) as usize;
     let len = ctx.heap.bytes(string).len().checked_mul(count).ok_or_else(Fault::memory)?;
     begin_rewrite(ctx, RewriteKind::Repeat, len)
@@ -197,13 +198,13 @@ fn go_on(ctx: &mut Ctx<'_>, mut state: Rewrite) -> Result<NativeStep, Fault> {
     ctx.one(value)
 }
 
-/// Appends whole copies of `text`: so many bytes or a little more, but no more than `len` in all.
+/// Appends whole copies of `text`: `count` bytes or slightly more, but at most up to `len` bytes in total.
 fn repeat(out: &mut Vec<u8>, text: &[u8], len: usize, count: usize) {
     let end = len.min(out.len() + count.max(text.len()));
     if out.is_empty() {
         out.extend_from_slice(text);
     }
-    // What is there consists of whole copies, so it is doubled.
+    // The buffer consists of whole copies, so it can be doubled.
     while out.len() < end {
         let missing = (end - out.len()).div_ceil(text.len()) * text.len();
         let copied = out.len().min(missing).min(len - out.len());
@@ -211,15 +212,15 @@ fn repeat(out: &mut Vec<u8>, text: &[u8], len: usize, count: usize) {
     }
 }
 
-/// A long concatenation between two steps: the text so far, the next value, and how many of its bytes are
-/// written.
+/// The state of a long concatenation between two steps: the string so far, the next value, and the number
+/// of its bytes that are written.
 struct Joining {
     out: Vec<u8>,
     at: usize,
     written: usize,
 }
 
-/// Joins its arguments, texts and numbers: what the operator `..` does with long texts.
+/// Joins its arguments, strings and numbers: the operator `..` uses it for long results.
 fn join(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let mut out = Vec::new();
     let len = joined_len(ctx.heap, &ctx.stack[ctx.base..ctx.top]);

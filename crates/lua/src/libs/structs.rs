@@ -1,4 +1,5 @@
-//! `struct`: values in the layouts of C, as Roberto Ierusalimschy's library 0.2 packs and unpacks them.
+//! The library `struct`: values in C's layouts, packed and unpacked as by Roberto Ierusalimschy's
+//! library 0.2.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep, State};
@@ -13,10 +14,10 @@ const FUNCTIONS: &[Native] = &[
     Native::resumable("size", size, size_on),
 ];
 
-/// Bytes of the longest integer.
+/// The most bytes of an integer.
 const INTEGER_MAX: i32 = 32;
 
-/// Alignment of `!` without a number.
+/// The alignment for `!` without a number.
 const ALIGN_DEFAULT: i32 = 8;
 
 /// Makes the table `struct`.
@@ -24,7 +25,7 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
     lib.table(b"struct", FUNCTIONS).map(drop)
 }
 
-/// A reader of formats.
+/// Reads the options of a format.
 #[derive(Clone, Copy)]
 struct FormatReader {
     at: usize,
@@ -32,7 +33,7 @@ struct FormatReader {
     align: usize,
 }
 
-/// An option with its size in bytes, and the bytes that are skipped before.
+/// An option, with its size in bytes and the padding bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackOption {
     letter: u8,
@@ -45,7 +46,7 @@ impl FormatReader {
         FormatReader { at: 0, big_endian: false, align: 1 }
     }
 
-    /// The next option where `total` bytes are done; None at the end.
+    /// The next option, after `total` bytes of data; `None` at the format's end.
     fn next(&mut self, format: &[u8], total: usize) -> Result<Option<PackOption>, Fault> {
         let letter = match format.get(self.at) {
             None | Some(0) => return Ok(None),
@@ -80,12 +81,12 @@ impl FormatReader {
         Ok(Some(PackOption { letter, size, padding }))
     }
 
-    /// Bytes of the format that were read behind `before`: a number may have many zeros in front.
+    /// The work of reading the format since `before`, in bytes: a number may have many leading zeros.
     fn read_since(&self, before: usize) -> usize {
         (self.at - before).saturating_mul(4)
     }
 
-    /// A number in the format, or `default`.
+    /// A number in the format, or `default` if there is none.
     fn number(&mut self, format: &[u8], default: i32) -> Result<i32, Fault> {
         let mut value = None;
         while let Some(&digit @ b'0'..=b'9') = format.get(self.at) {
@@ -99,7 +100,7 @@ impl FormatReader {
         Ok(value.unwrap_or(default))
     }
 
-    /// An option that has no value.
+    /// Applies an option that has no value.
     fn control(&mut self, format: &[u8], letter: u8) -> Result<(), Fault> {
         match letter {
             b' ' => {}
@@ -129,7 +130,7 @@ impl FormatReader {
     }
 }
 
-/// A packing between two options.
+/// The state of a packing between two options.
 struct StructPacking {
     format: FormatReader,
     out: Vec<u8>,
@@ -137,8 +138,8 @@ struct StructPacking {
     text: Option<PackedText>,
 }
 
-/// A long text that is being copied, the last argument that was used: from where on, how much of it, and
-/// whether a zero follows.
+/// A long string that is being copied, from the last used argument: the current position, the end, and
+/// whether a zero byte follows.
 #[derive(Clone, Copy)]
 struct PackedText {
     at: usize,
@@ -148,7 +149,7 @@ struct PackedText {
 
 fn pack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
-    // The reference has a nil behind the arguments, which its errors name.
+    // In the reference a nil follows the arguments, and its errors name that nil.
     ctx.push(Value::NIL);
     pack_fields(ctx, StructPacking { format: FormatReader::new(), out: Vec::new(), argument: 2, text: None })
 }
@@ -212,7 +213,7 @@ fn pack_text(ctx: &mut Ctx<'_>, state: &mut StructPacking, field: PackOption) ->
     let len = ctx.heap.bytes(text).len();
     let size = if field.size == 0 { len } else { field.size };
     if len < size {
-        // The reference counts on before it names the argument.
+        // The reference increments the number before it names the argument.
         return Err(Fault::argument(state.argument, "string too short"));
     }
     reserve(ctx.heap, &mut state.out, size + 1)?;
@@ -220,7 +221,8 @@ fn pack_text(ctx: &mut Ctx<'_>, state: &mut StructPacking, field: PackOption) ->
     Ok(())
 }
 
-/// Copies a piece of a text, whose room was made before. False without budget.
+/// Copies a piece of a string, for which memory was reserved before. Returns false if the budget
+/// is used up.
 fn pack_piece(ctx: &mut Ctx<'_>, state: &mut StructPacking, text: PackedText) -> Result<bool, Fault> {
     let source = ctx.check_str(state.argument - 1)?;
     let to = text.size.min(text.at + CHUNK);
@@ -233,7 +235,7 @@ fn pack_piece(ctx: &mut Ctx<'_>, state: &mut StructPacking, text: PackedText) ->
     Ok(ctx.charge(cost(to - text.at)))
 }
 
-/// An unpacking between two options; the results lie behind the two arguments.
+/// The state of an unpacking between two options; the window has the results after the two arguments.
 struct StructUnpacking {
     format: FormatReader,
     at: usize,
@@ -241,10 +243,11 @@ struct StructUnpacking {
     text: Option<UnpackedText>,
 }
 
-/// A text that is being read, from where the unpacking stands.
+/// A string that is being read, from the unpacking's position on.
 struct UnpackedText {
     copy: Vec<u8>,
-    /// Bytes of it; of a text that ends with a zero, so many are without one, until that is found.
+    /// Bytes of the string. If a zero byte ends it: the bytes without a zero byte so far, until
+    /// the end is found.
     size: usize,
     ends_with_zero: bool,
     is_found: bool,
@@ -332,12 +335,13 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
     }
     push(ctx, &mut state, Value::NIL);
     let slot = ctx.count();
-    // A position is a C integer: what was negative stays negative.
+    // A position is a C integer: a negative one stays negative.
     ctx.set(slot, Value::number(state.at.wrapping_add(1) as i64 as f64));
     Ok(NativeStep::Return(state.count))
 }
 
-/// Looks for the end of a text, or copies a piece of one; at its end it is a value. False without budget.
+/// Searches the end of a string, or copies a piece of it; at its end it becomes a value. Returns false if
+/// the budget is used up.
 fn unpack_piece(
     ctx: &mut Ctx<'_>,
     state: &mut StructUnpacking,
@@ -379,7 +383,7 @@ fn push(ctx: &mut Ctx<'_>, state: &mut StructUnpacking, value: Value) {
     state.count += 1;
 }
 
-/// Takes the number that was read last as the size of the text that is next.
+/// Removes the last result, a number, and returns it as the size of the next string.
 fn previous(ctx: &mut Ctx<'_>, state: &mut StructUnpacking) -> Result<usize, Fault> {
     let last = ctx.arg(ctx.count());
     let number = if state.count == 0 { None } else { ctx.to_number(last) };
@@ -390,20 +394,20 @@ fn previous(ctx: &mut Ctx<'_>, state: &mut StructUnpacking) -> Result<usize, Fau
     Ok(usize::try_from(to_u64(number)).unwrap_or(usize::MAX))
 }
 
-/// An integer of any size: what lies beyond 64 bits is lost.
+/// An integer of any size; bits beyond 64 are dropped.
 fn integer(bytes: &[u8], format: &FormatReader, signed: bool) -> f64 {
     let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let value = if format.big_endian { bytes.iter().fold(0, join) } else { bytes.iter().rev().fold(0, join) };
     if !signed {
         return value as f64;
     }
-    // The processor takes a shift's count modulo 64, and so does the reference's sign extension.
+    // The processor takes a shift count modulo 64, and so does the reference's sign extension.
     let mask = u64::MAX << ((bytes.len() as u32).wrapping_mul(8).wrapping_sub(1) & 63);
     let value = if value & mask != 0 { value | mask } else { value };
     value as i64 as f64
 }
 
-/// A computation of a size between two options.
+/// The state of computing a size, between two options.
 struct Sizing {
     format: FormatReader,
     total: usize,
@@ -441,7 +445,7 @@ fn size_fields(ctx: &mut Ctx<'_>, mut state: Sizing) -> Result<NativeStep, Fault
     ctx.one(Value::number(state.total as f64))
 }
 
-/// Reads any bytes as a format.
+/// Reads any bytes as a format, for fuzzing.
 pub fn fuzz_struct(data: &[u8]) {
     let mut format = FormatReader::new();
     let mut total = 0usize;

@@ -1,4 +1,4 @@
-//! `table`, but for `sort`.
+//! The library `table`, except for `sort`.
 
 mod sort;
 
@@ -20,7 +20,7 @@ const FUNCTIONS: &[Native] = &[
     Native::resumable("sort", sort::sort, sort::sort_on),
 ];
 
-/// Elements between two looks at the budget.
+/// Elements processed between two checks of the budget.
 const BURST: u64 = 64;
 
 /// Makes the table `table`.
@@ -39,8 +39,7 @@ fn setn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text("'setn' is obsolete"))
 }
 
-/// A walk over all entries: the largest key so far, and the key behind which it goes on lies in the second
-/// slot.
+/// A walk over all entries for `maxn`: the largest key so far. The second slot has the last visited key.
 struct Largest(f64);
 
 fn maxn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -73,11 +72,11 @@ fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<NativeStep, Fault
     ctx.one(Value::number(largest))
 }
 
-/// Elements that are moved by one slot: from where, to where the last one goes, and in which direction.
+/// Moving elements by one slot: the current index, the last index, and the direction.
 struct Shift {
     at: i64,
     last: i64,
-    /// 1 where each gets its successor's value, -1 where its predecessor's.
+    /// 1: each element gets the value of its successor; -1: of its predecessor.
     step: i64,
 }
 
@@ -116,8 +115,7 @@ fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     shift(ctx, *state)
 }
 
-/// Moves elements; then the inserted value gets its slot, or the last element goes and the removed one is
-/// returned.
+/// Moves elements. Then stores the inserted value, or removes the last element and returns the removed one.
 fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let mut moved = 0;
@@ -143,8 +141,8 @@ fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(1))
 }
 
-/// A concatenation: the text so far, the next index and the last one, and how many bytes are written of a
-/// long element and the separator after it.
+/// The state of a concatenation: the string so far, the next index and the last one, and the number of
+/// bytes written of a long element and of the separator after it.
 struct Concatenation {
     out: Vec<u8>,
     at: i64,
@@ -219,11 +217,11 @@ fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<NativeStep, Fault
     ctx.one(value)
 }
 
-/// Elements whose lengths are asked for ahead of a long one.
+/// The most elements after a long one whose lengths are added up.
 const LOOKED_AHEAD: i64 = 1024;
 
-/// Makes room for a long element and what follows it: a large buffer that grew again and again would be
-/// copied as often.
+/// Makes room for a long element and the elements after it: otherwise a large buffer would grow, and be
+/// copied, again and again.
 fn make_room(
     ctx: &mut Ctx<'_>,
     state: &mut Concatenation,
@@ -244,7 +242,7 @@ fn make_room(
     Ok(())
 }
 
-/// A walk that calls a function; for `foreach` the key lies in the third slot.
+/// A walk that calls a function; for `foreach` the key is in the third slot.
 struct Walk {
     index: i64,
     len: i64,

@@ -1,69 +1,69 @@
-//! A pattern as a row of items.
+//! Compilation of a pattern to a sequence of items.
 
 use super::error::{CAPTURES_MAX, PatternError};
 use super::scan::{find_byte, find_other};
 use super::sets::{Bits, add, class, complement, contains, unite};
 
-/// Items of a pattern at most, which bounds the memory of a match.
+/// The most items of a pattern, which bounds the memory of a match.
 pub(super) const ITEMS_MAX: usize = 1 << 16;
 
-/// What stands for one byte.
+/// The part of an item that matches one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Single {
-    /// Any byte.
+    /// Any byte: the pattern `.`.
     Any,
-    /// This byte.
+    /// Only this byte: an ordinary character.
     Byte(u8),
-    /// A byte of the set of this index.
+    /// A byte of the set with this index.
     Set(u32),
 }
 
-/// One item. Numbers of captures count from 0.
+/// An item of a pattern. Captures are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatternItem {
-    /// One byte.
+    /// Exactly one byte of this kind.
     One(Single),
-    /// These literal bytes.
+    /// This range of the literal bytes.
     Run { start: u32, len: u32 },
-    /// `*` and `+`: as many as possible, `min` at least.
+    /// `*` and `+`: as many bytes as possible, at least `min`.
     Many { single: Single, min: u8 },
-    /// `-`: as few as possible.
+    /// `-`: as few bytes as possible.
     Few(Single),
-    /// `?`: one, or none.
+    /// `?`: one byte, or none.
     Maybe(Single),
-    /// `(`.
+    /// `(`: the start of this capture.
     Open(u8),
-    /// `()`.
+    /// `()`: this capture is the position.
     Position(u8),
-    /// `)` of this capture.
+    /// `)`: the end of this capture.
     Close(u8),
-    /// `%1` and its like.
+    /// `%1` to `%9`: the text of this capture again.
     Back(u8),
-    /// `%b` and two bytes.
+    /// `%b` and its two delimiters.
     Balance(u8, u8),
-    /// `%f` and the set of this index.
+    /// `%f` and the set with this index.
     Frontier(u32),
-    /// `$` at the end.
+    /// `$` at the pattern's end: the end of the text.
     End,
-    /// The pattern ends.
+    /// The end of the pattern: the match is complete.
     Done,
-    /// The pattern cannot be matched further.
+    /// An error, raised when the match reaches this item.
     Fail(PatternError),
 }
 
-/// A compiled pattern.
+/// A compiled pattern, with its sets and literals.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) items: Vec<PatternItem>,
     pub(super) sets: Vec<Bits>,
-    /// The bytes of runs.
+    /// The bytes of all [`PatternItem::Run`] items.
     pub(super) literals: Vec<u8>,
-    /// Captures of a whole match.
+    /// The number of captures of a whole match.
     pub(super) levels: usize,
 }
 
 impl Program {
-    /// Compiles up to the end of the pattern, or to its first error.
+    /// Compiles a pattern up to its end, or to its first error.
     pub(super) fn new(pattern: &[u8]) -> Program {
         let end = find_byte(pattern, 0).unwrap_or(pattern.len());
         let program = Program {
@@ -79,7 +79,7 @@ impl Program {
         compiler.program
     }
 
-    /// Whether `byte` is what `single` stands for.
+    /// Whether `single` matches `byte`.
     #[inline]
     pub(super) fn is_match(&self, single: Single, byte: u8) -> bool {
         match single {
@@ -89,7 +89,7 @@ impl Program {
         }
     }
 
-    /// How many bytes at the beginning of `text` are what `single` stands for.
+    /// The number of bytes at the beginning of `text` that `single` matches.
     pub(super) fn count(&self, single: Single, text: &[u8]) -> usize {
         match single {
             Single::Any => text.len(),
@@ -101,7 +101,7 @@ impl Program {
         }
     }
 
-    /// What every match begins with, where that is one of few bytes.
+    /// The bytes that every match begins with, if there are few such bytes.
     pub(super) fn first(&self) -> Option<Single> {
         let past_captures =
             self.items.iter().find(|item| !matches!(item, PatternItem::Open(_) | PatternItem::Position(_)));
@@ -114,7 +114,7 @@ impl Program {
         (first != Single::Any).then_some(first)
     }
 
-    /// Index of the first byte in `text` that is what `single` stands for.
+    /// Index of the first byte in `text` that `single` matches.
     pub(super) fn find(&self, single: Single, text: &[u8]) -> Option<usize> {
         match single {
             Single::Any => (!text.is_empty()).then_some(0),
@@ -209,7 +209,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// An item for one byte and what follows to say how many.
+    /// Compiles an item for one byte, with the repetition after it.
     fn single(&mut self) -> Result<(), PatternError> {
         let single = match self.peek(0) {
             Some(b'.') => {
@@ -244,7 +244,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A byte that stands for itself: joins the run before, or makes one with the byte before.
+    /// Compiles an ordinary byte: appends it to the run before, or makes a run of it and the byte before.
     fn literal(&mut self, byte: u8) {
         let literals = &mut self.program.literals;
         match self.program.items.last_mut() {
@@ -270,7 +270,7 @@ impl Compiler<'_> {
         sets.len() as u32 - 1
     }
 
-    /// Reads a set from its bracket to the closing one.
+    /// Parses a set from its opening bracket to the closing one.
     fn set(&mut self) -> Result<Bits, PatternError> {
         let negated = self.peek(1) == Some(b'^');
         let from = self.at + 1 + usize::from(negated);
@@ -298,7 +298,8 @@ impl Compiler<'_> {
         Ok(if negated { complement(&set) } else { set })
     }
 
-    /// Index of the bracket that ends the set whose first member is at `from`; that member can be a bracket.
+    /// Index of the closing bracket of the set whose first member is at `from`; that member may
+    /// be a bracket.
     fn set_end(&self, from: usize) -> Result<usize, PatternError> {
         let mut at = from;
         loop {

@@ -1,33 +1,33 @@
-//! What a pattern can be refused for.
+//! Errors of patterns.
 
-/// Captures of a pattern at most.
+/// The most captures of a pattern.
 pub(crate) const CAPTURES_MAX: usize = 32;
 
-/// Why a pattern cannot be matched further.
+/// The reason why a match cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternError {
-    /// A percent sign at the end.
+    /// The pattern ends with a percent sign.
     EndsWithPercent,
-    /// A set without its end.
+    /// A set has no closing bracket.
     MissingBracket,
-    /// `%f` without a set.
+    /// `%f` is not followed by a set.
     MissingFrontierSet,
-    /// `%b` without its two bytes.
+    /// `%b` is not followed by two bytes.
     Unbalanced,
     /// More than [`CAPTURES_MAX`] captures.
     TooManyCaptures,
-    /// `)` without `(`.
+    /// `)` has no matching `(`.
     InvalidCapture,
-    /// A back reference to a capture that is open or is not there.
+    /// A back reference to a capture that is open or does not exist.
     InvalidCaptureIndex,
-    /// A capture without its end.
+    /// A capture has no closing parenthesis.
     UnfinishedCapture,
-    /// More items than the matcher holds.
+    /// The pattern has more items than the matcher allows.
     TooComplex,
 }
 
 impl PatternError {
-    /// PUC's text.
+    /// The error message, as in PUC's Lua.
     pub(crate) fn text(self) -> &'static str {
         match self {
             PatternError::EndsWithPercent => "malformed pattern (ends with '%')",

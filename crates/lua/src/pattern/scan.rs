@@ -1,6 +1,6 @@
-//! Searches in bytes at the speed of memory: a byte, another byte, a text.
+//! Searches in bytes at memory speed: for a byte, for another byte, for a text.
 
-/// Bytes that are compared at a time; compilers make vector instructions of loops over so many.
+/// Bytes compared at a time; compilers turn loops of this length into vector instructions.
 const LANE: usize = 32;
 
 /// Index of the first `byte`.
@@ -28,19 +28,19 @@ fn find_lane(text: &[u8], is_wanted: impl Fn(u8) -> bool + Copy) -> Option<usize
     rest.iter().position(|&byte| is_wanted(byte)).map(|index| lanes.len() * LANE + index)
 }
 
-/// How far a search for a text came.
+/// The result of a search for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScanProgress {
-    /// The text begins here.
+    /// The text begins at this index.
     Found(usize),
-    /// The text is nowhere.
+    /// The text does not occur.
     Nothing,
-    /// The fuel is used up: search on from here.
+    /// The fuel is used up: continue the search at this index.
     OutOfFuel(usize),
 }
 
-/// Looks for `needle` in `text` from `from` on. Takes a unit of fuel for 16 bytes and for each comparison, so
-/// that texts made to cost the product of both lengths end with the fuel.
+/// Searches `text` for `needle`, from `from` on. Uses a unit of fuel for 16 bytes and for each comparison,
+/// so that inputs made to cost the product of both lengths end when the fuel does.
 pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64) -> ScanProgress {
     const WINDOW: usize = 4096;
     let (Some(&first), Some(&last)) = (needle.first(), needle.last()) else {
@@ -54,7 +54,7 @@ pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64)
         if *fuel == 0 {
             return ScanProgress::OutOfFuel(at);
         }
-        // Positions where the needle's first byte stands, and its last one where it would.
+        // Positions that hold the needle's first byte, and also its last byte at the right distance.
         let count = (text.len() - needle.len() + 1 - at).min(WINDOW);
         let begins = &text[at..at + count];
         let ends = &text[at + needle.len() - 1..][..count];
@@ -76,7 +76,7 @@ pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64)
     }
 }
 
-/// The first index at which `begins` holds `first` and `ends`, as long, holds `last`.
+/// The first index at which `begins` holds `first` and `ends`, of the same length, holds `last`.
 #[inline]
 fn find_pair(begins: &[u8], ends: &[u8], first: u8, last: u8) -> Option<usize> {
     let (lanes, rest) = begins.as_chunks::<LANE>();
@@ -97,7 +97,7 @@ fn find_pair(begins: &[u8], ends: &[u8], first: u8, last: u8) -> Option<usize> {
     Some(lanes.len() * LANE + inside)
 }
 
-/// Bytes in which both begin alike, in whole lanes.
+/// The number of equal bytes at the beginning of both, in whole lanes.
 pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     let (left, _) = left.as_chunks::<LANE>();
     let (right, _) = right.as_chunks::<LANE>();

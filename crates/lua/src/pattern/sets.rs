@@ -1,4 +1,4 @@
-//! Sets of bytes: classes such as `%a`, and what brackets hold.
+//! Sets of bytes: classes such as `%a`, and sets in brackets.
 
 /// 256 bits, one for each byte.
 pub(super) type Bits = [u64; 4];
@@ -9,7 +9,6 @@ pub(super) fn contains(set: &Bits, byte: u8) -> bool {
     set[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
 }
 
-/// Adds a byte.
 pub(super) fn add(set: &mut Bits, byte: u8) {
     set[usize::from(byte >> 6)] |= 1 << (byte & 63);
 }
@@ -21,12 +20,12 @@ pub(super) fn unite(set: &mut Bits, other: &Bits) {
     }
 }
 
-/// All bytes that the set does not hold.
+/// The set of all bytes that are not in `set`.
 pub(super) fn complement(set: &Bits) -> Bits {
     set.map(|word| !word)
 }
 
-/// Letters of classes, in the order of [`CLASSES`].
+/// The letters of the classes, in the order of [`CLASSES`].
 const LETTERS: &[u8; 10] = b"acdlpsuwxz";
 
 /// The classes, in the C locale.
@@ -49,8 +48,8 @@ const CLASSES: [Bits; 10] = {
     classes
 };
 
-/// The class of a letter behind a percent sign; a capital is its complement. None where the letter stands for
-/// itself.
+/// The class of a letter after a percent sign; a capital letter means the complement. `None` if the
+/// letter stands for itself.
 pub(super) fn class(letter: u8) -> Option<Bits> {
     let lower = letter.to_ascii_lowercase();
     let index = LETTERS.iter().position(|&other| other == lower)?;

@@ -1,12 +1,12 @@
 use super::*;
 use std::collections::VecDeque;
 
-/// Symbols that are kept at a time, and those that go at once.
+/// Symbols that are alive at a time, and symbols that are freed together.
 const KEPT: usize = 500;
 const GOING: usize = 128;
 
-/// Adds names, of which the last are kept; the indexes of the others come free in no order. Returns the
-/// most slots that the table had.
+/// Adds names, of which the last are kept; the indexes of the others become free in no order. Returns the
+/// largest number of slots that the table had.
 fn slots_at_most(names: usize, name: impl Fn(usize) -> String) -> usize {
     let (mut heap, mut symbols) = (Heap::new(64 << 20), MachineSymbols::default());
     let (mut live, mut gone, mut most) = (VecDeque::new(), Vec::new(), 0);
@@ -33,7 +33,7 @@ fn slots_at_most(names: usize, name: impl Fn(usize) -> String) -> usize {
 
 #[test]
 fn a_table_is_as_large_as_what_lives_however_many_names_have_come() {
-    // Names that are all new, and names that come again at other indexes.
+    // Names that are all new, and names that return at other indexes.
     for turns in [usize::MAX, 3 * KEPT] {
         let most = slots_at_most(200_000, |number| format!("user:{}", number % turns));
         assert!(most <= 4 * (KEPT + GOING + 1), "{most} slots");
@@ -52,7 +52,7 @@ fn strings_of_runs_in_slots_of_symbols_take_no_room_in_a_table() {
     names.iter().for_each(|index| heap.strings.texts.release(*index));
     let kept: Vec<Value> = names.iter().map(|_| heap.new_string(b"OK").expect("room")).collect();
     assert!(kept.iter().all(|text| names.contains(&text.as_str().expect("a string").0)));
-    // The table is full before these have come, and its next size is theirs.
+    // The table is full before these are added, so its next size is for them.
     let slots = (0..1200).map(|number| add(&mut heap, format!("other:{number}")).1).last();
     assert_eq!(slots, Some(4096));
     assert_eq!(symbols.own.find(b"OK", &heap.strings), None);

@@ -1,29 +1,29 @@
-//! Doubles as decimal digits: what `%e`, `%f` and `%g` of C print, without sign, width and padding of a
-//! directive.
+//! Conversion of doubles to decimal digits, as `%e`, `%f` and `%g` of C print them, without sign, width and
+//! padding of a directive.
 //!
-//! Invariants: (1) digits are those of the exact value, rounded to nearest, ties to even; (2) no buffer is
-//! longer than [`DIGITS_MAX`] bytes.
+//! Invariants: (1) the digits are those of the exact value, rounded to nearest, ties to even; (2) no buffer
+//! is longer than [`DIGITS_MAX`] bytes.
 
 use std::fmt::Write;
 
 /// The longest text: 309 digits, a point and 99 more, and a sign.
 const DIGITS_MAX: usize = 416;
 
-/// Letters of exponents, `inf` and `nan`.
+/// The case of exponent letters, `inf` and `nan`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// `e`, `inf`.
+    /// Lower case: `e`, `inf`, `nan`.
     Lower,
-    /// `E`, `INF`.
+    /// Upper case: `E`, `INF`, `NAN`.
     Upper,
 }
 
-/// The flag `#`: the point and the zeros behind it stay.
+/// The flag `#`: the decimal point and trailing zeros are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alternate {
-    /// The flag is not there.
+    /// The directive does not have the flag.
     No,
-    /// The flag is there.
+    /// The directive has the flag.
     Yes,
 }
 
@@ -53,14 +53,15 @@ impl Write for DecimalText {
     }
 }
 
-/// Decimal digits of a positive number, and the power of ten of the first one.
+/// Decimal digits of a positive number, and the power of ten of the first digit.
 struct Digits {
     text: [u8; 104],
     len: usize,
     exp10: i32,
 }
 
-/// Appends `inf` or `nan` with the sign of `value`, and says whether it did: a number is neither.
+/// Appends `inf` or `nan` with the sign of `value`. Returns false, and appends nothing, for a
+/// finite number.
 pub(crate) fn push_not_finite(out: &mut Vec<u8>, value: f64, case: Case) -> bool {
     if value.is_finite() {
         return false;
@@ -77,7 +78,7 @@ pub(crate) fn push_not_finite(out: &mut Vec<u8>, value: f64, case: Case) -> bool
     true
 }
 
-/// Appends what `%.{precision}e` prints; `precision` is at most 99.
+/// Appends the output of `%.{precision}e`; `precision` is at most 99.
 pub(crate) fn push_scientific(
     out: &mut Vec<u8>,
     value: f64,
@@ -93,7 +94,7 @@ pub(crate) fn push_scientific(
     push_exponential(out, &digits, precision, case, alternate);
 }
 
-/// Appends what `%.{precision}f` prints; `precision` is at most 99.
+/// Appends the output of `%.{precision}f`; `precision` is at most 99.
 pub(crate) fn push_fixed(out: &mut Vec<u8>, value: f64, precision: usize, case: Case, alternate: Alternate) {
     if push_not_finite(out, value, case) {
         return;
@@ -106,7 +107,7 @@ pub(crate) fn push_fixed(out: &mut Vec<u8>, value: f64, precision: usize, case: 
     }
 }
 
-/// Appends what `%.{precision}g` prints; `precision` is at most 99.
+/// Appends the output of `%.{precision}g`; `precision` is at most 99.
 pub(crate) fn push_general(
     out: &mut Vec<u8>,
     value: f64,
@@ -155,7 +156,7 @@ fn push_sign(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// One digit, a point, `precision` digits and an exponent of two digits at least.
+/// Appends one digit, a point, `precision` digits, and an exponent of at least two digits.
 fn push_exponential(out: &mut Vec<u8>, digits: &Digits, precision: usize, case: Case, alternate: Alternate) {
     out.push(digits.text[0]);
     if precision > 0 || alternate == Alternate::Yes {
@@ -172,12 +173,12 @@ fn push_exponential(out: &mut Vec<u8>, digits: &Digits, precision: usize, case: 
     out.push(b'0' + (magnitude % 10) as u8);
 }
 
-/// `count` digits (1 to 100) of a number that is not negative.
+/// The first `count` digits (1 to 100) of a number that is not negative.
 ///
-/// The shortest digits that read back are rounded where there are fewer than 17 to print. That is the
-/// rounding of the exact value: a midpoint between the two would be a shorter text that reads back, or a
-/// closer one of the same length. A tie of the shortest digits alone says nothing, and neither do subnormal
-/// numbers, whose digits are few.
+/// If fewer than 16 digits are needed, the shortest digits that read back are rounded. This equals
+/// rounding the exact value: a midpoint between the two candidates would itself be a shorter text that
+/// reads back, or a closer one of the same length. Two cases need the exact digits: a tie of the shortest
+/// digits, and subnormal numbers, which have few digits.
 fn significant(value: f64, count: usize) -> Digits {
     if count >= 16 || value < f64::MIN_POSITIVE {
         return exact(value, count);
@@ -217,14 +218,14 @@ fn round_up(digits: &mut Digits) {
     digits.exp10 += 1;
 }
 
-/// `count` digits of the exact value.
+/// The first `count` digits of the exact value.
 fn exact(value: f64, count: usize) -> Digits {
     let mut line = DecimalText::new();
     write!(line, "{value:.0$e}", count - 1).expect("100 digits and an exponent fit");
     split(line.text())
 }
 
-/// Takes `d.ddde-dd` apart.
+/// Parses a text of the form `d.ddde-dd`.
 fn split(text: &[u8]) -> Digits {
     let mut digits = Digits { text: [b'0'; 104], len: 0, exp10: 0 };
     let mut bytes = text.iter();

@@ -1,18 +1,18 @@
-//! Directives of `string.format`, as C's `printf` and PUC's Lua 5.1 understand them.
+//! Directives of `string.format`, with the meaning that C's `printf` and PUC's Lua 5.1 give them.
 //!
-//! [`scan`] reads a directive; one of the functions `push_…` writes its argument. The caller gets the
-//! arguments.
+//! [`scan`] parses a directive; one of the functions `push_…` formats its argument. The caller
+//! fetches the arguments.
 //!
-//! Invariants: (1) width and precision are at most 99, so that no directive but `%q` and a plain `%s` writes
-//! more than 420 bytes; (2) each error's text is PUC's.
+//! Invariants: (1) width and precision are at most 99, so that no directive except `%q` and a plain `%s`
+//! writes more than 420 bytes; (2) error texts are PUC's.
 
 use super::decimal::{Alternate, Case, push_fixed, push_general, push_scientific};
 use super::number::{c_text, to_i32, to_i64, to_u64};
 
-/// Flags that may stand in a directive at most.
+/// The most flags of a directive.
 const FLAGS_MAX: usize = 5;
 
-/// A text of at least so many bytes is written whole by `%s` without a precision, zero bytes included.
+/// `%s` without a precision writes a text of at least so many bytes unchanged, zero bytes included.
 pub(crate) const WHOLE_TEXT_MIN: usize = 100;
 
 /// Flags, width and precision of a directive.
@@ -27,7 +27,7 @@ pub(crate) struct FieldLayout {
     precision: Option<usize>,
 }
 
-/// What a directive writes.
+/// The conversion of a directive, by its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
     /// `%c`: a byte.
@@ -36,49 +36,49 @@ pub(crate) enum Conversion {
     Signed,
     /// `%o %u %x %X`: an unsigned whole number.
     Unsigned(Radix),
-    /// `%e %E %f %g %G`: a number, by the letter.
+    /// `%e %E %f %g %G`: a floating-point number, by the letter.
     Float(u8),
-    /// `%q`: a text as a literal of Lua.
+    /// `%q`: a string as a Lua literal.
     Quoted,
-    /// `%s`: a text.
+    /// `%s`: a string.
     Text,
 }
 
-/// How an unsigned number is written.
+/// The base in which an unsigned number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Radix {
-    /// `%o`.
+    /// `%o`: octal digits.
     Octal,
-    /// `%u`.
+    /// `%u`: decimal digits.
     Decimal,
-    /// `%x`.
+    /// `%x`: hexadecimal digits in lower case.
     HexLower,
-    /// `%X`.
+    /// `%X`: hexadecimal digits in upper case.
     HexUpper,
 }
 
-/// A directive without its percent sign.
+/// A parsed directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Directive {
     pub(crate) layout: FieldLayout,
     pub(crate) conversion: Conversion,
-    /// Bytes that it takes in the format, its percent sign not counted.
+    /// Bytes of the directive in the format, without the percent sign.
     pub(crate) len: usize,
 }
 
-/// What is wrong with a directive.
+/// The error of a malformed directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectiveError {
     /// More than five flags.
     RepeatedFlags,
-    /// A width or a precision of three digits.
+    /// A width or a precision has three digits.
     TooLong,
-    /// A letter that means nothing; 0 at the end of the format.
+    /// An unknown conversion letter; 0 at the end of the format.
     Unknown(u8),
 }
 
 impl DirectiveError {
-    /// The text of the error that `string.format` raises.
+    /// The message of the error that `string.format` raises.
     pub(crate) fn text(self) -> Vec<u8> {
         match self {
             DirectiveError::RepeatedFlags => b"invalid format (repeated flags)".to_vec(),
@@ -93,7 +93,7 @@ impl DirectiveError {
     }
 }
 
-/// Reads the directive that begins behind a percent sign.
+/// Parses the directive that follows a percent sign.
 pub(crate) fn scan(format: &[u8]) -> Result<Directive, DirectiveError> {
     let mut layout = FieldLayout::default();
     let mut at = 0;
@@ -148,8 +148,8 @@ fn conversion(letter: u8) -> Option<Conversion> {
     })
 }
 
-/// Appends the byte that `n` is. PUC takes what `sprintf` wrote up to its first zero byte, so byte 0 ends the
-/// text.
+/// Appends the byte with the number `n`. PUC takes the output of `sprintf` up to its first zero byte, so
+/// byte 0 ends the text.
 pub(crate) fn push_byte(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     let byte = to_i32(n) as u8;
     if byte == 0 {
@@ -160,7 +160,7 @@ pub(crate) fn push_byte(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     pad(out, layout, Padding::Spaces, |out| out.push(byte));
 }
 
-/// Appends `n` as a signed whole number.
+/// Appends `n` as a signed integer.
 pub(crate) fn push_signed(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     let value = to_i64(n);
     let sign: &[u8] = match (value < 0, layout.plus, layout.space) {
@@ -172,7 +172,7 @@ pub(crate) fn push_signed(out: &mut Vec<u8>, layout: &FieldLayout, n: f64) {
     push_digits(out, layout, sign, value.unsigned_abs(), Radix::Decimal);
 }
 
-/// Appends `n` as an unsigned whole number.
+/// Appends `n` as an unsigned integer.
 pub(crate) fn push_unsigned(out: &mut Vec<u8>, layout: &FieldLayout, radix: Radix, n: f64) {
     let value = to_u64(n);
     let prefix: &[u8] = match radix {
@@ -217,7 +217,7 @@ fn push_digits(out: &mut Vec<u8>, layout: &FieldLayout, prefix: &[u8], value: u6
     });
 }
 
-/// Appends `n` as the letter of the directive says: `e`, `E`, `f`, `g`, `G`.
+/// Appends `n` in the form of the directive's letter: `e`, `E`, `f`, `g`, `G`.
 pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n: f64) {
     let case = if letter.is_ascii_uppercase() { Case::Upper } else { Case::Lower };
     let alternate = if layout.alternate { Alternate::Yes } else { Alternate::No };
@@ -235,13 +235,13 @@ pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n:
     });
 }
 
-/// Whether `%s` writes a text of so many bytes as it is: without cut and without padding.
+/// Whether `%s` writes a text of so many bytes unchanged, neither cut nor padded.
 pub(crate) fn is_written_whole(layout: &FieldLayout, len: usize) -> bool {
     layout.precision.is_none() && len >= WHOLE_TEXT_MIN
 }
 
-/// Appends `text`, cut at its first zero byte and at the precision; a long one without precision is appended
-/// whole.
+/// Appends `text`, cut at its first zero byte and at the precision. A long text without precision
+/// is appended whole.
 pub(crate) fn push_text(out: &mut Vec<u8>, layout: &FieldLayout, text: &[u8]) {
     if is_written_whole(layout, text.len()) {
         out.extend_from_slice(text);
@@ -252,14 +252,14 @@ pub(crate) fn push_text(out: &mut Vec<u8>, layout: &FieldLayout, text: &[u8]) {
     pad(out, layout, Padding::Spaces, |out| out.extend_from_slice(text));
 }
 
-/// Appends `text` as a literal that Lua reads back.
+/// Appends `text` as a Lua literal.
 pub(crate) fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     push_quoted_inside(out, text);
     out.push(b'"');
 }
 
-/// Appends a part of a text between the quotes of its literal. A byte becomes four at most.
+/// Appends a part of a text between the quotes of its literal. A byte becomes at most four.
 pub(crate) fn push_quoted_inside(out: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
         match byte {
@@ -271,14 +271,14 @@ pub(crate) fn push_quoted_inside(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// What fills the width on the left.
+/// The padding on the left, up to the width.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Padding {
     Spaces,
     ZerosBehindSign,
 }
 
-/// Runs `write` and fills the width of `layout` around what it appended.
+/// Calls `write`, and pads the appended bytes to the width of `layout`.
 fn pad(out: &mut Vec<u8>, layout: &FieldLayout, padding: Padding, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     write(out);
@@ -302,7 +302,7 @@ fn pad(out: &mut Vec<u8>, layout: &FieldLayout, padding: Padding, write: impl Fn
     out[at..at + missing].fill(fill);
 }
 
-/// Reads any bytes as a format and writes each directive of a number and a text; for fuzzing.
+/// Parses any bytes as a format, and formats a number and a text by each directive, for fuzzing.
 pub fn fuzz_format(data: &[u8]) {
     let mut at = 0;
     while let Some(percent) = data[at..].iter().position(|&byte| byte == b'%') {
@@ -333,7 +333,7 @@ pub fn fuzz_format(data: &[u8]) {
     }
 }
 
-/// Reads any bytes as a number, and the number's text again; for fuzzing.
+/// Parses any bytes as a number, converts that to text, and parses the text again, for fuzzing.
 pub fn fuzz_number(data: &[u8]) {
     if let Some(number) = super::number::parse_number(data) {
         let mut text = Vec::new();

@@ -1,20 +1,20 @@
-//! Numbers out of text and into text.
+//! Conversion of text to numbers, and of numbers to text.
 //!
-//! Invariants: (1) text is read as glibc's `strtod` and `strtoul` read it, because PUC's Lua calls these; (2)
-//! a number becomes text as `printf("%.14g")` prints it; (3) nothing here allocates, and the cost is linear
-//! in the length of the text.
+//! Invariants: (1) text is parsed as by glibc's `strtod` and `strtoul`, because PUC's Lua calls them; (2) a
+//! number is printed as by `printf("%.14g")`; (3) nothing here allocates, and the cost is linear in the
+//! length of the text.
 
 use sluice_base::num::IntBuffer;
 
 use super::decimal::{Alternate, Case, push_general};
 
-/// Significant digits of a number that becomes text.
+/// Significant digits of a number's text.
 const DIGITS: usize = 14;
 
-/// Below this magnitude a whole number has no more than [`DIGITS`] digits.
+/// A whole number below this magnitude has at most [`DIGITS`] digits.
 const WHOLE_BOUND: f64 = 1e14;
 
-/// Appends `n` as Lua converts a number to text: `%.14g`. Without a number, `nan` or `-nan` by its sign.
+/// Appends `n` as Lua converts a number to text: `%.14g`. For a NaN: `nan` or `-nan`, by its sign.
 pub(crate) fn push_number(out: &mut Vec<u8>, n: f64) {
     if n.abs() < WHOLE_BOUND && n.trunc() == n && (n != 0.0 || n.is_sign_positive()) {
         out.extend_from_slice(IntBuffer::new().format(n as i64));
@@ -23,22 +23,22 @@ pub(crate) fn push_number(out: &mut Vec<u8>, n: f64) {
     push_general(out, n, DIGITS, Case::Lower, Alternate::No);
 }
 
-/// The number that the whole of `text` is, with white space around it; None where Lua's coercion fails.
+/// The number in `text`, with white space allowed around it; `None` if Lua's coercion fails.
 ///
-/// Text ends at its first zero byte, as it does for C. Hexadecimal numbers, `inf`, `infinity`, `nan` and
-/// `nan(…)` are numbers, because `strtod` takes them.
+/// The text ends at its first zero byte, as in C. Hexadecimal numbers, `inf`, `infinity`, `nan` and
+/// `nan(…)` are accepted, because `strtod` accepts them.
 pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
     let (number, used) = strtod(text)?;
     is_blank(&text[used..]).then_some(number)
 }
 
-/// Whether `text` is white space alone, up to its first zero byte.
+/// Whether `text` is only white space, up to its first zero byte.
 fn is_blank(text: &[u8]) -> bool {
     matches!(text.get(spaces(text)), None | Some(0))
 }
 
-/// The number that the whole of `text` is in `base` (2 to 36), as `tonumber(text, base)` reads it by
-/// `strtoul`: a minus wraps around, and what does not fit into 64 bits is their largest number.
+/// The number in `text` in `base` (2 to 36), as `tonumber(text, base)` parses it by `strtoul`: a negative
+/// number wraps around, and a number beyond 64 bits becomes the largest 64-bit number.
 pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
     let mut at = spaces(text);
     let negative = text.get(at) == Some(&b'-');
@@ -60,7 +60,7 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
         sum = before.checked_mul(u64::from(base)).and_then(|sum| sum.checked_add(u64::from(value)));
         at += 1;
     }
-    // Digits after one that did not fit change nothing.
+    // Further digits after an overflow change nothing.
     at += digits_of(&text[at..], base as u8);
     if !is_blank(&text[at..]) {
         return None;
@@ -69,10 +69,10 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
     Some(value as f64)
 }
 
-/// The number at the beginning of `text`, and how many bytes it takes with the white space before it; None
-/// where there is none.
+/// The number at the beginning of `text`, and the number of bytes used, leading white space included;
+/// `None` if there is no number.
 ///
-/// The longest beginning that is a number counts, as for `strtod`: of `1e+` that is `1`.
+/// The longest prefix that is a number counts, as for `strtod`: for `1e+` that is `1`.
 pub(crate) fn strtod(text: &[u8]) -> Option<(f64, usize)> {
     let start = spaces(text);
     let negative = text.get(start) == Some(&b'-');
@@ -83,7 +83,7 @@ pub(crate) fn strtod(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -magnitude } else { magnitude }, from + used))
 }
 
-/// A whole number of at most 15 digits that nothing of a longer number follows.
+/// A whole number of at most 15 digits that is not the start of a longer number.
 fn short_whole(text: &[u8]) -> Option<(f64, usize)> {
     let mut sum = 0u64;
     let mut used = 0;
@@ -125,16 +125,16 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((number, used))
 }
 
-/// Bytes up to which a decimal number is read as a whole.
+/// The most bytes of a decimal number that is parsed in one step.
 const PLAIN_MAX: usize = 2048;
 
-/// Significant digits that decide which double is nearest: after 768 digits only whether another one is not
-/// zero counts (Rust's `dec2flt` and others keep as many).
+/// Significant digits that decide which double is nearest: after 768 digits it matters only whether any
+/// further one is not zero (Rust's `dec2flt` and others keep as many).
 const DECISIVE: usize = 800;
 
-/// The value of a decimal number of many digits, as the same number with at most [`DECISIVE`] of them and a
-/// last one for the others. `whole` digits stand before the point. The digits that are left out are looked at
-/// some dozens at a time, and up to the first that is not zero.
+/// The value of a decimal number with many digits, computed from its first [`DECISIVE`] digits and one
+/// digit for all others. `whole` digits are before the point. The other digits are checked some dozens at a
+/// time, up to the first that is not zero.
 fn long_decimal(text: &[u8], whole: usize) -> Option<f64> {
     let (whole, after) = text.split_at(whole);
     let fraction = match after {
@@ -159,7 +159,7 @@ fn long_decimal(text: &[u8], whole: usize) -> Option<f64> {
     if len == 0 {
         return Some(0.0);
     }
-    // The power of ten of the last digit, which stands for all that are left out.
+    // The power of ten of the last digit, which represents all omitted digits.
     let last = whole.len() as i64 - zeros as i64 - 1 - len as i64 + exponent;
     let mut power = IntBuffer::new();
     let power = power.format(last);
@@ -169,11 +169,10 @@ fn long_decimal(text: &[u8], whole: usize) -> Option<f64> {
     std::str::from_utf8(&line[..len + 2 + power.len()]).ok()?.parse().ok()
 }
 
-/// Bytes behind the significant digits: a digit for the others, `e`, and a power of ten.
+/// Bytes after the significant digits: a digit for the others, `e`, and a power of ten.
 const EXPONENT_MAX: usize = 24;
 
-/// An exponent with its sign, as far as it matters: beyond the length of any text every number is zero or
-/// infinite.
+/// An exponent with its sign, clamped: beyond the length of any text every number is zero or infinite.
 fn exponent_of(text: &[u8]) -> i64 {
     const BOUND: i64 = 1 << 40;
     let (is_negative, digits) = match text {
@@ -187,7 +186,7 @@ fn exponent_of(text: &[u8]) -> i64 {
     if is_negative { -sum } else { sum }
 }
 
-/// How many digits `text` begins with.
+/// The number of digits at the beginning of `text`.
 fn digits(text: &[u8]) -> usize {
     prefix(text, |byte| byte.wrapping_sub(b'0') < 10)
 }
@@ -196,19 +195,19 @@ fn leading_zeros(text: &[u8]) -> usize {
     prefix(text, |byte| byte == b'0')
 }
 
-/// How many bytes of white space `text` begins with.
+/// The number of bytes of white space at the beginning of `text`.
 fn spaces(text: &[u8]) -> usize {
     if text.first().is_none_or(|byte| !is_space(*byte)) { 0 } else { prefix(text, is_space) }
 }
 
-/// How many digits of a base from 2 to 36 `text` begins with.
+/// The number of digits of a base from 2 to 36 at the beginning of `text`.
 fn digits_of(text: &[u8], base: u8) -> usize {
     let (numerals, letters) = (base.min(10), base.saturating_sub(10));
     prefix(text, |byte| byte.wrapping_sub(b'0') < numerals || (byte | 0x20).wrapping_sub(b'a') < letters)
 }
 
-/// How many bytes at the beginning of `text` are of a kind: by blocks without a branch for each byte, which
-/// the compiler turns into vector instructions.
+/// The number of bytes at the beginning of `text` for which `is_of_kind` is true. Works on blocks without a
+/// branch for each byte, which the compiler turns into vector instructions.
 #[inline(always)]
 pub(crate) fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
     const BLOCK: usize = 64;
@@ -219,7 +218,7 @@ pub(crate) fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
     whole * BLOCK + rest.iter().take_while(|byte| is_of_kind(**byte)).count()
 }
 
-/// `inf`, `infinity`, `nan`, `nan(letters)`, in either case.
+/// Parses `inf`, `infinity`, `nan` or `nan(letters)`, in either case.
 fn named(text: &[u8]) -> Option<(f64, usize)> {
     let starts = |word: &[u8]| text.len() >= word.len() && text[..word.len()].eq_ignore_ascii_case(word);
     if starts(b"infinity") {
@@ -237,19 +236,19 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
     Some((f64::NAN, if closed { inside + 5 } else { 3 }))
 }
 
-/// The digits of a hexadecimal number as far as they count.
+/// The significant digits of a hexadecimal number.
 struct HexDigits {
     /// The first 60 to 64 bits.
     bits: u64,
-    /// Whether a bit behind them is set.
+    /// Whether any later bit is set.
     sticky: bool,
     /// The number is `bits * 2^exp`.
     exp: i64,
-    /// Bytes read.
+    /// The number of bytes parsed.
     used: usize,
 }
 
-/// `0x` with digits, a point and a binary exponent.
+/// Parses `0x` with digits, a point and a binary exponent.
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     if text.first() != Some(&b'0') || !matches!(text.get(1), Some(b'x' | b'X')) {
         return None;
@@ -290,8 +289,8 @@ fn hex_digits(text: &[u8]) -> Option<HexDigits> {
     (whole.len() + fraction.len() > 0).then_some(read)
 }
 
-/// `bits * 2^exp`, rounded to the nearest double, halves to the even one; `sticky` says that bits behind are
-/// lost.
+/// `bits * 2^exp`, rounded to the nearest double, ties to even; `sticky`: later bits that are not
+/// zero were dropped.
 fn scaled(bits: u64, exp: i64, sticky: bool) -> f64 {
     if bits == 0 {
         return 0.0;
@@ -312,29 +311,29 @@ fn scaled(bits: u64, exp: i64, sticky: bool) -> f64 {
     let half = 1u64 << 63;
     let up = rest > half || rest == half && (sticky || mantissa & 1 == 1);
     let rounded = mantissa + u64::from(up);
-    // The hidden bit adds one to the exponent, and so does a carry out of the mantissa.
+    // The hidden bit increases the exponent by one, and so does a carry out of the mantissa.
     let base = if top >= -1022 { ((top + 1022) as u64) << 52 } else { 0 };
     f64::from_bits(base + rounded)
 }
 
-/// `text` as C sees it: up to the first zero byte.
+/// The part of `text` that C sees: up to the first zero byte.
 pub(crate) fn c_text(text: &[u8]) -> &[u8] {
     &text[..prefix(text, |byte| byte != 0)]
 }
 
-/// `n` as C on x86-64 converts a double to `int64_t`: towards zero, and `i64::MIN` for what does not fit.
+/// Converts a double to `int64_t` as C does on x86-64: towards zero, and to `i64::MIN` if out of range.
 pub(crate) fn to_i64(n: f64) -> i64 {
     if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&n) { n as i64 } else { i64::MIN }
 }
 
-/// `n` as C on x86-64 converts a double to `uint64_t`: negative numbers wrap around, and numbers from 2^64
-/// on are 0.
+/// Converts a double to `uint64_t` as C does on x86-64: negative numbers wrap around, and numbers from
+/// 2^64 on become 0.
 pub(crate) fn to_u64(n: f64) -> u64 {
     const HALF: f64 = 9.223_372_036_854_776e18;
     if n >= HALF { to_i64(n - HALF) as u64 ^ 1 << 63 } else { to_i64(n) as u64 }
 }
 
-/// `n` as C on x86-64 converts a double to `int32_t`: towards zero, and `i32::MIN` for what does not fit.
+/// Converts a double to `int32_t` as C does on x86-64: towards zero, and to `i32::MIN` if out of range.
 pub(crate) fn to_i32(n: f64) -> i32 {
     if n > -2_147_483_649.0 && n < 2_147_483_648.0 { n as i32 } else { i32::MIN }
 }

@@ -1,21 +1,21 @@
-//! Cycles of the collector while a program runs, and between runs.
+//! Slices and cycles of the collector, during a run and between runs.
 
 use super::machine::Machine;
 use crate::gc::{self, Roots};
 use crate::heap::SLICE_BYTES;
 use crate::object::Coroutine;
 
-/// Values that a slice of the collector looks at for so many bytes, at 100 percent.
+/// Values that a slice of the collector processes for [`SLICE_BYTES`] at 100 percent.
 const SLICE_WORK: usize = SLICE_BYTES / 16;
 
-/// Values that a slice looks at where a whole collection is done before the run goes on.
+/// Values that a slice processes when a full collection must end before the run continues.
 pub(crate) const FULL_WORK: usize = 8192;
 
-/// Values that the collector looks at for a unit of the budget.
+/// Values that the collector processes for a unit of the budget.
 const WORK_PER_UNIT: usize = 4;
 
 impl Machine {
-    /// Does a slice of a collection, or all of one. True when a cycle has ended.
+    /// Does a slice of a cycle, or with `None` a full collection. Returns true when a cycle has ended.
     pub(crate) fn collect(&mut self, work: Option<usize>) -> bool {
         self.heap.slice_due = false;
         self.heap.strings.set_due(false);
@@ -30,10 +30,10 @@ impl Machine {
         if !done {
             self.heap.collector.next_slice = self.heap.bytes + SLICE_BYTES;
         } else if self.cycles_due > 0 {
-            // Whoever had the cycle end, the run or its host: it is one that the run waits for.
+            // Whether the run or its host has ended the cycle, it counts as one that the run waits for.
             self.cycles_due -= 1;
             let heap = &mut self.heap;
-            // Close to the limit, the next cycle begins halfway to it.
+            // Close to the limit, the next cycle begins halfway between the bytes in use and the limit.
             let halfway = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
             heap.collector.threshold = heap.collector.threshold.min(halfway);
             heap.collector.next_slice = heap.collector.threshold;
@@ -41,14 +41,14 @@ impl Machine {
         done
     }
 
-    /// The slice that is due while a program runs; none where the loop was left for the sake of the budget
-    /// alone.
+    /// Does the slice that is due during a run; nothing if the loop exited only because of the budget.
     pub(crate) fn collect_on(&mut self) {
         self.heap.strings.set_due(false);
         if !self.heap.slice_due {
             return;
         }
-        // Close to the limit a cycle is ended before the program goes on: better late than an error.
+        // Close to the limit a cycle is completed before the program continues: a delay is better
+        // than an error.
         let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
             && self.heap.bytes > self.heap.collector.threshold;
         if is_close {
@@ -59,12 +59,12 @@ impl Machine {
         self.budget -= (work / WORK_PER_UNIT) as i64;
     }
 
-    /// The run goes on when all garbage is collected.
+    /// Makes the run wait until all garbage is collected.
     pub(crate) fn ask_for_cycles(&mut self) {
         self.cycles_due = gc::cycles_of_all(&self.heap);
     }
 
-    /// Ends the cycles that are due. False when the budget is used up before.
+    /// Completes the cycles that are due. Returns false if the budget is used up first.
     pub(crate) fn end_cycles(&mut self) -> bool {
         while self.cycles_due > 0 {
             if self.budget <= 0 {

@@ -1,4 +1,4 @@
-//! What the loop over instructions reads, and why it is left.
+//! The data that the interpreter's loop reads, and the reasons for leaving the loop.
 
 use crate::arena::Arena;
 use crate::code::Linked;
@@ -7,7 +7,7 @@ use crate::native::{Native, NativeStep};
 use crate::object::After;
 use crate::value::ThreadRef;
 
-/// Why the loop was left.
+/// The reason why the loop was left.
 #[derive(Debug)]
 pub(super) enum Exit {
     /// The budget is used up.
@@ -16,17 +16,16 @@ pub(super) enum Exit {
     Collect,
     /// An error in the instruction before the frame's `pc`.
     Fault(Fault),
-    /// A call to be made of the function in the slot `func`.
+    /// The function in the slot `func` must be called.
     Call { func: usize, args: usize, want: i32, after: After },
-    /// The texts of these slots are to be joined piece by piece; then those from `first` on are, into a
-    /// register.
+    /// The strings in these slots must be joined piece by piece, then the operands from `first`
+    /// on, into a register.
     Join { slots: (usize, usize), first: u8, into: u8 },
-    /// The top frame returns values to a frame that is not of the language, or not in the plain way.
+    /// The top frame returns values to a frame that is not a Lua function, or not as plain results.
     Return { from: usize, count: usize },
-    /// The native function of the top frame went on, and did something other than call a function of the
-    /// language.
+    /// The native function of the top frame was resumed, and did something other than call a Lua function.
     Resumed(Result<NativeStep, Fault>),
-    /// A native function did something other than return.
+    /// A native function was called, and did something other than return.
     NativeStep {
         step: Result<NativeStep, Fault>,
         func: usize,
@@ -37,21 +36,21 @@ pub(super) enum Exit {
     },
 }
 
-/// Natives that the loop knows.
+/// Native functions that the loop handles itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
-    /// `next`
+    /// The number of the native function `next`.
     pub(crate) next: u32,
-    /// The iterator of `ipairs`
+    /// The number of the native function that `ipairs` iterates with.
     pub(crate) inext: u32,
 }
 
-/// What the loop reads.
+/// The parts of the machine that the loop only reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct World<'m> {
     pub(super) code: &'m Arena<Linked>,
     pub(super) natives: &'m [Native],
     pub(super) known: Known,
-    /// The main program.
+    /// The main program's coroutine.
     pub(super) main: ThreadRef,
 }

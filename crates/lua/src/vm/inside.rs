@@ -1,9 +1,9 @@
-//! Calls, returns and switches that the loop over instructions follows itself, beyond those of plain
-//! functions: metamethods, iterators, what a native function calls, coroutines that are resumed and that
-//! yield.
+//! Calls, returns and switches that the interpreter's loop handles itself, in addition to plain
+//! function calls: metamethods, iterators, calls made by native functions, coroutines that are
+//! resumed and that yield.
 //!
-//! Invariants: (1) what is done here leaves the state that `machine.rs` would; (2) whatever is not the usual
-//! case is left to `machine.rs`, before anything has changed.
+//! Invariants: (1) the functions here leave the same state as `machine.rs` would; (2) every unusual case is
+//! left to `machine.rs`, before any change.
 
 use super::exit::{Exit, World};
 use super::stack::{FRAMES_MAX, NESTED_MAX, WINDOW, WindowBounds, ensure, place_args, place_results, window};
@@ -15,14 +15,14 @@ use crate::native::{Demand, NativeStep};
 use crate::object::{After, Coroutine, Frame, Status, Work};
 use crate::value::{ClosureRef, ThreadRef, Value};
 
-/// The running coroutine, which is not in the heap.
+/// The running coroutine, which is kept outside of the heap.
 #[derive(Debug)]
 pub(super) struct RunningCoroutine<'m> {
     pub(super) co: &'m mut Box<Coroutine>,
     pub(super) thread: &'m mut ThreadRef,
 }
 
-/// A call as an instruction wants it.
+/// The call that an instruction makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallWanted {
     pub(super) func: usize,
@@ -31,8 +31,8 @@ pub(super) struct CallWanted {
     pub(super) after: After,
 }
 
-/// Calls what lies in a slot. None: it is a function of the language, whose frame is the top one now, or a
-/// native one that has returned.
+/// Calls the value in a slot. `None`: the value is a Lua function, whose frame is now the top one, or a
+/// native function that has returned.
 #[inline(never)]
 pub(super) fn enter(
     heap: &mut Heap,
@@ -58,13 +58,13 @@ pub(super) fn enter(
     pause(heap, *budget)
 }
 
-/// Whether one call more of those that PUC would make on the C stack is too many, or one frame more.
+/// Whether a further call would exceed the bound on frames, or on calls that PUC makes on the C stack.
 #[inline(always)]
 pub(super) fn is_deep(co: &Coroutine) -> bool {
     co.frames.len() >= FRAMES_MAX || co.depth() + 1 >= NESTED_MAX
 }
 
-/// Pushes the frame of a call of a function of the language, for which there is room in the list of frames.
+/// Pushes the frame of a call of a Lua function; the list of frames must have room.
 #[inline(always)]
 pub(super) fn push_frame(
     heap: &mut Heap,
@@ -81,7 +81,7 @@ pub(super) fn push_frame(
     Ok(())
 }
 
-/// The end of the loop, where the run is to stand still at the top frame.
+/// The exit with which the run is paused at the top frame.
 fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
     if heap.is_due() {
         return Some(Exit::Collect);
@@ -89,7 +89,7 @@ fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
     if budget <= 0 { Some(Exit::Budget) } else { None }
 }
 
-/// Hands what the top frame returns to the one below. None: the top frame is one of the language again.
+/// Passes the top frame's results to the frame below. `None`: the top frame is a Lua function again.
 #[inline(never)]
 pub(super) fn hand_back(
     heap: &mut Heap,
@@ -99,7 +99,7 @@ pub(super) fn hand_back(
     (from, count): (usize, usize),
 ) -> Option<Exit> {
     let depth = co.frames.len();
-    // Fields are read one by one: a copy of a frame that was pushed lately waits for its parts to be stored.
+    // Fields are read one by one: copying a whole frame that was just pushed would wait for its stores.
     let [.., below, frame] = co.frames.as_slice() else { return Some(Exit::Return { from, count }) };
     let (work, after, want, func) = (below.work, frame.after, frame.want, frame.func as usize);
     match work {
@@ -118,7 +118,7 @@ pub(super) fn hand_back(
     }
 }
 
-/// Does with values what the top frame, one of the language, wants of them: anything but plain results and a
+/// Uses values as the top frame, a Lua function, wants them: any use except plain results and
 /// concatenation.
 #[inline(always)]
 pub(super) fn deliver(
@@ -156,7 +156,7 @@ pub(super) fn deliver(
     }
 }
 
-/// Calls a native function for an instruction that is no call.
+/// Calls a native function for an instruction that is not a call.
 fn call_native(
     heap: &mut Heap,
     (world, thread): (&World<'_>, ThreadRef),
@@ -165,7 +165,7 @@ fn call_native(
     (function, call): (u32, CallWanted),
 ) -> Option<Exit> {
     let CallWanted { func, args, want, after } = call;
-    // The machine does the rest, and throws where the call is the one too many on PUC's C stack.
+    // The machine handles the other cases, and throws if the call is one too many on PUC's C stack.
     let is_usual = !matches!(after, After::Results | After::Concat { .. }) && co.depth() + 1 != NESTED_MAX;
     if !is_usual {
         return Some(Exit::Call { func, args, want, after });
@@ -189,8 +189,8 @@ fn call_native(
     }
 }
 
-/// Goes on with the native function of the top frame, to which what it called has returned. None: it called a
-/// function of the language, whose frame is the top one now.
+/// Resumes the native function of the top frame after its call has returned. `None`: it has called a Lua
+/// function, whose frame is now the top one.
 fn go_on(
     heap: &mut Heap,
     (world, thread): (&World<'_>, ThreadRef),
@@ -230,7 +230,7 @@ fn go_on(
     pause(heap, *budget)
 }
 
-/// The call of a native function that switches coroutines.
+/// A call of a native function that switches coroutines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SwitchCall {
     pub(super) func: usize,
@@ -246,8 +246,8 @@ impl SwitchCall {
     }
 }
 
-/// Whether a coroutine that stands in a call of a native function can be given so many values without more
-/// ado: the call was made by a function of the language in the plain way, and there is room.
+/// Whether a coroutine that waits in a call of a native function can simply take so many values: a Lua
+/// function made the call, as a plain call, and there is room.
 fn takes(co: &Coroutine, count: usize, is_right: impl Fn(Work) -> bool) -> bool {
     let [.., below, frame] = co.frames.as_slice() else { return false };
     let results = count.max(frame.want.max(0) as usize);
@@ -257,7 +257,7 @@ fn takes(co: &Coroutine, count: usize, is_right: impl Fn(Work) -> bool) -> bool 
         && co.stack.len() >= frame.func as usize + results + WINDOW
 }
 
-/// Gives values to a coroutine of which [`takes`] is true, as the results of the call that it stands in.
+/// Passes values to a coroutine for which [`takes`] is true, as the results of the call that it waits in.
 fn give(co: &mut Coroutine, head: Option<Value>, values: &[Value]) {
     let Some(frame) = co.frames.pop() else { return };
     co.nested -= 1;
@@ -272,8 +272,8 @@ fn give(co: &mut Coroutine, head: Option<Value>, values: &[Value]) {
     place_results(co, func, count, func, frame.want);
 }
 
-/// Does what a native function of the coroutine library asks for, in the usual case: a coroutine that has
-/// yielded is resumed, or the running one yields. False: nothing was done.
+/// Serves a native function of the coroutine library in the usual case: a coroutine that has yielded is
+/// resumed, or the running one yields. False if nothing was done.
 pub(super) fn switch(
     heap: &mut Heap,
     demand: &Demand,

@@ -1,5 +1,4 @@
-//! What a debugger sees of a run that stands: where the run goes on, the local variables of a function, the
-//! functions that called.
+//! A debugger's view of a paused run: its position, the local variables of its functions, and its callers.
 
 use super::machine::Machine;
 use super::names;
@@ -8,47 +7,49 @@ use crate::object::{Frame, Work};
 use crate::text::format::{FieldLayout, push_float};
 use crate::value::{TableRef, Value, address};
 
-/// Where a function of the language stands.
+/// The position of a paused Lua function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodePosition<'r> {
-    /// The name of the chunk, as it was given.
+    /// The name of the chunk, as given when it was compiled.
     pub chunk: &'r [u8],
-    /// The line, from 1 on, of the instruction that is next.
+    /// The line of the next instruction, from 1.
     pub line: u32,
-    /// Which instruction of its function that is.
+    /// The index of the next instruction in its function.
     pub instruction: u32,
-    /// The coroutine, by a number of its own.
+    /// The number of the coroutine.
     pub coroutine: u32,
-    /// Functions that are running in the coroutine, this one included.
+    /// The number of running functions in the coroutine, this one included.
     pub depth: usize,
 }
 
-/// A function that is running.
+/// A Lua function that is running or waits for its callee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningFunction {
-    /// What its caller calls it; `None` for the chunk, and for a function without a name.
+    /// The name by which its caller calls the function; `None` for the chunk, and for a function
+    /// without a name.
     pub name: Option<Vec<u8>>,
-    /// The line that it is in.
+    /// The current line in the function.
     pub line: u32,
-    /// It is the chunk itself.
+    /// Whether the function is the chunk itself.
     pub is_chunk: bool,
 }
 
-/// Finds the instructions with which lines begin, as the reference's line hook does: the first of a function,
-/// one of another line than that function's last, and the target of a jump backward.
+/// Detects the first instructions of lines, by the rules of the reference's line hook: the first
+/// instruction of a function, one on another line than the function's last, and the target of a
+/// backward jump.
 #[derive(Debug, Default)]
 pub struct LineWatch {
     /// The last position of each function that is running: coroutine, depth, line, instruction.
     last: Vec<(u32, usize, u32, u32)>,
 }
 
-/// Functions that a [`LineWatch`] remembers. One that is forgotten begins its line anew when the run comes
-/// back to it.
+/// The most functions that a [`LineWatch`] remembers. A forgotten function begins its line again when the
+/// run returns to it.
 const NOTICED_MAX: usize = 1000;
 
 impl LineWatch {
-    /// Takes note of the position where the run goes on. Whether a line begins there. O(functions that run,
-    /// 1,000 at most).
+    /// Records the position of the next instruction; returns whether a line begins there. O(running
+    /// functions, at most 1,000).
     pub fn notice(&mut self, position: &CodePosition<'_>) -> bool {
         self.last
             .retain(|(coroutine, depth, ..)| *coroutine != position.coroutine || *depth <= position.depth);
@@ -69,13 +70,13 @@ impl LineWatch {
 }
 
 impl Machine {
-    /// Where the run goes on; `None` where a native function does.
+    /// The position of the next instruction; `None` if a native function continues.
     pub(crate) fn next_position(&self) -> Option<CodePosition<'_>> {
-        // An error that is to be raised is raised here: no line begins.
+        // If an error is to be raised first, no line begins.
         let frame =
             self.co.frames.last().filter(|frame| frame.work == Work::Lua && self.start_fault.is_none())?;
         let proto = &self.code.at(frame.proto).proto;
-        // The reference's compiler leaves a beginning out that only empties variables: they are empty.
+        // The reference's compiler omits initial instructions that only set variables to nil.
         if frame.pc < proto.first_shown() {
             return None;
         }
@@ -89,19 +90,19 @@ impl Machine {
         })
     }
 
-    /// The functions of the language that run, the innermost first.
+    /// The frames of Lua functions, the innermost first, with their positions.
     fn frames(&self) -> impl Iterator<Item = (usize, &Frame)> {
         self.co.frames.iter().enumerate().rev().filter(|(_, frame)| frame.work == Work::Lua)
     }
 
-    /// The instruction that a frame is at: the next one of the innermost, the call of the others.
+    /// The instruction of a frame: the next one for the innermost frame, the call for others.
     fn at_instruction(&self, at: usize, frame: &Frame) -> usize {
         let is_innermost = at + 1 == self.co.frames.len();
         frame.pc as usize - usize::from(!is_innermost && frame.pc > 0)
     }
 
-    /// The local variables that live in a function of the language, in the order of their coming; 0 is the
-    /// innermost.
+    /// The live local variables of the Lua function at `level` (0 is the innermost), in the order
+    /// of declaration.
     pub(crate) fn locals(&self, level: usize) -> Vec<(&[u8], Value)> {
         let Some((at, frame)) = self.frames().nth(level) else { return Vec::new() };
         let proto = &self.code.at(frame.proto).proto;
@@ -112,7 +113,7 @@ impl Machine {
         living.map(|(register, local)| (&*local.name, value(register).unwrap_or(Value::NIL))).collect()
     }
 
-    /// The functions of the language that run, the innermost first.
+    /// The running Lua functions, the innermost first.
     pub(crate) fn callers(&self) -> Vec<RunningFunction> {
         let caller = |(at, frame): (usize, &Frame)| {
             let proto = &self.code.at(frame.proto).proto;
@@ -128,11 +129,11 @@ impl Machine {
     }
 }
 
-/// Tables within each other that [`describe`] shows.
+/// The deepest nesting of tables that [`describe`] shows.
 const DEPTH_MAX: usize = 10;
 
-/// Appends a value as the reference's debugger shows it: strings bare, numbers as `%g`, tables with what is
-/// in them. Ends somewhat behind `limit` bytes. O(what is shown).
+/// Appends a value in the form of the reference's debugger: strings unquoted, numbers as by `%g`, tables
+/// with their contents. Stops somewhat after `limit` bytes. Cost: O(appended bytes).
 pub fn describe(heap: &Heap, value: Value, out: &mut Vec<u8>, limit: usize) {
     describe_at(heap, value, out, limit, 0);
 }
@@ -164,7 +165,8 @@ fn describe_table(heap: &Heap, table: TableRef, out: &mut Vec<u8>, limit: usize,
             Some((name, value))
         })
     };
-    // An array is shown without its indices. Beyond the limit nothing is shown, so nothing is looked at.
+    // An array is shown without its indexes. Entries beyond the limit are not shown, so they are
+    // not checked.
     let is_array =
         pairs().take(limit).zip(1u32..).all(|((key, _), at)| key.as_number() == Some(f64::from(at)));
     out.push(b'{');

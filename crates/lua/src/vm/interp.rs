@@ -1,11 +1,11 @@
-//! The loop over instructions.
+//! The interpreter's loop over instructions.
 //!
-//! It works on the top frame, which is of the language, and follows calls and returns between such frames and
-//! calls of native functions that end at once. Whatever else comes up leaves the loop with the machine's
-//! state written back, as an [`Exit`] that `machine.rs` acts upon.
+//! The loop works on the top frame, which is a Lua function. It follows calls and returns between Lua
+//! functions, and calls of native functions that return at once. In all other cases it writes the machine's
+//! state back and returns an [`Exit`], which `machine.rs` handles.
 //!
 //! Invariants: (1) `base + 256 <= stack.len()` for the top frame, so no register is out of bounds; (2) each
-//! jump backward and each call takes from the budget and looks whether the collector has work.
+//! backward jump and each call uses budget and checks whether the collector has work.
 
 use super::exit::{Exit, World};
 use super::inside::{
@@ -25,14 +25,13 @@ use crate::object::{After, UpvalueState, Work};
 use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
 
-/// The value of a "floating byte".
+/// The number that a "floating byte" encodes.
 fn from_floating(byte: u8) -> usize {
     let exponent = byte >> 3;
     if exponent == 0 { usize::from(byte) } else { usize::from(byte & 7 | 8) << (exponent - 1) }
 }
 
-/// Runs instructions until something comes up that the loop cannot do. With `EACH`, the budget counts every
-/// instruction.
+/// Runs instructions until the loop must be left. With `EACH`, the budget counts every instruction.
 pub(super) fn execute<const EACH: bool>(
     heap: &mut Heap,
     world: World<'_>,
@@ -85,7 +84,7 @@ pub(super) fn execute<const EACH: bool>(
                 }
             };
         }
-        // After an instruction that may have worked much: leaves the loop, so that the work is paid.
+        // For instructions that may have done much work: leaves the loop so that the work is charged.
         macro_rules! pay {
             () => {
                 if !EACH && heap.is_due() {
@@ -108,7 +107,7 @@ pub(super) fn execute<const EACH: bool>(
                 fault!(fault)
             }};
         }
-        // Goes to an instruction; backward, the budget is asked.
+        // Continues at an instruction; a backward jump checks the budget.
         macro_rules! jump {
             ($target:expr) => {{
                 let target = $target as usize;
@@ -123,7 +122,7 @@ pub(super) fn execute<const EACH: bool>(
                 pc = target;
             }};
         }
-        // Calls what lies in a slot.
+        // Calls the value in a slot.
         macro_rules! call {
             ($func:expr, $args:expr, $want:expr, $after:expr) => {{
                 let call = CallWanted { func: $func, args: $args, want: $want, after: $after };
@@ -141,7 +140,7 @@ pub(super) fn execute<const EACH: bool>(
                 }
             }};
         }
-        // Calls a metamethod with values behind the frame's registers.
+        // Calls a metamethod; its arguments go into the slots after the frame's registers.
         macro_rules! meta {
             ($after:expr, $handler:expr $(, $arg:expr)*) => {{
                 let func = base + usize::from(proto.max_stack);
@@ -187,7 +186,7 @@ pub(super) fn execute<const EACH: bool>(
                     let ($x, $y) = (a.double(), k.double());
                     regs[$i.a as usize] = Value::result($value);
                 } else {
-                    // The constant is no operand that can be wrong: both names are the register's.
+                    // A constant operand cannot be of a wrong type: both names are the register's.
                     let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
                     match operate::arithmetic(heap, $event, a, b) {
                         Ok(Operated::Value(value)) => {
@@ -308,7 +307,7 @@ pub(super) fn execute<const EACH: bool>(
                         } else if let Some(string) = key.as_str() {
                             let value = t.get_str(key, heap.strings.hash(string), &heap.strings);
                             if heap.is_due() && (!value.is_nil() || !t.has_meta()) {
-                                // A long key was hashed or compared, or a long chain walked.
+                                // A long key was hashed or compared, or a long chain was followed.
                                 regs[i.a as usize] = value;
                                 pay!();
                                 continue;
@@ -448,7 +447,7 @@ pub(super) fn execute<const EACH: bool>(
                     } else {
                         None
                     };
-                    // The usual class: one metatable whose `__index` is a table.
+                    // The usual class: the object's metatable has a table as `__index`.
                     if let Some(meta) = meta {
                         let (name, name_hash) = heap.events[Metamethod::Index as usize];
                         let class = heap.tables.at(meta.0).get_str(name, name_hash, &heap.strings);
@@ -653,7 +652,7 @@ pub(super) fn execute<const EACH: bool>(
                         if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(func + 1) };
                     save!();
                     let Some(closure) = co.stack[func].as_closure() else {
-                        // A native function's call: the return behind the instruction hands its results on.
+                        // For a native function, the return instruction that follows passes its results on.
                         let native = co.stack[func].as_native().filter(|_| !EACH);
                         let Some(native) = native else {
                             return Exit::Call { func, args, want: -1, after: After::Results };
@@ -782,7 +781,8 @@ pub(super) fn execute<const EACH: bool>(
                     let iterator = regs[i.a as usize];
                     let (state, control) =
                         (regs[i.a.wrapping_add(1) as usize], regs[i.a.wrapping_add(2) as usize]);
-                    // To PUC a step of an iterator is a call on the C stack too: it may be the one too many.
+                    // In PUC an iterator's step is also a call on the C stack, so it may be one
+                    // call too many.
                     if let Some(native) = iterator.as_native()
                         && let Some(table) = state.as_table()
                         && co.nested + co.below + 1 != NESTED_MAX
@@ -893,12 +893,12 @@ pub(super) fn execute<const EACH: bool>(
     }
 }
 
-/// What a plain call of a native function came to.
+/// The exit for a native function that was called plainly and did not return at once.
 fn native_step(step: Result<NativeStep, Fault>, func: usize, top: usize, function: u32, want: i32) -> Exit {
     Exit::NativeStep { step, func, top, function, want, after: After::Results }
 }
 
-/// The value of a variable in the stack of another coroutine.
+/// The value of a variable in another coroutine's stack.
 #[cold]
 pub(super) fn open_value(heap: &Heap, owner: ThreadRef, slot: u32) -> Value {
     let coroutine = heap.threads.at(owner.0).coroutine.as_ref();

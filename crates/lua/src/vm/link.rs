@@ -1,4 +1,4 @@
-//! Prototypes in a machine: constants become values of its heap.
+//! Linking prototypes into a machine: their constants become values of its heap.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::symbols::{MachineSymbols, SymbolUse};
 use crate::value::Value;
 use crate::vm::machine::Machine;
 
-/// Brings a prototype and those in it into a machine, and answers its index.
+/// Links a prototype and its inner prototypes into a machine; returns the prototype's index.
 pub(crate) fn link_into(machine: &mut Machine, proto: &Arc<Proto>) -> Result<u32, Fault> {
     let usage = if machine.is_permanent { SymbolUse::Lasts } else { SymbolUse::GoesWithRun };
     link(&mut machine.heap, &mut machine.code, (&mut machine.symbols, usage), proto)
@@ -55,8 +55,8 @@ fn link(
     Ok(index)
 }
 
-/// Lets go of the constants of a prototype and of those in it, which are values of the heap now, where nobody
-/// else has the prototype.
+/// Frees the constants of a linked prototype and its inner prototypes, which the heap has as values, unless
+/// another owner shares the prototype.
 pub(crate) fn drop_constants(code: &mut Arena<Linked>, index: u32) {
     let linked = code.at_mut(index);
     let unlinked = Arc::get_mut(&mut linked.proto).and_then(|proto| proto.unlinked.take());

@@ -1,7 +1,7 @@
-//! A machine that runs one program: calls, results, coroutines, and the loop over frames.
+//! The machine that runs one program: calls, results, coroutines, and the loop over frames.
 //!
-//! Invariants: (1) the running coroutine is taken out of the heap, all others lie in it; (2) between two
-//! steps the whole state of a run is in `Machine`, so a run stands still by nothing being called.
+//! Invariants: (1) the running coroutine is kept outside of the heap, all others in it; (2) between two
+//! steps the whole state of a run is in `Machine`, so a run is paused simply by not continuing it.
 
 use std::sync::Arc;
 
@@ -24,64 +24,64 @@ use crate::object::{After, Coroutine, Frame, Protection, SLOT_BYTES, Status, Wor
 use crate::symbols::MachineSymbols;
 use crate::value::{ClosureRef, ThreadRef, Value};
 
-/// What a run has come to.
+/// The reason why a run has halted.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// It ended: its results are the first slots of the main program's stack, so many.
+    /// The run has ended; the first so many slots of the main program's stack are its results.
     Done(usize),
-    /// The host is asked for something, with the arguments in the top frame's window.
+    /// The run requests something from the host by this code; the arguments are in the top frame's window.
     Request(u32),
     /// The budget is used up.
     OutOfBudget,
-    /// An error was not caught.
+    /// An error was not caught; its value.
     Failed(Value),
-    /// The collector has work.
+    /// The collector has a slice to do.
     Collect,
-    /// All garbage is to be collected before the run goes on.
+    /// All garbage must be collected before the run continues.
     CollectAll,
 }
 
-/// A machine.
+/// The state of a machine and of its run.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) heap: Heap,
     pub(crate) code: Arena<Linked>,
     pub(crate) natives: Arc<Vec<Native>>,
     pub(crate) known: Known,
-    /// The running coroutine.
+    /// The running coroutine, and its reference in the heap.
     pub(crate) co: Box<Coroutine>,
     pub(crate) thread: ThreadRef,
-    /// The main program.
+    /// The main program's coroutine.
     pub(crate) main: ThreadRef,
-    /// What is left of the budget.
+    /// Units of the budget that are left.
     pub(crate) budget: i64,
-    /// The budget counts each instruction, and is asked at each.
+    /// Whether the budget counts each instruction and is checked at each.
     pub(crate) stepwise: bool,
     /// Strings that constants share.
     pub(crate) symbols: MachineSymbols,
-    /// What a chunk runs as; its prototype is that of the last one that was started.
+    /// The closure that chunks run as; its prototype is that of the last started chunk.
     pub(crate) chunk: ClosureRef,
-    /// Whether what is linked now stays.
+    /// Whether prototypes that are linked now stay loaded.
     pub(crate) is_permanent: bool,
-    /// `pcall` answers the field `err` of an error that is a table, when that is a text.
+    /// Whether `pcall` returns the field `err` of an error that is a table, if the field is a string.
     pub(crate) looks_into_errors: bool,
-    /// Cycles of the collector that end before the run goes on.
+    /// Cycles of the collector that must end before the run continues.
     pub(crate) cycles_due: u8,
-    /// An error that is thrown when the run goes on.
+    /// An error that is thrown when the run continues.
     pub(crate) start_fault: Option<Fault>,
-    /// What the first call has come to, where a native function was called: it is told when the run goes on.
+    /// The result of the first call, if it was a native function: `run` returns it when the run continues.
     pub(crate) start_halt: Option<Halt>,
 }
 
-/// What the machine does next.
+/// The next action of the machine.
 pub(super) enum Onward {
-    /// Look at the top frame.
+    /// Continue with the top frame.
     Go,
     Halt(Halt),
 }
 
 impl Machine {
-    /// Runs until something halts it.
+    /// Runs until the program halts for one of the reasons of [`Halt`].
     pub(crate) fn run(&mut self) -> Halt {
         if let Some(halt) = self.start_halt.take() {
             return halt;
@@ -98,18 +98,18 @@ impl Machine {
         }
     }
 
-    /// Makes the call in the first slot of the main program's stack the next thing to do.
+    /// Calls the function in the first slot of the main program's stack, with `args` arguments.
     pub(crate) fn begin(&mut self, args: usize) {
         self.is_permanent = false;
         match self.call(0, args, -1, After::Results) {
             Ok(Onward::Go) => {}
-            // A native function, which has run already.
+            // A native function has run already.
             Ok(Onward::Halt(halt)) => self.start_halt = Some(halt),
             Err(fault) => self.start_fault = Some(fault),
         }
     }
 
-    /// Leaves every frame, so that the next run finds the main program empty.
+    /// Removes all frames, so that the next run begins with an empty main program.
     pub(crate) fn stop(&mut self) {
         while self.thread != self.main {
             self.unwind(0);
@@ -118,7 +118,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // What states of other coroutines hold is freed with these, elsewhere perhaps.
+        // Bytes held by states of other coroutines are freed together with those, perhaps by
+        // another thread.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -130,7 +131,7 @@ impl Machine {
         self.start_halt = None;
     }
 
-    /// Slots that the running coroutine uses.
+    /// The number of slots that the running coroutine uses.
     pub(crate) fn used_slots(&self) -> usize {
         let top = self.co.top as usize;
         let frame = self.co.frames.last().map_or(0, |frame| match frame.work {
@@ -140,7 +141,7 @@ impl Machine {
         top.max(frame).min(self.co.stack.len())
     }
 
-    /// The arguments of the request that the run stands at.
+    /// The arguments of the request that the run waits for.
     pub(crate) fn request_args(&self) -> &[Value] {
         match self.co.frames.last() {
             Some(frame) if frame.work == Work::Host => {
@@ -150,14 +151,14 @@ impl Machine {
         }
     }
 
-    /// Answers the request.
+    /// Passes the host's results to the request, and ends the wait.
     pub(crate) fn answer(&mut self, values: &[Value]) {
         let Some(frame) = self.co.frames.last().copied().filter(|frame| frame.work == Work::Host) else {
             return;
         };
         self.pop();
         if let ([value], After::Results, -1 | 1) = (values, frame.after, frame.want) {
-            // The usual call, whose answer goes where the function lay.
+            // The usual call: its result is stored where the function was.
             self.co.stack[frame.func as usize] = *value;
             if frame.want < 0 {
                 self.co.top = frame.func + 1;
@@ -170,7 +171,7 @@ impl Machine {
         }
     }
 
-    /// Answers the request with an error.
+    /// Ends the request with an error.
     pub(crate) fn answer_error(&mut self, fault: Fault) {
         let Some(frame) = self.co.frames.last().copied().filter(|frame| frame.work == Work::Host) else {
             return;
@@ -179,7 +180,7 @@ impl Machine {
         self.start_fault = Some(self.native_fault(fault, &frame));
     }
 
-    /// One pass over the top frame.
+    /// One step with the top frame.
     fn step(&mut self) -> Result<Onward, Fault> {
         let Some(frame) = self.co.frames.last() else { return self.finish_coroutine() };
         match frame.work {
@@ -198,8 +199,8 @@ impl Machine {
             }
             Work::Native => self.resume_native(),
             Work::Protected(by) => {
-                // The function returned: `true` goes before its results, where the handler or `pcall` itself
-                // lay.
+                // The function has returned: `true` is stored before its results, where the handler
+                // or `pcall` itself was.
                 let frame = *frame;
                 let from = if by == Protection::Xpcall { frame.base } else { frame.func } as usize;
                 self.co.stack[from] = Value::TRUE;
@@ -224,7 +225,7 @@ impl Machine {
         }
     }
 
-    /// Takes work beyond that of instructions from the budget.
+    /// Charges the recorded work beyond that of instructions to the budget.
     fn pay_work(&mut self) {
         self.budget = self.budget.saturating_sub(i64::from(self.heap.strings.take_work()));
     }
@@ -289,8 +290,8 @@ impl Machine {
         if !is_nested(&frame) || is_switch || (depth != NESTED_MAX && depth < NESTED_HANDLING) {
             return Ok(());
         }
-        // One call more than there may be: the error is the caller's. Beyond that are handlers of that error
-        // alone.
+        // One call more than allowed: the error is the caller's. Only handlers of that error may
+        // use further calls.
         let text = if depth < NESTED_HANDLING { OVERFLOW } else { HANDLING_FAILED };
         self.pop();
         Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::without_position(text) })
@@ -304,7 +305,7 @@ impl Machine {
         }
     }
 
-    /// The first slot behind everything that the top frame uses.
+    /// The first slot after all slots that the top frame uses.
     pub(super) fn top_slot(&self) -> usize {
         let top = self.co.top as usize;
         match self.co.frames.last() {
@@ -318,7 +319,7 @@ impl Machine {
 
     // Calls.
 
-    /// Calls what lies in a slot with the arguments behind it.
+    /// Calls the value in a slot with the arguments after it.
     pub(super) fn call(
         &mut self,
         func: usize,
@@ -377,7 +378,7 @@ impl Machine {
             let register = u8::try_from(func.checked_sub(frame.base as usize)?).ok()?;
             let linked = self.code.at(frame.proto);
             let instr = linked.proto.code.get((frame.pc as usize).checked_sub(1)?)?;
-            // In a generic `for` the function is called in a register that the instruction itself set.
+            // In a generic `for`, the function is called in a register that the instruction itself has set.
             let is_call = matches!(instr.op, crate::code::Op::Call | crate::code::Op::TailCall);
             let register = if is_call && instr.a == register { Some(register) } else { None };
             let pc = frame.pc as usize;
@@ -386,7 +387,7 @@ impl Machine {
         named.unwrap_or_else(|| Fault::bare(format!("attempt to call a {} value", callee.type_name())))
     }
 
-    /// Hands the values `from..from + count` to whoever made the call whose frame was just popped.
+    /// Passes the values `from..from + count` to the frame below, whose call's frame was just popped.
     pub(super) fn deliver(&mut self, from: usize, count: usize, frame: Frame) -> Result<Onward, Fault> {
         let first = if count > 0 { self.co.stack[from] } else { Value::NIL };
         let (base, pc) = self.co.frames.last().map_or((0, 0), |below| (below.base as usize, below.pc));
@@ -426,7 +427,7 @@ impl Machine {
         Ok(Onward::Go)
     }
 
-    /// Out of budget between two frames' steps: nothing to be written back.
+    /// The pause when the budget is used up between two frames' steps: there is no state to write back.
     fn pause(&self) -> Onward {
         if self.co.frames.is_empty() { Onward::Go } else { Onward::Halt(Halt::OutOfBudget) }
     }
@@ -452,7 +453,7 @@ impl Machine {
             Joined::Done => {
                 let joined = self.co.stack[from];
                 self.co.stack[base + usize::from(into)] = joined;
-                // Who has made the last text has paid for it.
+                // The last string was charged when it was made.
                 if from < to {
                     self.heap.strings.handled(self.heap.strings.bytes_of(joined));
                 }
@@ -479,8 +480,8 @@ impl Machine {
         }
     }
 
-    /// Joins the texts of slots by a native function, which stands still between pieces; what is joined goes
-    /// into the first of these slots, and the concatenation goes on.
+    /// Joins the strings of some slots by a native function, which can be paused between pieces. The result
+    /// goes into the first of these slots, and the concatenation continues.
     fn join_long(
         &mut self,
         base: usize,
@@ -491,7 +492,7 @@ impl Machine {
         let joiner = self.heap.joiner.as_native();
         let is_whole = self.co.depth() + 1 >= NESTED_MAX || self.co.frames.len() + 1 >= FRAMES_MAX;
         let Some(joiner) = joiner.filter(|_| !is_whole) else {
-            // One call more would be one too many, which the program does not make.
+            // This call does not exist for the program, so it must not be one too many.
             let values = &self.co.stack[from..=to];
             let len = operate::joined_len(&self.heap, values);
             self.co.stack[from] = operate::join(&mut self.heap, values, len)?;
@@ -511,7 +512,7 @@ impl Machine {
 
     // Coroutines.
 
-    /// The running coroutine's last frame returned.
+    /// Ends the running coroutine, whose last frame has returned.
     fn finish_coroutine(&mut self) -> Result<Onward, Fault> {
         let count = self.co.top as usize;
         if self.thread == self.main {
@@ -524,13 +525,13 @@ impl Machine {
         Ok(self.back_to_resumer(values.as_slice(), None))
     }
 
-    /// A dead coroutine has no stack.
+    /// Frees the stack of a dead coroutine.
     pub(super) fn drop_stack(&mut self) {
         let stack = std::mem::take(&mut self.co.stack);
         self.heap.bytes = self.heap.bytes.saturating_sub(stack.len() * SLOT_BYTES);
     }
 
-    /// Goes back to the coroutine that resumed the running one, with values or an error.
+    /// Returns to the coroutine that resumed the running one, with values or an error.
     pub(super) fn back_to_resumer(&mut self, values: &[Value], error: Option<Value>) -> Onward {
         let resumer = self.co.resumer.take().unwrap_or(self.main);
         self.switch_to(resumer);
@@ -557,7 +558,7 @@ impl Machine {
         }
     }
 
-    /// Delivers values that do not lie in the stack.
+    /// Delivers values that are not in the stack.
     pub(super) fn give(
         &mut self,
         at: usize,
@@ -572,7 +573,7 @@ impl Machine {
         self.deliver(at, count, frame)
     }
 
-    /// Puts the running coroutine into the heap and takes another one out.
+    /// Puts the running coroutine into the heap and takes another one out of it.
     pub(super) fn switch_to(&mut self, thread: ThreadRef) {
         let next = self.heap.threads.at_mut(thread.0).coroutine.take().unwrap_or_default();
         let left = std::mem::replace(&mut self.co, next);
@@ -581,7 +582,7 @@ impl Machine {
         self.thread = thread;
     }
 
-    /// Cuts the frames of the running coroutine off from `depth` on.
+    /// Removes the frames of the running coroutine from `depth` on.
     pub(super) fn unwind(&mut self, depth: usize) {
         if let Some(frame) = self.co.frames.get(depth) {
             let from = frame.base.min(frame.func + 1);
@@ -595,14 +596,15 @@ impl Machine {
         }
     }
 
-    /// Makes the call that lies at the end of a native function's window.
+    /// Makes the call that a native function has prepared at the end of its window.
     pub(super) fn call_from_window(&mut self, values: usize) -> Result<Onward, Fault> {
         let func = self.co.top as usize - values;
         ensure(&mut self.heap, &mut self.co.stack, func + values)?;
         self.call(func, values - 1, -1, After::Results)
     }
 
-    /// What a native function's step comes to. `frame` is its call, which is not on the list of frames.
+    /// Carries out a native function's step. `frame` is the function's call, which is not on the
+    /// list of frames.
     pub(super) fn act(&mut self, step: Result<NativeStep, Fault>, frame: Frame) -> Result<Onward, Fault> {
         match step {
             Ok(NativeStep::Return(count)) => {

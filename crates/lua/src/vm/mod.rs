@@ -1,4 +1,4 @@
-//! The machine: the loop over instructions, and what leaves the loop.
+//! The virtual machine: the interpreter's loop, and the code for everything that leaves the loop.
 
 pub(crate) mod cycles;
 mod exit;

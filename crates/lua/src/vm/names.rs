@@ -1,7 +1,7 @@
-//! What errors call things: positions, variables, functions.
+//! Names in error messages: positions, variables, functions.
 //!
-//! The name of a value in a register is found as PUC finds it: the variable that lives there, or what the
-//! instruction that set the register last took the value from.
+//! The name of a value in a register is found as in PUC: the local variable in the register, or the source
+//! of the value in the instruction that last set the register.
 
 use crate::arena::Arena;
 use crate::code::{Instr, Linked, Op, Proto};
@@ -10,7 +10,7 @@ use crate::heap::Heap;
 use crate::object::{Frame, Work};
 use crate::value::Value;
 
-/// `chunk:line: ` of the instruction before a frame's `pc`.
+/// The prefix `chunk:line: ` for the instruction before a frame's `pc`.
 pub(super) fn position(code: &Arena<Linked>, frame: &Frame) -> Vec<u8> {
     let proto = &code.at(frame.proto).proto;
     let mut out = proto.chunk.shown.to_vec();
@@ -18,7 +18,7 @@ pub(super) fn position(code: &Arena<Linked>, frame: &Frame) -> Vec<u8> {
     out
 }
 
-/// The error of an operation on a value of a wrong type; `pc` is behind the instruction.
+/// The error of an operation on a value of a wrong type; `pc` is the index after the instruction.
 #[cold]
 #[inline(never)]
 pub(super) fn operand_error(
@@ -30,7 +30,7 @@ pub(super) fn operand_error(
     value: Value,
     what: &str,
 ) -> Fault {
-    // The name is looked for in the whole function.
+    // The search for the name may read the whole function.
     heap.strings.handled(pc.saturating_mul(4));
     let name = register.and_then(|register| variable(heap, linked, pc - 1, register));
     let kind = value.type_name();
@@ -50,8 +50,8 @@ fn c_string(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The name that a frame of the language calls the function by that it is calling: `global`, `local`,
-/// `method`, `field` or `upvalue`, and the name.
+/// The kind and name of the function that a Lua frame is calling: the kind is `global`, `local`,
+/// `method`, `field` or `upvalue`.
 pub(super) fn called(heap: &Heap, code: &Arena<Linked>, frame: &Frame) -> Option<(&'static str, Vec<u8>)> {
     if frame.work != Work::Lua {
         return None;
@@ -65,7 +65,7 @@ pub(super) fn called(heap: &Heap, code: &Arena<Linked>, frame: &Frame) -> Option
     }
 }
 
-/// The name of the value in a register at an instruction.
+/// The kind and name of the value in a register at an instruction.
 pub(super) fn variable(
     heap: &Heap,
     linked: &Linked,
@@ -95,7 +95,7 @@ pub(super) fn variable(
     }
 }
 
-/// The last instruction before `pc` that set a register, on the path that jumps forward leave.
+/// The last instruction before `pc` that set a register, ignoring code that forward jumps skip.
 fn last_setter(proto: &Proto, pc: usize, register: u8) -> Option<usize> {
     let mut last = None;
     let mut at = 0;
@@ -104,7 +104,8 @@ fn last_setter(proto: &Proto, pc: usize, register: u8) -> Option<usize> {
         if sets(&instr, register) {
             last = Some(at);
         }
-        // What a jump to here or before it steps over did not run. PUC takes every such jump, tests' too.
+        // A jump to `pc` or to an instruction before it: the skipped instructions did not run. PUC
+        // includes jumps of tests.
         if jumps(instr.op) {
             let target = instr.d as usize;
             if target > at && target <= pc {
@@ -138,8 +139,7 @@ fn jumps(op: Op) -> bool {
     )
 }
 
-/// Whether an instruction sets a register, as PUC's table of instructions has it: a test counts as one that
-/// does.
+/// Whether an instruction sets a register, by PUC's table of instructions: a test counts as setting it.
 fn sets(instr: &Instr, register: u8) -> bool {
     let Instr { op, a, b, .. } = *instr;
     match op {

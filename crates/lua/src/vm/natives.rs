@@ -1,4 +1,5 @@
-//! Native functions at work, and what only the machine does for them: protected calls, coroutines, chunks.
+//! Execution of native functions, and operations that only the machine can do for them: protected
+//! calls, coroutines, chunks.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ impl Machine {
         after: After,
     ) -> Result<Onward, Fault> {
         let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
-        // What an instruction that is no call calls, PUC calls on the C stack.
+        // A call made by an instruction that is not a call is on the C stack in PUC.
         if after != After::Results && self.co.depth() + 1 == NESTED_MAX {
             return Err(Fault::bare(OVERFLOW));
         }
@@ -49,8 +50,8 @@ impl Machine {
         step
     }
 
-    /// Goes on with the native function of the top frame: what it called has returned, or there is budget
-    /// again.
+    /// Resumes the native function of the top frame, after its call has returned or when there is
+    /// budget again.
     pub(super) fn resume_native(&mut self) -> Result<Onward, Fault> {
         if self.budget <= 0 {
             return Ok(Onward::Halt(Halt::OutOfBudget));
@@ -70,7 +71,7 @@ impl Machine {
         if self.stepwise {
             self.budget -= 1;
         }
-        // A function that calls again and again, as a sort does, stays on the list of frames.
+        // A function that makes many calls, such as a sort, keeps its frame on the list.
         match self.in_window(&frame, top, |ctx| resume(ctx, state)) {
             Ok(NativeStep::Call(values, state)) => {
                 self.co.states.push(state);
@@ -83,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// Does what only the machine can.
+    /// Carries out an operation that only the machine can do.
     pub(super) fn demand(&mut self, demand: Demand, frame: Frame) -> Result<Onward, Fault> {
         match demand {
             Demand::Protect(by) => {
@@ -92,8 +93,8 @@ impl Machine {
                 self.protected_call(base)
             }
             Demand::ProtectWith => {
-                // The handler goes before the function, where the frame finds it; arguments are not passed on
-                // in 5.1.
+                // The handler is moved before the function, where the frame expects it. In 5.1, `xpcall`
+                // passes no arguments on.
                 let base = frame.base as usize;
                 self.co.stack.swap(base, base + 1);
                 self.co.top = base as u32 + 2;
@@ -126,8 +127,8 @@ impl Machine {
         }
     }
 
-    /// Pushes the frame of a protected call. Where it is one call too many, the error is its own: it catches
-    /// that.
+    /// Pushes the frame of a protected call. If this is one call too many, the protected call
+    /// itself catches the error.
     fn protect(&mut self, frame: Frame) -> Result<(), Fault> {
         let pushed = self.push(frame);
         if pushed.is_err() && self.co.frames.len() < FRAMES_MAX {
@@ -142,7 +143,7 @@ impl Machine {
         self.call(func, args, -1, After::Results)
     }
 
-    /// A closure of a chunk with the globals for its environment.
+    /// A closure of a chunk, with the globals as its environment.
     pub(crate) fn link_chunk(&mut self, proto: &Arc<Proto>) -> Result<Value, Fault> {
         let index = link::link_into(self, proto)?;
         let Some(globals) = self.heap.globals else { return Ok(Value::NIL) };
@@ -172,7 +173,8 @@ impl Machine {
                 && let Some(target) = &mut self.heap.threads.at_mut(thread.0).coroutine
                 && target.frames.is_empty()
             {
-                // The reference takes the function off the stack of one that has not begun: it is dead.
+                // The reference pops the function of a coroutine that has not begun, so that
+                // coroutine is dead.
                 target.status = Status::Dead;
             }
             if wrapped {
@@ -196,12 +198,12 @@ impl Machine {
 
     fn start_or_continue(&mut self, values: &[Value]) -> Result<Onward, Fault> {
         if let Some(frame) = self.co.frames.last().copied() {
-            // It stands in `yield`, which returns the values.
+            // The coroutine waits in `yield`, which returns the values.
             self.pop();
             let at = self.co.top as usize;
             return self.give(at, &[], values, frame);
         }
-        // The first time: the function lies in the first slot.
+        // The coroutine has not begun: its function is in the first slot.
         ensure(&mut self.heap, &mut self.co.stack, values.len() + 1)?;
         self.co.stack[1..=values.len()].copy_from_slice(values);
         self.co.top = values.len() as u32 + 1;

@@ -1,21 +1,20 @@
-//! What instructions do when their operands are not what they hope for: strings for numbers, metamethods,
-//! errors.
+//! The slow cases of instructions, by the kinds of their operands: strings as numbers, metamethods, errors.
 
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
 use crate::native::{LOOP_MAX, coerce, comparison, incomparable, push_text};
 use crate::value::{TableRef, Value};
 
-/// What an operation comes to.
+/// The result of an operation.
 #[derive(Debug)]
 pub(super) enum Operated {
-    /// A value.
+    /// The value itself, without a call.
     Value(Value),
     /// A call of a metamethod with two operands.
     Call(Value, Value, Value),
 }
 
-/// An error about the type of an operand: which of the two, and what was tried.
+/// An error about an operand's type: which operand, and the operation.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Fault(Fault),
@@ -29,7 +28,7 @@ impl From<Fault> for Trouble {
     }
 }
 
-/// The remainder as the language defines it: its sign is the divisor's.
+/// The remainder as defined by Lua: its sign is that of the divisor.
 #[inline]
 pub(super) fn modulo(a: f64, b: f64) -> f64 {
     a - (a / b).floor() * b
@@ -76,7 +75,7 @@ pub(super) fn arithmetic(
     }
 }
 
-/// `#value` of what is neither a table nor a string.
+/// `#value` for a value that is neither a table nor a string.
 #[cold]
 #[inline(never)]
 pub(super) fn length(heap: &mut Heap, value: Value) -> Result<Operated, Trouble> {
@@ -87,7 +86,7 @@ pub(super) fn length(heap: &mut Heap, value: Value) -> Result<Operated, Trouble>
     Ok(Operated::Call(handler, value, Value::NIL))
 }
 
-/// `object[key]` where the plain way did not find a value.
+/// `object[key]` if the fast path did not find a value.
 #[inline(never)]
 pub(super) fn index(heap: &mut Heap, object: Value, key: Value) -> Result<Operated, Trouble> {
     let mut object = object;
@@ -124,7 +123,7 @@ fn bad_index(object: Value) -> Trouble {
     Fault::bare(format!("attempt to index a {} value", object.type_name())).into()
 }
 
-/// What an assignment to a field comes to.
+/// The result of an assignment to a field.
 #[derive(Debug)]
 pub(super) enum Assign {
     Done,
@@ -132,7 +131,7 @@ pub(super) enum Assign {
     Call(Value, Value),
 }
 
-/// `object[key] = value` where the plain way is not open.
+/// `object[key] = value` if the fast path does not apply.
 #[inline(never)]
 pub(super) fn assign(heap: &mut Heap, object: Value, key: Value, value: Value) -> Result<Assign, Trouble> {
     let mut object = object;
@@ -169,7 +168,7 @@ pub(super) fn assign(heap: &mut Heap, object: Value, key: Value, value: Value) -
     Err(Fault::bare("loop in settable").into())
 }
 
-/// The metamethod that decides whether two different objects are equal, or nil.
+/// The metamethod that decides whether two different objects are equal, or nil if there is none.
 #[inline(never)]
 pub(super) fn equality(heap: &mut Heap, a: Value, b: Value) -> Value {
     let same_kind = (a.is_table() && b.is_table()) || (a.is_userdata() && b.is_userdata());
@@ -185,13 +184,13 @@ pub(super) fn equality(heap: &mut Heap, a: Value, b: Value) -> Value {
     if !other.is_nil() && heap.raw_equal(handler, other) { handler } else { Value::NIL }
 }
 
-/// What a comparison comes to.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(super) enum Compared {
     Known(bool),
-    /// A call with both operands.
+    /// This metamethod must be called with both operands.
     Call(Value),
-    /// A call with the operands exchanged, whose answer is to be turned round.
+    /// This metamethod must be called with the operands exchanged, and its result negated.
     Reverse(Value),
 }
 
@@ -222,32 +221,32 @@ pub(super) fn order(heap: &mut Heap, strict: bool, a: Value, b: Value) -> Result
     }
 }
 
-/// How far a concatenation has come.
+/// The result of a step of a concatenation.
 #[derive(Debug)]
 pub(super) enum Joined {
-    /// All is in the first slot.
+    /// The result is in the first slot.
     Done,
-    /// A metamethod joins the slots `at` and `at + 1`.
+    /// This metamethod must join the slots `at` and `at + 1`.
     Call(Value, usize),
     /// These two slots cannot be joined.
     Error(usize),
-    /// The texts and numbers of the slots from the first to the second are a long text, which
+    /// The strings and numbers from the first of these slots to the second make a long string, which
     /// `libs/string.rs` joins piece by piece.
     Long(usize, usize),
 }
 
-/// Longest concatenation whose text is put together without a vector.
+/// Longest result that is built on the process's stack instead of in a vector.
 const JOIN_SHORT: usize = 128;
 
-/// Longest concatenation that is put together in one step.
+/// Longest result that is built in one step.
 const JOIN_WHOLE: usize = 64 << 10;
 
 fn is_text(value: Value) -> bool {
     value.is_str() || value.is_number()
 }
 
-/// Joins the values of the slots `first..=last`, from the right, as far as it goes without a call. The result
-/// of each step lies in the leftmost slot that it took in.
+/// Joins the values of the slots `first..=last` from the right, as far as possible without a call. The
+/// result of each step is stored in the leftmost slot of that step.
 #[inline(never)]
 pub(super) fn concat(
     heap: &mut Heap,
@@ -283,14 +282,14 @@ pub(super) fn concat(
     Ok(Joined::Done)
 }
 
-/// Bytes of the text that texts and numbers make together, at most.
+/// An upper bound of the bytes of the string that strings and numbers make together.
 #[inline]
 pub(crate) fn joined_len(heap: &Heap, values: &[Value]) -> usize {
     let lens = values.iter().map(|value| value.as_str().map_or(24, |string| heap.bytes(string).len()));
     lens.fold(0, usize::saturating_add)
 }
 
-/// Joins texts and numbers, of at most `len` bytes.
+/// Joins strings and numbers to a string of at most `len` bytes.
 pub(super) fn join(heap: &mut Heap, values: &[Value], len: usize) -> Result<Value, Fault> {
     heap.room(len)?;
     let mut out = Vec::with_capacity(len);

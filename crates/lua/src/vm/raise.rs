@@ -1,4 +1,4 @@
-//! Errors: their texts get positions and names here, and find who catches them.
+//! Raising errors: adds positions and names to their texts, and finds the protected call or handler.
 
 use super::machine::{Halt, Machine, Onward};
 use super::names;
@@ -8,17 +8,18 @@ use crate::native::{Indexed, find_index, push_text};
 use crate::object::{After, Frame, Protection, Status, Work};
 use crate::value::{TableRef, Value};
 
-/// Bytes beyond the limit that the text of an error may take.
+/// Bytes beyond the limit that the text of an error may use.
 pub(crate) const RESERVE: usize = 64 << 10;
 
 impl Machine {
-    /// Gives the fault of a native function its position and names. `frame` is its call, not on the list.
+    /// Adds position and names to the fault of a native function. `frame` is the function's call, which is
+    /// not on the list of frames.
     pub(super) fn native_fault(&mut self, fault: Fault, frame: &Frame) -> Fault {
         let cause = fault.into_cause();
         let text = match cause {
             Cause::Text(text) => [self.where_at(1), text].concat(),
             Cause::Argument(index, text) => {
-                // The name is looked for in the whole function.
+                // The search for the name may read the whole function.
                 let pc = self.co.frames.last().map_or(0, |caller| caller.pc);
                 self.heap.strings.handled((pc as usize).saturating_mul(4));
                 let text = self.argument_text(index, &text, frame);
@@ -32,7 +33,8 @@ impl Machine {
         Fault::without_position(text)
     }
 
-    /// The position of the level: 1 is the top frame, when a native function that is no frame runs.
+    /// The position prefix for a call level: 1 is the top frame, while a native function without
+    /// a frame runs.
     fn where_at(&self, level: u32) -> Vec<u8> {
         let mut left = level;
         for frame in self.co.frames.iter().rev() {
@@ -48,8 +50,8 @@ impl Machine {
         Vec::new()
     }
 
-    /// The name of the chunk, as it was given, and the line of the top frame; `=[C]` and -1 where that is no
-    /// frame of the language.
+    /// The position of the top frame: the name of its chunk, as given, and the line; `=[C]` and -1 if it is
+    /// not a Lua function.
     pub(crate) fn top_position(&self) -> Option<(&[u8], i64)> {
         let frame = self.co.frames.last()?;
         if frame.work != Work::Lua {
@@ -59,7 +61,8 @@ impl Machine {
         Some((&proto.chunk.given, i64::from(proto.line_at(frame.pc))))
     }
 
-    /// The error of a wrapped coroutine, in the one that resumed it: a text gets the position of the call.
+    /// The error of a wrapped coroutine, for the coroutine that resumed it: a string gets the
+    /// position of the call.
     pub(super) fn of_wrapped(&mut self, error: Value) -> Fault {
         let mut text = self.where_at(1);
         if push_text(&self.heap, &mut text, error) {
@@ -107,7 +110,7 @@ impl Machine {
         out
     }
 
-    /// The value that a fault throws. What an instruction did gets the position of the top frame.
+    /// The value that a fault throws. The error of an instruction gets the position of the top frame.
     fn thrown(&mut self, fault: Fault) -> Value {
         let text = match fault.into_cause() {
             Cause::Value(value) => return value,
@@ -120,9 +123,9 @@ impl Machine {
                 [position, text].concat()
             }
         };
-        // Copied and put together several times on its way here.
+        // The text has been copied several times.
         self.heap.strings.handled(text.len().saturating_mul(2));
-        // The text of an error is made beyond the limit: a program must be able to see why it failed.
+        // The text of an error may exceed the limit, because a program must be able to see why it failed.
         let limit = self.heap.limit;
         self.heap.limit = limit.saturating_add(RESERVE);
         let value = self.heap.take_string(text);
@@ -130,8 +133,8 @@ impl Machine {
         value.unwrap_or(Value::NIL)
     }
 
-    /// Throws: goes to the handler, or to whoever catches the error, in this coroutine or those that resumed
-    /// it.
+    /// Throws an error: calls the handler, or returns to the protected call that catches it, in this
+    /// coroutine or in those that resumed it.
     pub(super) fn raise(&mut self, fault: Fault) -> Onward {
         let beyond = self.heap.bytes > self.heap.limit.saturating_add(RESERVE);
         let by_instruction = fault.is_bare();
@@ -145,7 +148,7 @@ impl Machine {
             return self.end_protected(value);
         }
         if self.co.depth() + 1 == NESTED_MAX {
-            // The call of the handler is the one too many, and its error what is handled.
+            // The handler's call is one too many: that error is handled instead.
             value = self.thrown(if by_instruction {
                 Fault::bare(OVERFLOW)
             } else {
@@ -166,7 +169,7 @@ impl Machine {
         }
     }
 
-    /// The frame that catches errors of the running coroutine.
+    /// The frame of the innermost protected call of the running coroutine.
     fn catcher(&self) -> Option<usize> {
         self.co.frames.iter().rposition(|frame| matches!(frame.work, Work::Protected(_)))
     }
@@ -188,7 +191,7 @@ impl Machine {
         self.call(at + 1, 1, 1, After::Results)
     }
 
-    /// Ends the protected call that catches with `false` and a value.
+    /// Ends the innermost protected call, with the results `false` and a value.
     pub(super) fn end_protected(&mut self, value: Value) -> Onward {
         let Some(at) = self.catcher() else { return self.uncaught(value) };
         let frame = self.co.frames[at];
@@ -205,8 +208,8 @@ impl Machine {
         }
     }
 
-    /// The reference's `pcall` asks an error that is a table for its `err`, as the language does and behind
-    /// the protected call: an error of `__index` is the caller's.
+    /// The reference's `pcall` reads the field `err` of an error that is a table, with metamethods and
+    /// outside of the protected call: an error of `__index` is raised in the caller.
     fn look_into(&mut self, error: Value, table: TableRef, frame: Frame) -> Result<Onward, Fault> {
         let text = self.heap.get_text(table, b"err");
         if !text.is_nil() || self.heap.metatable_of(error).is_none() {
@@ -226,7 +229,8 @@ impl Machine {
         }
     }
 
-    /// `pcall` answers an error that is a table and has a text in `err`: the text alone, else both.
+    /// The results of `pcall` for an error that is a table: the string in `err` alone, otherwise the
+    /// table and its `err`.
     pub(super) fn give_failure(&mut self, error: Value, text: Value, frame: Frame) -> Result<Onward, Fault> {
         let func = frame.func as usize;
         if text.is_str() || text.is_number() {
@@ -235,7 +239,7 @@ impl Machine {
         self.give(func, &[Value::FALSE, error, text], &[], frame)
     }
 
-    /// Nobody in this coroutine catches the error: it is dead.
+    /// Ends a coroutine without a protected call: it is dead.
     fn uncaught(&mut self, value: Value) -> Onward {
         if self.thread == self.main {
             return self.fail(value);

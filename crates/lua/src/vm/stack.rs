@@ -7,26 +7,26 @@ use crate::native::Ctx;
 use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvalueState, Work};
 use crate::value::{ThreadRef, Value};
 
-/// Registers that an instruction can name: each frame has so many slots behind its base, used or not.
+/// Registers that an instruction can name: each frame has so many slots from its base on, used or not.
 pub(super) const WINDOW: usize = 256;
 
-/// Calls that stand at a time in a coroutine, as in the reference: its list of calls doubles, and must not
-/// pass 20,000.
+/// The most frames of a coroutine, as in the reference, whose list of calls doubles and must not
+/// exceed 20,000.
 pub(super) const FRAMES_MAX: usize = 16_383;
 
-/// Calls that the reference would make on the C stack, at a time.
+/// The most nested calls that the reference would make on the C stack.
 pub(super) const NESTED_MAX: u32 = 199;
 
-/// Such calls when the error about too many is being handled: an eighth more in the reference.
+/// The most such calls while the error about too many is being handled: an eighth more in the reference.
 pub(super) const NESTED_HANDLING: u32 = NESTED_MAX + 24;
 
-/// The error about [`NESTED_MAX`].
+/// The error about exceeding [`NESTED_MAX`].
 pub(super) const OVERFLOW: &str = "C stack overflow";
 
-/// The error about [`NESTED_HANDLING`], and of a handler that cannot be called.
+/// The error about exceeding [`NESTED_HANDLING`], and about a handler that cannot be called.
 pub(super) const HANDLING_FAILED: &str = "error in error handling";
 
-/// Makes the stack so long that slot `to` exists, with a window behind it.
+/// Makes the stack long enough for slot `to` and a window of 256 slots from there.
 #[inline(always)]
 pub(super) fn ensure(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault> {
     if stack.len() < to + WINDOW {
@@ -46,7 +46,7 @@ fn grow(heap: &mut Heap, stack: &mut Vec<Value>, to: usize) -> Result<(), Fault>
     Ok(())
 }
 
-/// The index of the open upvalue of a slot, made when there is none.
+/// The index of the open upvalue of a slot, which is made if there is none.
 pub(super) fn open_upvalue(
     heap: &mut Heap,
     open: &mut Vec<(u32, u32)>,
@@ -64,7 +64,7 @@ pub(super) fn open_upvalue(
     Ok(index)
 }
 
-/// Closes the open upvalues of `from` and the slots behind.
+/// Closes the open upvalues of the slots from `from` on.
 #[inline(always)]
 pub(super) fn close_upvalues(heap: &mut Heap, open: &mut Vec<(u32, u32)>, stack: &[Value], from: u32) {
     if open.last().is_some_and(|(slot, _)| *slot >= from) {
@@ -90,7 +90,7 @@ pub(super) fn extra_args(frame: &Frame, proto: &Proto) -> usize {
     (frame.base as usize - frame.func as usize - 1).saturating_sub(usize::from(proto.params))
 }
 
-/// Puts the arguments of a call where the prototype wants them: the base of its frame.
+/// Moves the arguments of a call to where the prototype expects them; returns the base of the frame.
 #[inline(always)]
 pub(super) fn place_args(
     heap: &mut Heap,
@@ -135,31 +135,31 @@ fn place_varargs(
         heap.set_text(table, b"n", Value::number(extra as f64))?;
         stack[base + params] = table.into();
     } else if (proto.max_stack as usize) > params {
-        // The variable `arg` that nobody sees.
+        // The hidden variable `arg`.
         stack[base + params] = Value::NIL;
     }
     Ok(base)
 }
 
-/// Makes slots nil. Not inlined: the compiler would make ready what such a loop works with before every
-/// instruction of a program, which cost a tenth of the time of short ones.
+/// Sets slots to nil. Not inlined: the compiler would prepare the registers of such a loop before every
+/// instruction of a program, which cost a tenth of the time of short instructions.
 #[inline(never)]
 pub(super) fn empty(slots: &mut [Value]) {
     slots.fill(Value::NIL);
 }
 
-/// Which window a native function gets, and in which coroutine.
+/// The window of a native function, and its coroutine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowBounds {
     pub(super) base: usize,
     pub(super) top: usize,
-    /// The native closure.
+    /// The index of the native closure.
     pub(super) function: u32,
     pub(super) thread: ThreadRef,
     pub(super) main: ThreadRef,
 }
 
-/// What a native function sees of the machine.
+/// The context of a native function, made of parts of the machine.
 #[inline(always)]
 pub(super) fn window<'m>(
     heap: &'m mut Heap,
@@ -172,7 +172,7 @@ pub(super) fn window<'m>(
     Ctx { heap, stack, frames, base, top, function, budget, thread: thread.0, is_main: thread == main }
 }
 
-/// Puts results where a call's caller wants them.
+/// Moves results to where the caller of a call expects them.
 #[inline(always)]
 pub(super) fn place_results(co: &mut Coroutine, from: usize, count: usize, func: usize, want: i32) {
     if want < 0 {
@@ -193,7 +193,7 @@ pub(super) fn place_results(co: &mut Coroutine, from: usize, count: usize, func:
     }
 }
 
-/// Values on their way from one coroutine to another.
+/// Values that are passed from one coroutine to another.
 pub(super) struct Carried {
     few: [Value; 8],
     many: Vec<Value>,

@@ -1,12 +1,12 @@
-//! Instructions and functions of the libraries, each with an operand of a length that is drawn: what they
-//! take of the budget has to grow with the operand.
+//! Instructions and library functions, each with an operand of random length: the budget that they use must
+//! grow with the operand.
 
-/// A row: what is made ready, with `N` for the operand's length, and the work that is judged.
+/// A row: the preparation, with `N` as the operand's length, and the work that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub ready: &'static str,
     pub work: &'static str,
-    /// The operand is a text, whose length may be any: others are lists of values.
+    /// The operand is a string of any length; otherwise it is a list of values.
     pub is_text: bool,
 }
 
@@ -18,7 +18,8 @@ const fn list(ready: &'static str, work: &'static str) -> Row {
     Row { ready, work, is_text: false }
 }
 
-/// Texts: of digits, of letters, one of one's own beside each, of blanks, with a zero byte at its end.
+/// Strings: of digits, of letters, an equal or nearly equal copy beside each, of blanks, with a zero
+/// byte at the end.
 const DIGITS: &str = "local s = ('1'):rep(N)";
 const ZEROS: &str = "local s = ('0'):rep(N)";
 const BLANKS: &str = "local s = (' '):rep(N) .. '1'";
@@ -33,7 +34,7 @@ const EMPTIED: &str =
     "local t = {} for i = 1, N do t['k' .. i] = i end for i = 1, N do t['k' .. i] = nil end";
 
 pub const ROWS: &[Row] = &[
-    // Text to number.
+    // Strings converted to numbers.
     text(DIGITS, "local x = s + 1"),
     text(DIGITS, "local x = 1 - s"),
     text(DIGITS, "local x = s * s"),
@@ -86,7 +87,7 @@ pub const ROWS: &[Row] = &[
     text(ZEROS, "local x = cjson.encode_max_depth(s .. '9')"),
     text(ZEROS, "local x = pcall(error, 'x', s)"),
     text(ZEROS, "local x = collectgarbage('setpause', s)"),
-    // Texts that are put together, copied, hashed and compared.
+    // Strings that are joined, copied, hashed and compared.
     text(LETTERS, "local x = s .. s"),
     text(LETTERS, "local x = 'x' .. s .. 1"),
     text(LETTERS, "local x = s .. setmetatable({}, {__concat = function(a) return a end}) .. s .. 'x'"),
@@ -184,7 +185,7 @@ pub const ROWS: &[Row] = &[
     list(EMPTIED, "local x = cjson.encode(t)"),
     list(EMPTIED, "local x = cmsgpack.pack(t)"),
     list(EMPTIED, "for i = 1, N + 1 do t[i] = 1 end"),
-    // Values that are handed on: a function has 7,000 at most.
+    // Values that are passed on: a function gets at most 7,000.
     list(
         "local t = {} for i = 1, N do t[i] = i end local n = math.min(N, 7000)",
         "local x = {unpack(t, 1, n)}",

@@ -1,5 +1,5 @@
-//! What an instruction or a function takes of the budget grows with its operand. `cargo xtask deep
-//! lua-charges` holds the same rows, and drawn lengths, against the clock.
+//! The budget that an instruction or a function uses grows with its operand. `cargo xtask deep lua-charges`
+//! compares the same rows, with random lengths, with the clock.
 
 #[path = "../charges/programs.rs"]
 mod programs;
@@ -8,10 +8,10 @@ use super::common::machine;
 use programs::{ROWS, Row};
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// Bytes, or elements of a list, that a unit may handle at most.
+/// The most bytes, or elements of a list, that a unit may process.
 const PER_UNIT_MAX: u64 = 64;
 
-/// Units that a program takes with an operand of this length; `None` where it fails.
+/// Units that a program uses with an operand of this length; `None` if it fails.
 fn units(vm: &mut Vm, row: &Row, len: u64, work: &str) -> Option<u64> {
     let source = format!("local N = {len} {} {work}", row.ready);
     let proto = compile(source.as_bytes(), b"=test").unwrap_or_else(|_| panic!("a program: {source}"));

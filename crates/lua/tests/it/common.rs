@@ -1,4 +1,4 @@
-//! A machine, and what a program answers.
+//! A machine, and the results of programs.
 
 use sluice_lua::{RunOutcome, Value, Vm, compile};
 
@@ -10,7 +10,7 @@ pub(crate) fn machine(limit: usize) -> Vm {
     vm
 }
 
-/// What a program answers in a machine of its own: its results as texts, or its error.
+/// The result of a program in a new machine: its values as texts, or its error.
 pub(crate) fn answer(source: &str) -> String {
     answer_of(&mut machine(64 << 20), source)
 }

@@ -18,7 +18,8 @@ fn with_host() -> Vm {
     vm
 }
 
-/// Runs a program and answers each request with its first argument plus one, or with an error for a text.
+/// Runs a program and answers each request with its first argument plus one; if that is a string,
+/// with an error.
 fn run(source: &str, slice: u64) -> String {
     let mut vm = with_host();
     let proto = compile(source.as_bytes(), b"=test").expect("a program");
@@ -202,7 +203,7 @@ fn pinned_functions_outlive_the_run_that_made_them_until_they_are_unpinned() {
         }
         assert_eq!(called(&mut vm, pins[0]), "3100000041");
         assert!(vm.unpin(pins[0]) && !vm.unpin(pins[0]));
-        // A pin whose slot is used again is not the new one.
+        // A pin is not valid for the new value in its slot.
         let other = vm.pin(Value::TRUE);
         assert_eq!((vm.pinned(pins[0]), vm.pinned(other)), (Value::NIL, Value::TRUE));
         assert!(vm.unpin(other) && vm.unpin(pins[1]));
@@ -221,7 +222,7 @@ fn a_machine_and_its_garbage_can_go_to_another_thread() {
     goes::<DiscardedRun>();
 }
 
-/// The reference's error for a global that is not there.
+/// The reference's error for a missing global.
 fn no_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let name = ctx.check_str(2)?;
     let name = String::from_utf8_lossy(ctx.heap.bytes(name)).into_owned();
@@ -272,7 +273,8 @@ fn a_native_function_can_be_what_is_run() {
     }
 }
 
-/// A host that notes the time after each request, and asks the limit for nothing, has its deadline met.
+/// A host that notes the time after each request, and never checks the limit itself: the deadline
+/// still holds.
 #[test]
 fn a_deadline_is_met_by_a_host_that_only_notes_the_time() {
     let mut vm = with_host();
@@ -290,7 +292,7 @@ fn a_deadline_is_met_by_a_host_that_only_notes_the_time() {
         run.answer(&[]);
     }
     assert_eq!(requests, 50);
-    // Nothing goes on under this limit, and everything under the next.
+    // Under this limit the run does not continue; under the next one it does.
     assert!(matches!(run.resume(&mut limit, &mut || now_ns), RunOutcome::OutOfBudget));
     let mut next = RunLimit::until(now_ns, now_ns + 1);
     assert!(matches!(run.resume(&mut next, &mut || now_ns), RunOutcome::Call(_)));

@@ -1,5 +1,5 @@
-//! Machines that are made from an image: they do what a machine of their own would, and have nothing of each
-//! other.
+//! Machines made from an image: they behave like separate machines, and share no state that
+//! programs can change.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{Kind, RunOutcome, Value, Vm, VmImage, compile};
@@ -117,7 +117,7 @@ fn machines_share_a_stack() {
         stack = vm.take_stack();
         assert!(stack.footprint() >= 4096 && vm.footprint() < 4096, "{}", vm.footprint());
     }
-    // A run keeps its stack.
+    // During a run, the machine keeps its stack.
     let vm = &mut machines[0];
     vm.give_stack(stack);
     let chunk = vm.load(&compile(b"return 1", b"=test").expect("a program")).expect("room");

@@ -1,4 +1,4 @@
-//! Programs and their answers, where no reference is at hand. The oracle has many more.
+//! Programs and their results, for runs without the reference. The oracle has many more.
 
 use super::common::answer;
 
@@ -113,5 +113,5 @@ fn programs_answer_as_lua_5_1_does() {
     }
 }
 
-/// As the reference walks a table of these keys.
+/// The order in which the reference walks a table of these keys.
 const ORDER: &str = "k3 k18 k6 k1 k20 k19 k9 k7 k17 k15 k16 k14 k2 k10 k11 k5 k8 k4 k12 k13 ";

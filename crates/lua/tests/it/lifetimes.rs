@@ -1,9 +1,9 @@
-//! The four lifetimes of a string, regions that are cut off, heaps that last.
+//! The four lifetimes of strings, objects that are cut off after a run, heaps that last.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, Value, Vm, compile};
 
-/// A library of the host with a table, and a function that looks a key up in it.
+/// A library with a table, and a function that looks up a key in it.
 const LIBRARY: &str =
     "local kept = {} local names = {alpha = 1, ['a text that is longer than a slot holds'] = 2}
     return {
@@ -14,7 +14,7 @@ const LIBRARY: &str =
         count = (function() local n = 0 return function() n = n + 1 return n end end)(),
     }";
 
-/// A machine with the library loaded for good, and its functions.
+/// A machine with the library loaded permanently, and the library's functions.
 fn with_library() -> (Vm, Value) {
     let mut vm = machine(64 << 20);
     let proto = compile(LIBRARY.as_bytes(), b"=library").expect("a library");
@@ -32,7 +32,7 @@ fn function(vm: &mut Vm, table: Value, name: &str) -> Value {
     vm.heap().get_text(table, name.as_bytes())
 }
 
-/// Calls a function of the library in a run of its own. The arguments are texts made in the run.
+/// Calls a function of the library in a separate run. The arguments are strings made in that run.
 fn call(vm: &mut Vm, table: Value, name: &str, args: &[&str]) -> String {
     let function = function(vm, table, name);
     let mut run = vm.start_call(Value::NIL, &[]);
@@ -56,25 +56,25 @@ fn call(vm: &mut Vm, table: Value, name: &str, args: &[&str]) -> String {
 
 #[test]
 fn the_same_text_is_one_key_in_whichever_two_lifetimes_it_was_made() {
-    // Constant of a chunk and name of a shared library, in both orders.
+    // A constant of a chunk and a name of a shared library, in both orders.
     let mut vm = machine(64 << 20);
     assert_eq!(answer_of(&mut vm, "return type(string.sub)"), "function");
-    // String of a run and name of a shared library.
+    // A string of a run and a name of a shared library.
     assert_eq!(answer_of(&mut vm, "return type(string['s' .. 'ub'])"), "function");
-    // Constant and string of a run, short and long.
+    // A constant and a string of a run, short and long.
     let long = "local k = 'a text that is longer ' local t = {[k .. 'than a slot'] = 1} return t['a text that is longer than a slot']";
     assert_eq!(answer_of(&mut vm, "local t = {} t['a' .. 'b'] = 1 return t.ab"), "1");
     assert_eq!(answer_of(&mut vm, "local t = {ab = 2} return t['a' .. 'b']"), "2");
     assert_eq!(answer_of(&mut vm, long), "1");
     // Constants of two chunks.
     assert_eq!(answer_of(&mut vm, "local t = {xyz = 3} return loadstring('return (...).xyz')(t)"), "3");
-    // String of a run and string of a library's heap.
+    // A string of a run and a string of a library's heap.
     let (mut vm, library) = with_library();
     assert_eq!(call(&mut vm, library, "get", &["alpha"]), "1");
     assert_eq!(call(&mut vm, library, "get", &["a text that is longer than a slot holds"]), "2");
     assert_eq!(call(&mut vm, library, "put", &["made in a run", "5"]), "nil");
     assert_eq!(call(&mut vm, library, "find", &["made in a run"]), "5");
-    // Name of a shared library and string of a library's heap.
+    // A name of a shared library and a string of a library's heap.
     assert_eq!(call(&mut vm, library, "put", &["sub", "7"]), "nil");
     assert_eq!(call(&mut vm, library, "find", &["sub"]), "7");
 }
@@ -143,7 +143,7 @@ fn regress_what_a_stack_still_names_of_a_run_that_is_gone_is_not_marked() {
     assert_eq!(answer_of(&mut vm, "local a, b, c, d collectgarbage() return 1"), "1");
 }
 
-/// Runs a program with a stop and a slice of the collector behind every `slice` instructions.
+/// Runs a program with a pause and a slice of the collector after every `slice` instructions.
 fn collecting(source: &str, slice: u64, work: usize) -> String {
     let mut vm = machine(64 << 20);
     let proto = compile(source.as_bytes(), b"=test").expect("a program");
@@ -249,7 +249,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
         most[half] = most[half].max(vm.bytes());
         given[half] = given[half].max(vm.footprint());
         if number % 3 == 0 {
-            // The newest one runs, and the oldest one of those that are kept.
+            // Runs the newest chunk, or the oldest of those that are kept.
             let (number, chunk) = if number % 2 == 0 { (number, chunk) } else { loaded[0] };
             let mut run = vm.start(chunk);
             assert!(matches!(run.resume_unwatched(PLENTY), RunOutcome::Done));
@@ -258,10 +258,10 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
             drop(vm.end());
         }
     }
-    // All together are of 160 MB, those that are kept of 0.8.
+    // All chunks together take 160 MB, the kept ones 0.8 MB.
     assert!(most[0] < 2 << 20, "{most:?} bytes at most in each half");
     assert!(most[1] < most[0] + most[0] / 8, "{most:?} bytes at most in each half");
-    // Tables of names and free slots included.
+    // Tables of symbols and free slots are included.
     assert!(given[0] < 4 << 20 && given[1] < given[0] + given[0] / 8, "{given:?} bytes at most in each half");
 }
 
@@ -310,7 +310,7 @@ fn a_chunk_that_was_unloaded_does_not_run_and_one_that_runs_ends() {
     let result = run.results()[0];
     assert_eq!(text(&mut vm, result), "value 100end");
     drop(vm.end());
-    // Its slot belongs to another chunk by now.
+    // The slot belongs to another chunk by now.
     let proto = compile(b"return 'other'", b"=test").expect("a program");
     let other = vm.load(&proto).expect("room");
     let outcome = vm.start(chunk).resume_unwatched(PLENTY);

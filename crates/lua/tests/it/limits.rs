@@ -1,4 +1,4 @@
-//! Limits: an error of the program each, and nothing to anybody else.
+//! Limits: exceeding one is an error of the program, and does not affect others.
 
 use super::common::{answer, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};
@@ -164,7 +164,7 @@ fn a_run_that_never_ends_stops_at_each_budget() {
 
 #[test]
 fn long_texts_are_copied_in_pieces() {
-    // 8 MB each way: a piece is of 64 KB, and 16 bytes are a unit.
+    // 8 MB in each direction; a piece has 64 KB, and 16 bytes are a unit.
     for work in [
         "return #struct.pack('c0', s)",
         "return #struct.pack('s', s)",
@@ -185,7 +185,7 @@ fn long_texts_are_copied_in_pieces() {
         let result = run.results()[0];
         let answer = text(&mut vm, result);
         assert!(answer.starts_with("80000"), "{answer}: {work}");
-        // The text itself is made in 122 pieces; a piece is more than the budget of a slice.
+        // Making the string takes 122 pieces; a piece costs more than the budget of a slice.
         assert!(stops > 240, "{stops} stops: {work}");
         drop(vm.end());
     }
@@ -215,7 +215,7 @@ fn slots_of_a_stack_that_a_native_function_adds_are_counted() {
     assert_eq!(answer(source), "true");
 }
 
-/// Slices of so many instructions that a program takes.
+/// The number of slices of so many instructions that a program takes.
 fn slices(source: &str, budget: u64) -> usize {
     let mut vm = machine(256 << 20);
     let chunk = vm.load(&compile(source.as_bytes(), b"=test").expect("a program")).expect("room");
@@ -229,21 +229,21 @@ fn slices(source: &str, budget: u64) -> usize {
 #[test]
 fn an_instruction_that_works_much_takes_much_of_the_budget() {
     let dear = [
-        // Doubles whose halves have one sum lie in one chain.
+        // Doubles whose halves have equal sums are in one chain.
         "local t, k = {}, struct.pack for i = 1, 3000 do t[struct.unpack('<d', k('<I4I4', i, 0x40000000 - i))] = i end",
-        // Texts that differ in their last byte.
+        // Strings that differ in their last byte.
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a == b end",
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a < b end",
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {b, a, b, a, b, a, b, a} for i = 1, 20 do table.sort(t) end",
-        // A walk that begins in front of all that was removed.
+        // A walk that begins before all removed entries.
         "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do t[next(t)] = nil end",
         "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do for k in pairs(t) do t[k] = nil break end end",
-        // Tables that hold nothing, with room for much.
+        // Empty tables with room for many entries.
         "local e = {} for i = 1, 30000 do e['k' .. i] = i end for i = 1, 30000 do e['k' .. i] = nil end \
          local t = {} for i = 1, 500 do t[i] = e end return #cjson.encode(t)",
         "local e = {} for i = 1, 30000 do e['k' .. i] = i end for i = 1, 30000 do e['k' .. i] = nil end \
          local t = {} for i = 1, 500 do t[i] = e end return #cmsgpack.pack(t)",
-        // A border that is looked for step by step.
+        // A border that is searched linearly.
         "local t = {} for i = 1, 33000 do t['k' .. i] = i end for i = 1, 33000 do t['k' .. i] = nil end \
          for i = 0, 31 do t[2 ^ i] = i end for i = 8000, 1, -1 do t[i] = i end for i = 1, 1000 do local n = #t end",
     ];
@@ -261,7 +261,7 @@ fn what_a_program_sets_of_the_collector_is_its_own() {
         answer_of(&mut vm, "return collectgarbage('setpause', 100), collectgarbage('setstepmul', 0)"),
         "200 200"
     );
-    // With a collector that is stopped this would be an error.
+    // With a stopped collector this would be an error.
     assert_eq!(
         answer_of(
             &mut vm,
@@ -298,7 +298,7 @@ fn the_stack_of_a_run_that_is_kept_is_not_counted_behind_it() {
     assert!(vm.bytes() < base + 50_000, "{} bytes, {base} before", vm.bytes());
 }
 
-/// Lists of a million jumps: a compiler that walks them for each jump that is added takes hours.
+/// Lists of a million jumps: a compiler that walked a list for each added jump would take hours.
 #[test]
 fn long_lists_of_jumps_take_time_in_proportion() {
     let too_long = "test:1: control structure too long near '<eof>'";

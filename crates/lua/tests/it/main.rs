@@ -1,4 +1,4 @@
-//! The machine as its host uses it.
+//! The machine, used through its public interface.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 

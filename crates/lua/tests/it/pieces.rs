@@ -1,17 +1,17 @@
-//! Functions and operators that handle a long text piece by piece: wherever they stand still, they answer
-//! what one step would.
+//! Functions and operators that process a long string piece by piece: wherever they are paused, the result
+//! is that of one step.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};
 
-/// A text of several pieces, none of which is as another.
+/// A string of several pieces, all of which differ.
 const READY: &str = "local s = ('0123456789 abc'):rep(14000) ";
 
 fn long() -> Vec<u8> {
     b"0123456789 abc".repeat(14_000)
 }
 
-/// What a program answers that is given so many units at a time, and how often it stood still.
+/// The result of a program that gets `units` at a time, and the number of its pauses.
 fn answer_by(units: u64, source: &str) -> (String, u32) {
     let mut vm = machine(64 << 20);
     let proto = compile(source.as_bytes(), b"=test").expect("a program");
@@ -79,7 +79,7 @@ fn a_long_text_comes_out_the_same_wherever_the_run_stands_still() {
 
 #[test]
 fn no_step_of_a_long_text_takes_more_than_a_piece() {
-    // The units of a piece, twice: what is given is overdrawn by one step.
+    // Twice the units of a piece: a step may exceed the given units once.
     const STEP_MAX: u64 = 2 * (64 << 10) / 16;
     for work in [
         "s = s .. 'y'",
@@ -112,7 +112,7 @@ fn a_run_that_is_ended_between_two_pieces_leaves_nothing() {
         let mut vm = machine(64 << 20);
         let chunk = vm.load(&compile(source.as_bytes(), b"=test").expect("a program")).expect("room");
         let before = vm.bytes();
-        // Ended at each of the places where the run can stand still.
+        // The run is ended at each of the places where it can be paused.
         for steps in 1.. {
             let mut run = vm.start(chunk);
             let mut is_done = false;

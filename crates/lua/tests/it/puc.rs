@@ -1,16 +1,16 @@
-//! The small programs that PUC's sources of Lua 5.1 bring (`test/`), beside the stock interpreter.
-//! `cargo xtask deep lua` fetches them; a plain run has neither.
+//! The small programs in PUC's sources of Lua 5.1 (`test/`), compared with the stock interpreter. `cargo
+//! xtask deep lua` fetches both; a plain run has neither.
 
 use sluice_lua::{RunOutcome, Vm, compile};
 use std::path::Path;
 use std::process::Command;
 
-/// The folder with the programs.
+/// The environment variable with the folder of the programs.
 const PROGRAMS: &str = "SLUICE_LUA_PROGRAMS";
-/// The stock interpreter of Lua 5.1.
+/// The environment variable with the stock interpreter of Lua 5.1.
 const STOCK: &str = "SLUICE_LUA_STOCK";
 
-/// Programs that need what a script of this protocol has not, and why.
+/// Programs that need functions which scripts of this server do not have, and the reason.
 const LEFT_OUT: [(&str, &str); 8] = [
     ("echo.lua", "its arguments are the command line's"),
     ("env.lua", "os.getenv"),
@@ -22,7 +22,8 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("xd.lua", "reads standard input"),
 ];
 
-/// Gives a program its output: `print` and `io.write` into a table, which the end returns.
+/// Adds output functions to a program: `print` and `io.write` append to a table, which is
+/// returned at the end.
 fn wrapped(program: &str) -> String {
     format!(
         "local out = {{}}\n\
@@ -84,9 +85,9 @@ fn programs_of_puc_print_what_they_print_there() {
             continue;
         }
         let program = std::fs::read(Path::new(&folder).join(&name)).expect("a program");
-        // Comments are in Latin-1: both get the same text.
+        // Comments are in Latin-1: both interpreters get the same text.
         let program = String::from_utf8_lossy(&program);
-        // A line for the shell at the head is no Lua.
+        // A first line for the shell is not Lua.
         let program = program
             .strip_prefix('#')
             .map_or(&*program, |rest| rest.split_once('\n').map_or("", |(_, rest)| rest));

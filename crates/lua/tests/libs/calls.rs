@@ -1,16 +1,16 @@
-//! Random calls, by family: a line of Lua each, which notes what it answers.
+//! Random calls, by family: each call is a line of Lua that records its results.
 
 use std::fmt::Write as _;
 
 use sluice_base::Rng;
 
-/// Calls of one kind.
+/// A generator of calls of one kind.
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) call: fn(&mut Rng) -> String,
 }
 
-/// All of them.
+/// All families of calls that are tried.
 pub(super) const FAMILIES: &[Family] = &[
     Family { name: "numbers", call: numbers },
     Family { name: "format", call: format_call },
@@ -31,7 +31,7 @@ fn one<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
     from[rng.below(from.len() as u64) as usize]
 }
 
-/// Bytes as a literal.
+/// Bytes as a Lua literal.
 fn quote(bytes: &[u8]) -> String {
     let mut out = String::from("\"");
     for byte in bytes {
@@ -45,7 +45,7 @@ fn quote(bytes: &[u8]) -> String {
     out
 }
 
-/// Texts of the parts given.
+/// A string of at most `max` of the given parts.
 fn joined(rng: &mut Rng, parts: &[&str], max: u64) -> Vec<u8> {
     (0..rng.below(max + 1)).flat_map(|_| one(rng, parts).as_bytes().to_vec()).collect()
 }
@@ -95,7 +95,7 @@ fn scalar(rng: &mut Rng) -> String {
     }
 }
 
-/// An index that is no small whole number. Large ones would take the reference minutes.
+/// An index that is not a small integer. Large ones would take the reference minutes.
 fn odd_index(rng: &mut Rng) -> String {
     one(rng, &["nil", "'x'", "{}", "true", "'3'", "1.7", "2.5", "(0/0)"]).into()
 }
@@ -357,7 +357,7 @@ fn sort(rng: &mut Rng) -> String {
                 "local t, n = {{{items}}}, 0 e(table.sort, t, function(a, b) n = n + 1 return {order} end) all(t, n)"
             )
         }
-        // Equal keys keep what the order of comparisons makes of them.
+        // The comparisons decide the order of elements with equal keys.
         2 => format!(
             "local t, n = {{}}, 0 for i, k in ipairs({{{items}}}) do t[i] = {{k = tostring(k), i = i}} end \
              e(table.sort, t, function(a, b) n = n + 1 return a.k < b.k end) local o = {{}} for i, v in ipairs(t) do o[i] = v.k .. v.i end all(o, n)"
@@ -409,7 +409,7 @@ fn bit(rng: &mut Rng) -> String {
     format!("e(bit.{name}{}{})", if arguments.is_empty() { "" } else { ", " }, arguments.join(", "))
 }
 
-/// A value with tables in it.
+/// A value that may contain tables.
 fn value(rng: &mut Rng, depth: u64) -> String {
     if depth == 0 || rng.below(3) == 0 {
         return scalar(rng);

@@ -1,4 +1,4 @@
-//! A table of cases for each function. What they show is what the reference answers; `e` calls a function and
+//! A table of cases for each function. The expected values are the reference's; `e` calls a function and
 //! shows its first value or its error.
 
 use super::check;

@@ -1,5 +1,4 @@
-//! What was found wrong in the libraries of Lua in servers of this kind: each fault that was published, as a
-//! test.
+//! Published faults of the Lua libraries in servers of this kind, each as a test.
 
 use super::{both, check, expression, machine, run};
 
@@ -13,8 +12,8 @@ fn cve_2025_46817_a_span_that_overflows_is_refused() {
     ]);
 }
 
-/// CVE-2025-46818: what one script does to the metatable of strings, or to a library, meets the scripts of
-/// others.
+/// CVE-2025-46818: changes of one script to the metatable of strings, or to a library, affect the
+/// scripts of other users.
 #[test]
 fn cve_2025_46818_shared_tables_are_read_only() {
     let attempts = [
@@ -51,8 +50,8 @@ fn cve_2024_31449_tohex_of_the_smallest_number_of_digits() {
     ]);
 }
 
-/// CVE-2022-24834: texts and tables whose encoding overflowed a buffer's length; CVE-2018-11218: depth and
-/// sizes of MessagePack.
+/// CVE-2022-24834: strings and tables whose encoding overflowed a buffer's length; CVE-2018-11218: depth
+/// and sizes of MessagePack.
 #[test]
 fn cve_2022_24834_large_and_deep_values_end_in_errors() {
     check(&[
@@ -76,7 +75,7 @@ fn cve_2022_24834_large_and_deep_values_end_in_errors() {
     assert_eq!(both_large(huge), "not enough memory");
 }
 
-/// CVE-2018-11218 and CVE-2018-12326: lengths in packed bytes that promise what is not there.
+/// CVE-2018-11218 and CVE-2018-12326: lengths in packed data that exceed the data.
 #[test]
 fn cve_2018_11218_lengths_that_promise_more_are_missing_bytes() {
     for bytes in [
@@ -104,7 +103,7 @@ fn cve_2020_14147_sizes_that_overflow_are_refused() {
     ]);
 }
 
-/// Texts of a size that no machine has are an error that a script catches.
+/// Strings too large for any machine are an error that a script can catch.
 #[test]
 fn texts_beyond_the_limit_are_errors() {
     for call in [
@@ -121,7 +120,7 @@ fn texts_beyond_the_limit_are_errors() {
     }
 }
 
-/// Patterns that try without end stop where the budget does, and need none of the process's stack.
+/// Patterns with endless backtracking stop when the budget does, and need no space on the process's stack.
 #[test]
 fn hostile_patterns_end_with_the_budget() {
     let source = b"return string.find(('a'):rep(40), ('a?'):rep(40) .. 'b') or string.find(('a'):rep(3000), '.-.-.-.-b')";
@@ -140,7 +139,7 @@ fn hostile_patterns_end_with_the_budget() {
     assert_eq!(both_large(source), "pattern too complex");
 }
 
-/// Runs a program that takes much memory, once whole and once in slices.
+/// Runs a program that needs much memory, once in one piece and once in slices.
 fn both_large(source: &str) -> String {
     let whole = run(&mut machine(), source.as_bytes(), u64::MAX / 4);
     let sliced = run(&mut machine(), source.as_bytes(), 5_000);

@@ -1,7 +1,8 @@
-//! The libraries: a table of cases for each function, what was found wrong in other servers, and random calls
-//! that the reference's Lua answers too.
+//! Tests of the libraries: a table of cases for each function, faults found in other servers, and random
+//! calls whose results are compared with the reference's.
 //!
-//! Each program runs with all the budget and with one unit at a time: standing still changes no result.
+//! Each program runs once with the whole budget and once with one unit at a time: pauses must not
+//! change results.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -14,7 +15,7 @@ mod peer;
 
 use sluice_lua::{RunOutcome, Value, Vm, compile};
 
-/// Bytes that a machine of these tests may own.
+/// The most bytes that a machine of these tests may use.
 const LIMIT: usize = 256 << 20;
 
 fn machine() -> Vm {
@@ -23,7 +24,7 @@ fn machine() -> Vm {
     vm
 }
 
-/// The text that a program returns, or its error behind a minus sign.
+/// The string that a program returns, or its error after a minus sign.
 fn run(vm: &mut Vm, source: &[u8], slice: u64) -> Vec<u8> {
     let proto = match compile(source, b"@user_script") {
         Ok(proto) => proto,
@@ -54,7 +55,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// Runs a program in both ways, which must agree.
+/// Runs a program in both ways, whose results must be equal.
 fn both(source: &[u8]) -> Vec<u8> {
     let whole = run(&mut machine(), source, u64::MAX / 4);
     for slice in [1, 3, 100] {
@@ -69,7 +70,8 @@ fn both(source: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Runs an expression whose values are shown: strings as they are, others by `tostring`, with bars between.
+/// Evaluates an expression and shows its values: strings unchanged, others by `tostring`,
+/// separated by bars.
 fn expression(text: &str) -> String {
     let source = format!(
         "local function show(...) local o = {{}} for i = 1, select('#', ...) do o[i] = tostring((select(i, ...))) end \
@@ -78,7 +80,7 @@ fn expression(text: &str) -> String {
     plain(&both(source.as_bytes()))
 }
 
-/// Bytes as text: those that cannot be printed as `\xNN`.
+/// Bytes as text: bytes that cannot be printed as `\xNN`.
 fn plain(bytes: &[u8]) -> String {
     let show = |byte: &u8| match byte {
         b' '..=b'~' => char::from(*byte).to_string(),
@@ -87,7 +89,7 @@ fn plain(bytes: &[u8]) -> String {
     bytes.iter().map(show).collect()
 }
 
-/// Checks a table of expressions and what they show.
+/// Checks a table of expressions and their expected values.
 fn check(cases: &[(&str, &str)]) {
     let wrong = cases.iter().filter_map(|(text, expected)| {
         let shown = expression(text);

@@ -1,5 +1,5 @@
-//! Random calls of the libraries, answered by the reference and by ours. `SLUICE_ORACLE_CALLS` says how many
-//! programs of thirty calls are tried for each family, `SLUICE_ORACLE_SEED` from which seed on.
+//! Random library calls, compared with the reference. `SLUICE_ORACLE_CALLS` is the number of programs of
+//! thirty calls for each family, `SLUICE_ORACLE_SEED` the first seed.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use super::calls::{FAMILIES, Family};
 use super::peer::Peer;
 use super::{machine, run};
 
-/// Programs of a family that a plain run tries.
+/// Programs of each family in a plain run.
 const PROGRAMS: u64 = 20;
 
 /// Calls in a program.
 const CALLS: u64 = 30;
 
-/// Shows values so that every bit of them counts, and calls functions so that errors are values.
+/// Shows values so that every bit is visible, and calls functions so that errors are values.
 const PRELUDE: &str = r#"local R = {}
 local show
 local function quoted(v) return '"' .. string.gsub(v, '[^%w%p ]', function(c) return '\\' .. string.byte(c) end) .. '"' end
@@ -77,7 +77,7 @@ fn random_calls_answer_as_in_the_reference() {
     assert!(wrong.is_empty(), "{differences} programs differ\n{wrong}");
 }
 
-/// Notes the first line in which two answers part, and its call.
+/// Records the first line in which two results differ, and its call.
 fn report(out: &mut String, family: &str, source: &str, got: &[u8], expected: &[u8]) {
     if out.len() > 8_000 {
         return;

@@ -1,6 +1,6 @@
 //! Programs of one line each; a program of several lines ends with a line of dashes.
 
-/// Every case.
+/// The programs of both files.
 pub(crate) fn all() -> Vec<&'static str> {
     let (lines, blocks) = (include_str!("lines.txt"), include_str!("blocks.txt"));
     lines.lines().filter(|line| !line.is_empty()).chain(blocks.split("\n----\n")).collect()

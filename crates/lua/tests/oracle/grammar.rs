@@ -1,6 +1,6 @@
-//! Random programs that end: every loop counts its turns and all loops together have a bound, functions call
-//! only those that were declared before them. What a program sees goes into a string, `o`: values, errors,
-//! and tables in the order of `pairs`.
+//! Random programs that end: every loop counts its iterations, all loops together have a bound, and
+//! functions call only functions declared before them. A string `o` records what a program sees: values,
+//! errors, and tables in the order of `pairs`.
 
 use sluice_base::Rng;
 
@@ -19,7 +19,7 @@ local function P(f, ...) S(pcall(f, ...)) end
 local function K(v) local y = type(v) if y == 'table' or y == 'function' or y == 'thread' then return 'object' end return v end
 ";
 
-/// A program.
+/// A random program, as Lua source.
 pub(crate) fn program(rng: &mut Rng) -> String {
     let mut writer = Writer {
         rng,
@@ -145,7 +145,7 @@ impl Writer<'_> {
     }
 
     fn statement(&mut self, depth: u32) {
-        // Two hundred local variables are the end.
+        // A function may have at most two hundred local variables.
         if depth == 0 || self.locals.len() > 60 {
             let expr = self.list(2);
             return self.put(&format!("S({expr})\n"));
@@ -272,7 +272,7 @@ impl Writer<'_> {
         self.put(&end);
     }
 
-    /// What stands in a function: its loops and its extra arguments are its own.
+    /// The body of a function, in which loops and extra arguments of the outer function do not exist.
     fn body(&mut self, depth: u32, params: &[String], varargs: bool) {
         let before = (self.in_loop, self.varargs, self.level);
         (self.in_loop, self.varargs) = (false, varargs);
@@ -378,7 +378,8 @@ impl Writer<'_> {
         let value = self.expr(1);
         let at = self.pick(5);
         let text = match self.pick(7) {
-            // One value alone: a second one makes the first a position, and 1e15 is one that takes minutes.
+            // A single value only: with two, the first would be a position, and 1e15 as a
+            // position takes minutes.
             0 => format!("table.insert({table}, ({value}))\n"),
             1 => format!("table.insert({table}, {at}, {value})\n"),
             2 => format!("S(table.remove({table}))\n"),

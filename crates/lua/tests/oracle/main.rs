@@ -1,9 +1,9 @@
-//! Programs run by the reference's Lua and by ours: values, errors with their positions, and the order of
-//! `pairs` have to be the same.
+//! Programs run by the reference's Lua and by this machine: values, errors with their positions, and the
+//! order of `pairs` must be equal.
 //!
-//! What compares with the reference runs when `SLUICE_PEER_SERVER` names a binary of it, and says so
-//! otherwise; what stops or collects between any two instructions always runs. `SLUICE_ORACLE_PROGRAMS` and
-//! `SLUICE_ORACLE_SEED` say how many random programs are tried, and from which seed on.
+//! Comparisons with the reference run if `SLUICE_PEER_SERVER` names its binary, and otherwise report that
+//! they were skipped; tests that pause or collect between any two instructions always run.
+//! `SLUICE_ORACLE_PROGRAMS` is the number of random programs, and `SLUICE_ORACLE_SEED` the first seed.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -18,7 +18,7 @@ use peer::Peer;
 use sluice_base::Rng;
 use sluice_lua::{Ctx, Fault, Native, NativeStep, RunOutcome, Value, Vm, compile};
 
-/// Random programs that a plain run tries.
+/// Random programs in a plain run.
 const PROGRAMS: u64 = 10_000;
 
 /// Programs that are sent before their replies are read.
@@ -27,7 +27,7 @@ const BATCH: u64 = 100;
 fn main_vm() -> Vm {
     let mut vm = Vm::new(256 << 20).expect("room for the libraries");
     vm.look_into_errors();
-    // Globals as the server gives them: an error for those that are not there.
+    // The globals are as in the server: reading a missing one is an error.
     for name in [&b"KEYS"[..], b"ARGV"] {
         vm.library().table(name, &[]).expect("room");
     }
@@ -49,12 +49,12 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text(text))
 }
 
-/// What our machine answers, as the reference's reply shows it.
+/// The result of this machine, in the form of the reference's reply.
 fn ours(vm: &mut Vm, source: &[u8], slice: u64) -> Vec<u8> {
     collecting(vm, source, slice, 0)
 }
 
-/// What a program says that is run in slices, where at each stop the collector does some work.
+/// The result of a program that runs in slices, with some work of the collector at each pause.
 fn collecting(vm: &mut Vm, source: &[u8], slice: u64, work: usize) -> Vec<u8> {
     let proto = match compile(source, b"@user_script") {
         Ok(proto) => proto,
@@ -92,7 +92,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// The server makes texts of errors of other types.
+/// The server converts errors of other types to texts.
 fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
     match (value.as_number(), value.is_nil(), value.as_str()) {
         (Some(number), ..) => show_number(vm, number),
@@ -116,7 +116,7 @@ fn show_number(vm: &mut Vm, number: f64) -> Vec<u8> {
     show(vm, text)
 }
 
-/// The reference's reply without what the server puts round an error.
+/// The reference's reply without the server's additions to an error.
 fn plain(reply: &[u8]) -> Vec<u8> {
     let Some(error) = reply.strip_prefix(b"-") else { return reply.to_vec() };
     let error =
@@ -127,8 +127,8 @@ fn plain(reply: &[u8]) -> Vec<u8> {
     error
 }
 
-/// Line ends in errors are spaces in the reference's reply, and a zero ends it. Of an error that is a
-/// function, its address shows.
+/// In the reference's reply, line ends in errors are spaces, and a zero byte ends the error. An error that
+/// is a function shows its address.
 fn flat(mut text: Vec<u8>) -> Vec<u8> {
     for kind in [&b"-function: "[..], b"-thread: "] {
         if text.starts_with(kind) {
@@ -142,10 +142,10 @@ fn flat(mut text: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// Differences that are shown.
+/// The most differences that are shown.
 const SHOWN: usize = 10;
 
-/// Notes where two answers part; the program of the first alone is shown whole.
+/// Records where two results differ; only the first program is shown whole.
 fn report(out: &mut String, seed: u64, source: &str, got: &[u8], expected: &[u8]) {
     if out.matches("\nseed ").count() > SHOWN {
         return;
@@ -178,8 +178,8 @@ fn cases_answer_as_the_reference_does() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Calls of functions that go on after a call of something else. `@` stands for arguments beyond those that
-/// are named, and for none.
+/// Calls of functions that continue after calling another function. `@` is replaced by extra
+/// arguments, and by none.
 const CONTINUED: &[&str] = &[
     "tostring(setmetatable({}, {__tostring = function(...) return 'n' .. select('#', ...) R end})@)",
     "pcall(function(...) return select('#', ...) R end@)",
@@ -266,11 +266,11 @@ fn calls_that_go_on_behind_a_call_find_their_results_whatever_else_is_there() {
     }
 }
 
-/// Of how many programs the reference may end at one: it asks a table that was thrown for its field `err`,
-/// and an error of the table's `__index` is one that no call protects.
+/// The number of programs of which one may end the reference: it reads the field `err` of a thrown table,
+/// and no call protects it from an error of the table's `__index`.
 const DEADLY_OF: u64 = 100_000;
 
-/// The reference's replies; none for a program at which it ends.
+/// The reference's replies; `None` for a program that ends the reference.
 fn batch_replies(peer: &mut Peer, sources: &[String]) -> Vec<Option<Vec<u8>>> {
     let mut replies = Vec::new();
     let mut fails = sources.iter().find_map(|source| peer.send(source.as_bytes()).err());
@@ -280,7 +280,7 @@ fn batch_replies(peer: &mut Peer, sources: &[String]) -> Vec<Option<Vec<u8>>> {
             Err(error) => fails = Some(error),
         }
     }
-    // Each of the rest alone, to find out which it was.
+    // Each of the remaining programs runs alone, to find the one at fault.
     for source in &sources[replies.len()..] {
         if let Some(error) = fails.take() {
             assert!(!peer.ending().is_empty(), "{source}\nno reply in time: {error}");
@@ -322,7 +322,7 @@ fn random_programs_answer_as_in_the_reference() {
                 report(&mut wrongs, seed, source, &got, &expected);
             }
         }
-        // Constants stay with a chunk: a machine for each batch.
+        // Constants stay in memory with their chunk, so each batch gets a new machine.
         vm = main_vm();
     }
     assert!(wrong == 0, "{wrong} of {programs} programs differ\n{wrongs}");
@@ -333,7 +333,7 @@ fn random_programs_answer_as_in_the_reference() {
     );
 }
 
-/// Programs that are run with a stop at each instruction.
+/// Programs that are run with a pause at each instruction.
 const STOPPED: u64 = 300;
 
 #[test]
@@ -360,7 +360,7 @@ fn collecting_between_any_two_instructions_changes_no_answer() {
         let whole = ours(&mut main_vm(), source.as_bytes(), u64::MAX / 4);
         for (slice, work) in [(1, 1), (1, 20), (3, 5), (7, 1 << 30)] {
             let stopped = collecting(&mut main_vm(), source.as_bytes(), slice, work);
-            // A freed slot is used again, so addresses are others.
+            // Freed slots are used again, so addresses differ.
             if whole.windows(2).any(|part| part == b"0x") {
                 continue;
             }

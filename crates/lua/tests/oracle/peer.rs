@@ -1,4 +1,4 @@
-//! The reference, started for a test.
+//! The reference server, started for a test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// A server of the reference with a connection. It ends with the value.
+/// A server of the reference, with a connection. The server is ended when the value is dropped.
 pub(crate) struct Peer {
     server: Child,
     folder: PathBuf,
@@ -15,14 +15,14 @@ pub(crate) struct Peer {
 
 /// The file of the reference's log, in its folder.
 const LOG: &str = "log";
-/// Lines that are shown of the log of a reference that has ended.
+/// Lines shown from the log of a reference that has ended.
 const LOG_SHOWN: usize = 60;
 
 /// Longest wait for a reply.
 const REPLY: Duration = Duration::from_secs(20);
 
 impl Peer {
-    /// None when the reference is not at hand, which is said.
+    /// Starts the reference. `None`, with a message, if its binary is not configured.
     pub(crate) fn start() -> Option<Peer> {
         let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -60,8 +60,8 @@ impl Peer {
         self.stream.get_mut().write_all(&request)
     }
 
-    /// How the reference ended, with the last lines of its log; empty where it runs on. Its report of a crash
-    /// takes a moment.
+    /// The exit status of the reference and the last lines of its log; empty if it is still running. Waits
+    /// up to two seconds, because a crash report takes time.
     pub(crate) fn ending(&mut self) -> String {
         let ended = (0..400).find_map(|_| self.server.try_wait().ok().flatten().or_else(pause));
         let Some(status) = ended else { return String::new() };
@@ -71,8 +71,8 @@ impl Peer {
         format!("\nthe reference has ended: {status}\n{shown}")
     }
 
-    /// A reply: the text of a string, others with their first byte; an error when the reference does not
-    /// answer in time.
+    /// Reads a reply: the text of a string; other replies with their first byte. Errors: the reference does
+    /// not answer in time.
     pub(crate) fn reply_in_time(&mut self) -> std::io::Result<Vec<u8>> {
         let mut line = Vec::new();
         if self.stream.read_until(b'\n', &mut line)? == 0 {
@@ -94,7 +94,7 @@ impl Peer {
     }
 }
 
-/// A moment for the server to start.
+/// Waits 5 ms.
 fn pause<T>() -> Option<T> {
     std::thread::sleep(Duration::from_millis(5));
     None

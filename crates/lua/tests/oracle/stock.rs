@@ -1,9 +1,9 @@
-//! PUC's own interpreter of Lua 5.1, as a child process: no server stands between, so it is asked more
-//! programs in the same time. What it answers depends on the order of its tables, so programs get a `pairs`
-//! that sorts, and `next` answers whether there is one.
+//! PUC's own interpreter of Lua 5.1, as a child process: without a server between, more programs run in the
+//! same time. Its results depend on the order of its tables, so programs get a `pairs` that sorts, and a
+//! `next` that only tells whether there is an entry.
 //!
-//! `SLUICE_LUA_STOCK` names the interpreter; without it this test says that it was skipped.
-//! `SLUICE_ORACLE_STOCK` says how many programs.
+//! `SLUICE_LUA_STOCK` names the interpreter; without it this test reports that it was skipped.
+//! `SLUICE_ORACLE_STOCK` is the number of programs.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -12,14 +12,14 @@ use super::{grammar, report};
 use sluice_base::Rng;
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// Programs that a plain run tries.
+/// Programs in a plain run.
 const PROGRAMS: u64 = 2_000;
 
-/// Programs of one child process.
+/// Programs for one child process.
 const BATCH: u64 = 1_000;
 
-/// Goes in front of a program, on its first line: order that does not depend on hashes, and no library that
-/// PUC lacks.
+/// A prefix on the first line of each program: an order that does not depend on hashes, and substitutes for
+/// libraries that PUC lacks.
 const ORDER: &str = "local rawnext, next = next, function(...) return (pcall(next, ...)) end \
     local bit = {band = function(a, b) return type(a) .. type(b) end} \
     local function pairs(t) if type(t) ~= 'table' then error('no table', 0) end local a = {} for k in rawnext, t do a[#a + 1] = k end \
@@ -28,7 +28,8 @@ const ORDER: &str = "local rawnext, next = next, function(...) return (pcall(nex
     local i = 0 return function() repeat i = i + 1 until a[i] == nil or rawget(t, a[i]) ~= nil \
     if a[i] ~= nil then return a[i], rawget(t, a[i]) end end end ";
 
-/// What the interpreter runs: programs out of a file, each behind its length; answers go out the same way.
+/// The interpreter's main program: runs programs from a file, each with its length before it; results are
+/// written in the same form.
 const DRIVER: &str = "local file = io.open(arg[1], 'rb')
 while true do
   local len = file:read('*n') if not len then break end
@@ -42,7 +43,7 @@ while true do
 end
 ";
 
-/// Texts of answers that are not compared: the interpreter's own frames count among the nested calls.
+/// Texts in results that are not compared, because the interpreter's own frames count as nested calls.
 const DEPTHS: [&[u8]; 4] = [b"stack overflow", b"HC sta", b"error in error", b"Herror"];
 
 fn ours(vm: &mut Vm, source: &[u8]) -> Vec<u8> {
@@ -69,7 +70,7 @@ fn ours(vm: &mut Vm, source: &[u8]) -> Vec<u8> {
     [sign, &*text].concat()
 }
 
-/// A text without the driver's position, which an error of a level beyond the program's has.
+/// Removes the driver's position from a text; errors of a call level outside of the program have it.
 fn without(text: &[u8], position: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -81,7 +82,7 @@ fn without(text: &[u8], position: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The interpreter's answers to some programs.
+/// The interpreter's results for some programs.
 fn stock(interpreter: &str, sources: &[String]) -> Vec<Vec<u8>> {
     let folder = std::env::temp_dir().join(format!("sluice-lua-stock-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the programs");

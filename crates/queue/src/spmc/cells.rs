@@ -1,8 +1,8 @@
 //! How the cells of the shared queue lie in memory.
 //!
-//! Three layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the numbers
-//! can be had again on other machines (`bench/record/queue-1.txt`; these are of two processors, two
-//! consumers, batches of 16):
+//! Three layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the
+//! measurement can be repeated on other machines (`bench/record/queue-1.txt`; these figures are of two
+//! processors, two consumers, batches of 16):
 //!
 //! | name | cell | neighbours in time are | memory of 4096 words | ns a job |
 //! |---|---|---|---|---|
@@ -42,8 +42,8 @@ impl<T> Cells<T> {
         Cells { mask, cells: indexes.into_iter().map(cell).collect() }
     }
 
-    /// Where the cells are, to be kept in registers: behind a shared pointer they would be loaded anew after
-    /// each acquire. A fifth of the time of a batch.
+    /// A copy of the mask and the address of the cells, to be kept in registers: through the shared pointer
+    /// both would be loaded again after each acquire, which took a fifth of the time of a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> CellsView<'_, T> {
         CellsView { mask: self.mask, cells: &self.cells }
@@ -55,7 +55,7 @@ impl<T> Cells<T> {
     }
 }
 
-/// A copy of where the cells are.
+/// The mask and the address of the cells, copied out of the ring.
 #[derive(Debug)]
 pub(super) struct CellsView<'a, T> {
     mask: usize,
@@ -77,18 +77,18 @@ impl<'a, T> CellsView<'a, T> {
         &self.cells[cell_index(index, self.mask)]
     }
 
-    /// What its consumer adds to an index when it frees the cell.
+    /// The number of cells, which a consumer adds to an index when it frees the cell.
     #[inline(always)]
     pub(super) fn capacity(self) -> usize {
         self.mask + 1
     }
 }
 
-/// Where the cell of `index` lies.
+/// The position in memory of the cell of `index`.
 #[inline(always)]
 const fn cell_index(index: usize, mask: usize) -> usize {
     let index = index & mask;
-    // Eight cells of 16 bytes are 128. Below 64 cells there are too few lines to spread over.
+    // Eight cells of 16 bytes are 128. A ring below 64 cells has too few lines to spread over.
     if cfg!(sluice_cells = "permuted") && mask >= 63 {
         let bits = mask.count_ones();
         ((index << 3) | (index >> (bits - 3))) & mask

@@ -1,4 +1,4 @@
-//! A reply as a person reads it.
+//! Formatting a reply for people.
 //!
 //! | reply | shown |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | array, set, map | `[a,b]`, `~(a,b)`, `{a => b}` |
 //! | null of RESP2; null of RESP3; boolean; double | `NULL`; `(null)`; `#true`; `(double) 1.5` |
 
-/// Collections within each other that are shown.
+/// The deepest nesting of collections that is shown.
 const DEPTH_MAX: usize = 64;
 
-/// Appends the first reply in `wire`. Ends somewhat behind `limit` bytes. O(what is shown).
+/// Appends the first reply in `wire`. Stops somewhat after `limit` bytes. Cost: O(appended bytes).
 pub(super) fn push_human(wire: &[u8], out: &mut Vec<u8>, limit: usize) {
     ReplyText { wire, at: 0, limit }.push(out, 0);
 }

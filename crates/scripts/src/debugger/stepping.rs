@@ -1,4 +1,4 @@
-//! A run that is debugged: line by line, and what it shows of its variables and callers.
+//! Running a script under the debugger: line by line, with printed variables and callers.
 
 use crate::run::ScriptRun;
 use sluice_commands::CmdError;
@@ -10,8 +10,8 @@ impl ScriptRun {
         self.debugger.as_ref().is_some_and(|debugger| debugger.is_stopped())
     }
 
-    /// Goes on instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]), it asks
-    /// for something, or some instructions have gone.
+    /// Resumes the run instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]),
+    /// the run requests something, or some instructions were executed.
     #[cold]
     pub fn resume_by_lines(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
@@ -31,21 +31,21 @@ impl ScriptRun {
         RunOutcome::OutOfBudget
     }
 
-    /// The error of a run that its debugger has ended.
+    /// The error of a run that its debugger has aborted.
     pub fn abortion(&self) -> Option<CmdError> {
         let debugger = self.debugger.as_ref().filter(|debugger| debugger.is_aborted)?;
         let text = format!("ERR script aborted for user request script: on @user_script:{}.", debugger.line);
         Some(CmdError::owned(text))
     }
 
-    /// `server.breakpoint()`: whether somebody debugs.
+    /// `server.breakpoint()`: stops the run at the next line. Returns whether there is a debugger.
     pub fn break_here(&mut self) -> bool {
         let Some(debugger) = self.debugger.as_deref_mut() else { return false };
         debugger.reason = Some("server.breakpoint() called");
         true
     }
 
-    /// `server.debug(...)`: shows its arguments.
+    /// `server.debug(...)`: adds the arguments to the debugger's output.
     pub fn show_debug(&mut self) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
@@ -65,8 +65,8 @@ impl ScriptRun {
         });
     }
 
-    /// `print`: a local variable of the functions that run, from the innermost on, or `KEYS`, `ARGV`; all
-    /// local variables of the innermost where there is no name.
+    /// `print`: shows a local variable of the functions that run, searched from the innermost outwards, or
+    /// `KEYS` or `ARGV`. Without a name: all local variables of the innermost function.
     pub fn print(&mut self, name: Option<&[u8]>) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
@@ -113,7 +113,7 @@ impl ScriptRun {
         }
     }
 
-    /// Shows the functions that are being called.
+    /// Shows the functions that are being called, the innermost first.
     pub fn trace(&mut self) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
@@ -131,5 +131,5 @@ impl ScriptRun {
     }
 }
 
-/// Instructions between two looks at the clock.
+/// Instructions between two checks of the clock.
 const INSTRUCTIONS: u32 = 500;

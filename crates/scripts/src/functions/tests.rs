@@ -1,4 +1,4 @@
-//! Libraries come and go.
+//! Adding, replacing, joining and finding libraries.
 
 use super::*;
 use crate::library::tests::CountedWatch;
@@ -77,7 +77,7 @@ fn registries_are_joined_or_left_as_they_are() {
     assert_eq!(shown(&functions), ["l: a b", "m: c"]);
     assert_eq!(shown(&functions.join(other(), true).unwrap()), ["l: a b"]);
     assert_eq!(shown(&functions), ["l: a", "m: c", "n: d"]);
-    // What one library leaves another may take.
+    // A function's name may move from one library to another in the same join.
     let swapped = registry(&[("l", &["d"]), ("n", &["a"])]);
     functions.join(swapped, true).unwrap();
     assert_eq!(shown(&functions), ["l: d", "m: c", "n: a"]);

@@ -4,7 +4,8 @@ use super::*;
 
 const LIMITS: MachineLimits = MachineLimits { bytes: 16 << 20, is_insecure: false, is_wish: true };
 
-/// A clock that goes on by a millisecond with each look, and breaks the load off after some.
+/// A clock that advances by a millisecond with each reading, and breaks the load off after a
+/// number of readings.
 pub(crate) struct CountedWatch {
     pub looks: u64,
     pub looks_max: u64,
@@ -97,8 +98,8 @@ fn what_a_program_does_wrong_is_told() {
     assert!(call.ends_with("Script attempted to access nonexistent global variable 'call'"), "{call}");
 }
 
-/// Programs without an end, by what they do in their loop: of each kind of way out of the machine one. A
-/// library that is loaded has neither `pcall` nor `coroutine`, and an error ends its program.
+/// Programs that never end, one for each way out of the machine within a loop. While it is loaded, a
+/// library has neither `pcall` nor `coroutine`, and an error ends its program.
 const ENDLESS: [&str; 7] = [
     "while true do end",
     "while true do server.log(server.LOG_NOTICE, 'x') end",
@@ -143,12 +144,12 @@ fn lists_that_a_library_fills_are_bounded() {
         ),
     ];
     for (program, wanted) in rows {
-        // The library that is loaded has no `for` over strings of its own: `..` needs none.
+        // The globals of a library that is being loaded have no string functions: `..` needs none.
         let error = loaded(&format!("#!lua name=l\n{program}")).unwrap_err();
         assert!(error.contains(wanted), "{error}");
         let code: Arc<[u8]> = format!("#!lua name=l\n{program}").into_bytes().into();
         let head = library_head(&code).unwrap();
-        // What was accepted elsewhere is taken as it is.
+        // A library that was accepted elsewhere has no such limits.
         let (images, watch) = (&mut LibraryImages::default(), &mut CountedWatch::until(u64::MAX));
         let accepted = load_library(head, code, LIMITS.of_accepted(), images, watch);
         assert!(accepted.is_ok(), "{accepted:?}");
@@ -164,7 +165,7 @@ fn names_outside_of_the_machine_are_bounded() {
     assert_eq!(error.unwrap_err(), "Error registering functions: ERR not enough memory");
 }
 
-/// A library out of a file that has no end is named after 10 s of its clock, after 20, 40 and so on.
+/// The log names a library from a file that never ends after 10 s of its clock, after 20 s, 40 s and so on.
 #[test]
 fn a_load_that_goes_on_is_said_at_doubling_intervals() {
     let code = b"#!lua name=l\nwhile true do end";

@@ -1,4 +1,4 @@
-//! Appending to one file: what is written, what is durable, and what is left when the disk says no.
+//! Appending to one file: what is written, what is durable, and what remains after an error of the disk.
 //!
 //! ```text
 //!             write fails                      sync fails
@@ -6,10 +6,10 @@
 //!         a write succeeds              (for good: the next file ends it)
 //! ```
 //!
-//! Invariants: (1) blocks are written whole and in order: a part of one is cut off again, so that the file
-//! ends with a unit; (2) a sync that failed is never tried again: the kernel counts the pages as clean, and
-//! the next sync would succeed with nothing written; (3) `synced` is a position up to which everything is on
-//! disk.
+//! Invariants: (1) blocks are written whole and in order: a part of a block is cut off again, so that the
+//! file ends with a unit; (2) a sync that failed is never tried again: the kernel counts the pages as
+//! clean, and the next sync would succeed with nothing written; (3) `synced` is a position up to which
+//! everything is on disk.
 
 use crate::StorageFile;
 use sluice_base::heap;
@@ -19,50 +19,52 @@ use std::io::{self, ErrorKind};
 /// Bytes of whole units, and the position where they end.
 #[derive(Debug, Default)]
 pub struct Block {
-    /// Whole units.
+    /// The bytes to be written: whole units, one after the other.
     pub bytes: Vec<u8>,
-    /// The position behind the last byte.
+    /// The position in the log after the last byte.
     pub end: u64,
 }
 
-/// See the module.
+/// Appends blocks to one file in order, and counts what is written and what is durable.
 pub struct Appender {
     file: Box<dyn StorageFile>,
     /// Bytes of the file that are whole blocks.
     size: u64,
-    /// Bytes of the block in front that could not be cut off again.
+    /// Bytes of the first waiting block that reached the file before an error and could not be
+    /// cut off again.
     torn: usize,
     /// Blocks that are not written yet.
     waiting: VecDeque<Block>,
-    /// Positions.
+    /// Positions in the log up to which everything is written, and durable.
     written: u64,
     synced: u64,
     health: FileHealth,
-    /// Small blocks are written together.
+    /// The bytes of several small blocks, gathered for one write.
     scratch: Vec<u8>,
     /// Buffers of blocks that were written.
     spent: Vec<Vec<u8>>,
 }
 
-/// How a file is.
+/// The state of a file, which the last operations decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileHealth {
-    /// All that was tried has worked.
+    /// No operation has failed, or a later write succeeded.
     Fine,
-    /// The last write has failed; it is tried again.
+    /// The last write has failed; the next call of [`Appender::write`] tries again.
     Waiting,
-    /// A sync has failed.
+    /// A sync has failed: the file is never synced again.
     Lost,
 }
 
-/// Blocks are written together up to so many bytes.
+/// The most bytes of several blocks that are written together.
 const TOGETHER_BYTES: usize = 256 * 1024;
-/// Buffers that are kept, and how large they may be.
+/// The most buffers that are kept for reuse, and the largest buffer that is kept.
 const SPENT_MAX: usize = 64;
 const SPENT_BYTES: usize = 64 * 1024;
 
 impl Appender {
-    /// A file that ends with a whole unit, at this position. What it holds must be durable.
+    /// An appender for a file that ends with a whole unit, at this position. The bytes in the
+    /// file must be durable.
     pub fn new(file: Box<dyn StorageFile>, position: u64) -> io::Result<Appender> {
         Ok(Appender {
             size: file.size()?,
@@ -77,12 +79,12 @@ impl Appender {
         })
     }
 
-    /// Takes a block to be written.
+    /// Queues a block for the next [`Appender::write`].
     pub fn push(&mut self, block: Block) {
         self.waiting.push_back(block);
     }
 
-    /// How the file is.
+    /// The state of the file.
     pub fn health(&self) -> &FileHealth {
         &self.health
     }
@@ -92,22 +94,22 @@ impl Appender {
         self.size
     }
 
-    /// Position up to which everything is written.
+    /// The position up to which everything is written.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Position up to which everything is durable.
+    /// The position up to which everything is durable.
     pub fn synced(&self) -> u64 {
         self.synced
     }
 
-    /// Whether something is written and not durable.
+    /// Whether some bytes are written and not durable, and the file may still be synced.
     pub fn wants_sync(&self) -> bool {
         self.synced < self.written && self.health != FileHealth::Lost
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes of memory that the allocator has given for waiting blocks and kept buffers.
     pub fn footprint(&self) -> usize {
         let blocks = self.waiting.iter().map(|block| heap::vec(&block.bytes)).sum::<usize>();
         let spent = self.spent.iter().map(heap::vec).sum::<usize>();
@@ -119,8 +121,8 @@ impl Appender {
         std::mem::take(&mut self.spent)
     }
 
-    /// Writes all blocks; after each write `written` is told its bytes. Errors: the blocks that are left are
-    /// tried again by the next call.
+    /// Writes all waiting blocks; calls `written` with the number of bytes after each write. Errors: those
+    /// of the system; the next call tries the remaining blocks again.
     pub fn write(&mut self, written: &mut dyn FnMut(u64)) -> io::Result<()> {
         while !self.waiting.is_empty() {
             let (blocks, bytes) = self.next_together();
@@ -138,7 +140,7 @@ impl Appender {
         Ok(())
     }
 
-    /// How many blocks are written next, and their bytes.
+    /// The number of blocks in the next write, and their bytes.
     fn next_together(&self) -> (usize, usize) {
         let (mut blocks, mut bytes) = (0, 0);
         for block in &self.waiting {
@@ -151,7 +153,7 @@ impl Appender {
         (blocks, bytes)
     }
 
-    /// Writes the first blocks, so many bytes.
+    /// Writes the first `blocks` waiting blocks, which are `bytes` long together.
     fn write_some(&mut self, blocks: usize, bytes: usize) -> io::Result<()> {
         let Appender { file, waiting, scratch, torn, .. } = self;
         let text = match blocks {
@@ -175,8 +177,8 @@ impl Appender {
             }
         };
         if result.is_err() {
-            // A part may be written even so. Where it cannot be cut off again, the next attempt goes on
-            // behind it.
+            // A failed write may have written a part. Where that part cannot be cut off, the next
+            // attempt continues after it.
             *torn = match file.truncate(self.size) {
                 Ok(()) => 0,
                 Err(_) => file.size().map_or(done, |size| size.saturating_sub(self.size) as usize),
@@ -194,21 +196,22 @@ impl Appender {
         Ok(())
     }
 
-    /// Forces to disk what is written. Errors: the file is lost.
+    /// Forces all written bytes to disk. Errors: the system's; the file is lost.
     pub fn sync(&mut self) -> io::Result<()> {
         assert!(self.health != FileHealth::Lost, "a sync that failed is not tried again");
         let result = self.file.sync_data();
         self.end_sync(self.written, result)
     }
 
-    /// What another thread needs to force to disk what is written. [`Appender::end_sync`] is to be told what
-    /// came of it.
+    /// A second handle of the file, for another thread to force all written bytes to disk. The caller
+    /// reports the result to [`Appender::end_sync`].
     pub fn begin_sync(&self) -> io::Result<PendingSync> {
         assert!(self.health != FileHealth::Lost, "a sync that failed is not tried again");
         Ok(PendingSync { file: self.file.twin()?, position: self.written })
     }
 
-    /// A sync has ended that was begun at this position. Errors: its own; the file is lost.
+    /// Records the result of a sync that began at `position`, and returns that result. After an error
+    /// the file is lost.
     pub fn end_sync(&mut self, position: u64, result: io::Result<()>) -> io::Result<()> {
         match &result {
             Ok(()) => self.synced = self.synced.max(position),
@@ -218,11 +221,11 @@ impl Appender {
     }
 }
 
-/// A sync that is to be made.
+/// A sync that another thread is to make.
 pub struct PendingSync {
-    /// The file once more.
+    /// A second handle of the file.
     pub file: Box<dyn StorageFile>,
-    /// What is written ends here.
+    /// The position up to which the bytes were written when the sync was begun.
     pub position: u64,
 }
 

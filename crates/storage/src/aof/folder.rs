@@ -4,16 +4,16 @@
 //! appendonlydir/
 //!   appendonly.aof.manifest          which files there are, replaced as a whole
 //!   appendonly.aof.2.base.rdb        the data at some moment
-//!   appendonly.aof.5.incr.aof        what came behind it, a file for each rewrite that was begun
+//!   appendonly.aof.5.incr.aof        the log after that moment, a file for each rewrite that was begun
 //! ```
 //!
-//! Invariants: (1) what the manifest on disk names is there and holds what it should, whenever the machine
-//! fails: a base is durable before it is named, and a file is removed after it is no longer named; (2) an
-//! increment is named before anything is written into it; (3) a manifest in memory that could not be written
-//! is taken back; (4) a file with data that no manifest names is never removed or written over, unless its
-//! name is temporary or this process has put it there: it gets another name; (5) the manifest that is to name
-//! a base is on disk under its temporary name before the base has its name: where both are found beside
-//! another manifest, a server has put the base there and was killed.
+//! Invariants: (1) whenever the machine fails, every file that the manifest on disk names is there and
+//! complete: a base is durable before it is named, and a file is removed after it is no longer named; (2)
+//! an increment is named before anything is written into it; (3) a manifest in memory that could not be
+//! written is taken back; (4) a file with data that no manifest names is never removed or written over,
+//! unless its name is temporary or this process has put it there: it gets another name; (5) the manifest
+//! that is to name a base is on disk under its temporary name before the base has its name: where both are
+//! found beside another manifest, a server put the base there and was killed.
 
 use crate::plain_error;
 use crate::replacement::{Failed, Operation, Replacement};
@@ -27,23 +27,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// See the module.
+/// The folder of the append-only file, with the manifest in memory.
 pub struct Folder {
     storage: Arc<dyn Storage>,
-    /// Where it is, absolute: the working directory may change.
+    /// The folder's path, absolute because the working directory may change.
     path: PathBuf,
-    /// Directive `appenddirname`, for what the log says.
+    /// Directive `appenddirname`, for lines of the log.
     dir_name: String,
-    /// Directive `appendfilename`.
+    /// Directive `appendfilename`: the first part of all names in the folder.
     name: Vec<u8>,
     manifest: Manifest,
-    /// What the log has to say about files that were moved aside.
+    /// Lines for the log about files that were moved aside.
     warnings: Vec<String>,
 }
 
-/// Permissions of files here, less those that the process masks out.
+/// Permissions of new files, less the process's umask.
 const MODE: u32 = 0o644;
-/// Bytes of a base after which it is forced to disk while it is written.
+/// After so many bytes of a base, the part that is written is forced to disk.
 const SYNC_EVERY: u64 = 32 << 20;
 
 /// A base that is being written.
@@ -53,41 +53,42 @@ pub struct NewBase {
     format: BaseFormat,
 }
 
-/// An increment that is there before it is named: the manifest names none of it before a base is.
+/// When a new increment gets its name in the manifest. Until its base is named, the manifest
+/// names no increment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// Now.
+    /// At once, when the increment is created.
     Now,
-    /// With the base that it follows.
+    /// Together with the base, by [`Folder::finish_base`].
     WithBase,
     /// Never: the append-only file is off, and nothing is written into it.
     Never,
 }
 
-/// What becomes of files that a rewrite has made superfluous: `aof-disable-auto-gc`.
+/// What happens to files that a rewrite has made superfluous: directive `aof-disable-auto-gc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// They are removed at once.
+    /// The files are removed at once.
     Removed,
-    /// They stay, and the manifest goes on naming them.
+    /// The files stay, and the manifest still names them.
     Kept,
 }
 
 impl History {
-    /// As the configuration has it.
+    /// The choice that the configuration makes.
     pub fn of(config: &Config) -> History {
         if config.bool(param::AOF_DISABLE_AUTO_GC) { History::Kept } else { History::Removed }
     }
 }
 
 impl Folder {
-    /// Reads the manifest in the working directory; a folder that is not there has none. Errors: lines for
-    /// the log.
+    /// Reads the manifest in the working directory. Where the folder is missing, the manifest is empty.
+    /// Errors: lines for the log.
     pub fn read(storage: Arc<dyn Storage>, config: &Config) -> Result<Folder, Vec<String>> {
         Folder::read_in(storage, &std::env::current_dir().unwrap_or_default(), config)
     }
 
-    /// Reads the folder of the log in any directory.
+    /// As [`Folder::read`], with the folder of the append-only file inside `dir`.
     pub fn read_in(storage: Arc<dyn Storage>, dir: &Path, config: &Config) -> Result<Folder, Vec<String>> {
         let dir_name = config.str(param::APPENDDIRNAME).into_owned();
         let path = dir.join(&dir_name);
@@ -118,32 +119,32 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The manifest.
+    /// The manifest in memory: after a failed write, the manifest before it.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The storage that it is in.
+    /// The storage in which the folder lies.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// Where a file of it is.
+    /// The path of a file in this folder.
     pub fn path_of(&self, name: &[u8]) -> PathBuf {
         self.path.join(OsStr::from_bytes(name))
     }
 
-    /// Whether it is the one file of a version before 7.0.
+    /// Whether a file is the single log file of a version before 7.0.
     pub fn is_old_style(&self, file: &AofFile) -> bool {
         file.name == self.name
     }
 
-    /// Opens a file of it to read.
+    /// Opens a file of the folder for reading.
     pub fn open(&self, file: &AofFile) -> std::io::Result<Box<dyn StorageFile>> {
         self.storage.open(&self.path_of(&file.name))
     }
 
-    /// Makes the folder, unless it is there. Errors: a line for the log.
+    /// Creates the folder, unless it exists. Errors: a line for the log.
     pub fn create(&self) -> Result<(), String> {
         if self.storage.is_there(&self.path).unwrap_or(false) {
             return Ok(());
@@ -155,8 +156,9 @@ impl Folder {
         })
     }
 
-    /// Takes over a log of one file, as versions before 7.0 wrote it, where there is one and no manifest. The
-    /// line for the log. Errors: a line for the log.
+    /// Moves a log of one file, as versions before 7.0 wrote it, into the folder, if there is such a
+    /// log and no newer manifest. Returns a line for the log, or `None` if nothing was moved. Errors: a
+    /// line for the log.
     pub fn take_over_old(&mut self) -> Result<Option<String>, String> {
         let shown = String::from_utf8_lossy(&self.name).into_owned();
         let old = self.path.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(&self.name));
@@ -164,7 +166,8 @@ impl Folder {
         if is_new || !self.is_file(&old) || self.is_file(&self.path_of(&self.name)) {
             return Ok(None);
         }
-        // The manifest first: a crash between the two leaves one that names what this moves again.
+        // The manifest first: a crash between the two steps leaves a manifest of the old style, and the
+        // next start moves the file.
         self.create()?;
         let before = self.manifest.clone();
         self.manifest = Manifest::of_old_style(&self.name);
@@ -184,14 +187,15 @@ impl Folder {
         self.storage.open(path).and_then(|file| file.size()).is_ok()
     }
 
-    /// Where it is.
+    /// The folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Names a base that is whole. With it go the increments behind the first `kept`, and the base before.
-    /// `increment`: one that was opened beside the manifest. The lines for the log. Errors: lines for the
-    /// log; the manifest is as before.
+    /// Forces a base that is whole to disk, and names it. The base before and all increments after the
+    /// first `kept` become history. `increment`: whether an increment was created that gets its name
+    /// together with the base. Returns lines for the log. Errors: lines for the log; the manifest is as
+    /// before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -212,8 +216,8 @@ impl Folder {
         if increment == Named::WithBase {
             self.manifest.add_incr(&self.name);
         }
-        // Whoever finds it beside a base that the manifest does not name knows that this rewrite was not
-        // completed (5).
+        // A start that finds this manifest and a base that the manifest in force does not name knows that
+        // the rewrite was not completed (5).
         let manifest = match self.begin_manifest() {
             Ok(manifest) => manifest,
             Err(failed) => {
@@ -250,7 +254,7 @@ impl Folder {
         }
         let named_now = self.manifest.clone();
         if let Err(line) = self.persist_begun(manifest, before.clone()) {
-            // Where the new manifest may get in force, what it names stays.
+            // Where the new manifest may get in force, the files that it names stay.
             if self.manifest == before {
                 self.take_back(&base_path);
                 if let (Named::WithBase, Some(file)) = (increment, named_now.incr().last()) {
@@ -262,14 +266,14 @@ impl Folder {
         Ok(said)
     }
 
-    /// Gives the increment that was opened beside the manifest its name, the last one of the manifest in
-    /// memory. A line for the log in either case.
+    /// Renames the temporary increment to the name of the last increment of the manifest in memory. Returns
+    /// a line for the log, also as the error.
     fn name_temporary_incr(&mut self) -> Result<String, String> {
         let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
         let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
         let shown = String::from_utf8_lossy(&name).into_owned();
         self.clear_name(&name)?;
-        // Its name is durable before the manifest names it.
+        // The increment's name is durable before the manifest names it.
         let renamed = self.storage.rename(&from, &to).and_then(|()| self.storage.sync_folder(&self.path));
         renamed.map_err(|error| {
             self.take_back(&to);
@@ -279,21 +283,21 @@ impl Folder {
         Ok(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"))
     }
 
-    /// Removes a file that this process has put there for a manifest that did not come about: the next
-    /// attempt has the same names. That one cannot be removed hurts nobody: then it is moved aside.
+    /// Removes a file that this process has put there for a manifest that was not completed: the next
+    /// attempt uses the same names. A failure is ignored, because the next attempt moves the file aside.
     fn take_back(&self, path: &Path) {
         if self.storage.is_there(path).unwrap_or(true) {
             let _ = self.storage.remove(path);
         }
     }
 
-    /// Frees a name that the manifest on disk does not name. A file with data gets another name: its manifest
-    /// may be lost, or older than it is. Errors: a line for the log.
+    /// Frees a name that the manifest on disk does not name. A file with data gets another name, because
+    /// its manifest may be lost or restored from an older copy. Errors: a line for the log.
     fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
         let path = self.path_of(name);
         match self.storage.open(&path).and_then(|file| file.size()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            // One that cannot be removed cannot be made either, and that fails.
+            // If an empty file cannot be removed, creating the new file fails.
             Ok(0) => {
                 let _ = self.storage.remove(&path);
                 return Ok(());
@@ -316,12 +320,13 @@ impl Folder {
         Ok(())
     }
 
-    /// What the log has to say about files that were moved aside.
+    /// Takes the lines for the log about files that were moved aside.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Opens the newest increment behind the data that were loaded, or makes the first. The line for the log.
+    /// Opens the newest increment for appending after the loaded data, or creates the first
+    /// increment. Forces the loaded files to disk first. Returns the file and a line for the log.
     /// Errors: a line for the log.
     pub fn open_to_append(&mut self) -> Result<(Box<dyn StorageFile>, String), String> {
         self.make_durable()?;
@@ -334,8 +339,8 @@ impl Folder {
         })
     }
 
-    /// Makes the increment of an append-only file whose first base is not written: its name. Errors: a line
-    /// for the log.
+    /// Creates the increment of an append-only file whose first base is not written yet. Returns the file
+    /// and its name. `say` gets lines for the log. Errors: a line for the log.
     pub fn open_behind_cut(
         &mut self,
         named: Named,
@@ -346,7 +351,8 @@ impl Folder {
         self.create_incr(named)
     }
 
-    /// Makes an increment, empty, and names it. Errors: a line for the log; the manifest is as before.
+    /// Creates an empty increment, and names it if `named` says so. Returns the file and its name. Errors:
+    /// a line for the log; the manifest is as before.
     pub fn create_incr(&mut self, named: Named) -> Result<(Box<dyn StorageFile>, String), String> {
         let before = self.manifest.clone();
         let name = match named {
@@ -361,7 +367,7 @@ impl Folder {
                 return Err(line);
             }
         } else {
-            // A temporary one was left by a server that ended here.
+            // The temporary increment of a server that ended during a rewrite.
             let _ = self.storage.remove(&path);
         }
         let made = self.storage.create(&path, MODE).and_then(|file| {
@@ -381,7 +387,8 @@ impl Folder {
         Ok((file, shown))
     }
 
-    /// Opens the newest increment, to append to; none where there is none. Errors: a line for the log.
+    /// Opens the newest increment for appending; `None` if the manifest names no increment. Errors: a
+    /// line for the log.
     fn open_incr(&self) -> Result<Option<(Box<dyn StorageFile>, String)>, String> {
         let Some(newest) = self.manifest.incr().last() else { return Ok(None) };
         let shown = String::from_utf8_lossy(&newest.name).into_owned();
@@ -391,8 +398,8 @@ impl Folder {
         }
     }
 
-    /// Forces to disk what the files hold, and their names: a process that was killed may have written them
-    /// and never synced. What was read from them is durable after that. Errors: a line for the log.
+    /// Forces to disk the contents and the names of all loaded files: a process that was killed may have
+    /// written them and never synced. Errors: a line for the log.
     fn make_durable(&self) -> Result<(), String> {
         for (file, _) in self.manifest.loaded() {
             let synced = self.storage.append(&self.path_of(&file.name)).and_then(|mut file| file.sync());
@@ -405,9 +412,9 @@ impl Folder {
         })
     }
 
-    /// Files that are of no use any more, to be removed; the manifest on disk names them until they are
-    /// forgotten. A file that a manifest of somebody else names a second time, with data, is
-    /// none of these, nor is a manifest.
+    /// Superfluous files that can be removed; the manifest on disk names them until
+    /// [`Folder::remove_history`]. A manifest, or a file that a foreign manifest names a second time as
+    /// data, is not among them.
     pub fn history(&self) -> Vec<PathBuf> {
         use sluice_persist::aof::AofFileKind;
         let is_used = |name: &[u8]| {
@@ -417,7 +424,7 @@ impl Folder {
         files.filter(|(file, _)| !is_used(&file.name)).map(|(file, _)| self.path_of(&file.name)).collect()
     }
 
-    /// The files of no use have been removed. Errors: a line for the log.
+    /// Takes the removed files out of the manifest, and writes the manifest. Errors: a line for the log.
     fn forget_history(&mut self) -> Result<(), String> {
         let before = self.manifest.clone();
         match self.manifest.take_history().is_empty() {
@@ -426,7 +433,7 @@ impl Folder {
         }
     }
 
-    /// Removes what a server has left here that ended while it wrote: a line for the log for each.
+    /// Removes the files of servers that ended while they wrote; `say` gets a line for the log for each.
     pub fn remove_left_over(&self, say: &mut dyn FnMut(String)) {
         self.remove_unfinished_base(say);
         let Ok(names) = self.storage.list(&self.path) else { return };
@@ -442,8 +449,8 @@ impl Folder {
         }
     }
 
-    /// Removes the base of a rewrite that was not completed: the manifest that was to name it lies beside the
-    /// one in force, whose files hold the data (5).
+    /// Removes the base of a rewrite that was not completed: the manifest that was to name the base lies
+    /// beside the manifest in force, whose files hold the data (5).
     fn remove_unfinished_base(&self, say: &mut dyn FnMut(String)) {
         let Some(base) = self.manifest.base() else { return };
         let Ok(text) = self.read_whole(&self.path_of(&temporary_manifest(&self.name))) else { return };
@@ -458,19 +465,19 @@ impl Folder {
         }
     }
 
-    /// Removes an increment that never was named.
+    /// Removes an increment that was never named.
     pub fn remove_temporary_incr(&self) {
         let _ = self.storage.remove(&self.path_of(TEMP_INCR.as_bytes()));
     }
 
-    /// Bytes of the base, and of all files with data.
+    /// Bytes of the base, and bytes of the base and all increments.
     pub fn sizes(&self) -> (u64, u64) {
         let size = |file: &AofFile| self.open(file).and_then(|file| file.size()).unwrap_or(0);
         let base = self.manifest.base().map_or(0, size);
         (base, base + self.manifest.incr().iter().map(size).sum::<u64>())
     }
 
-    /// Bytes of the files before the present increment.
+    /// Bytes of the base and of all increments before the newest.
     pub fn bytes_before_last(&self) -> u64 {
         let size = |file: &AofFile| self.open(file).and_then(|file| file.size()).unwrap_or(0);
         let increments = self.manifest.incr();
@@ -478,8 +485,9 @@ impl Folder {
         self.manifest.base().map_or(0, size) + before.iter().map(size).sum::<u64>()
     }
 
-    /// Removes files of no use, at once: a later increment may get the name of one of them. `removed`: a line
-    /// for the log for each. A line for the log where the manifest goes on naming them.
+    /// Removes superfluous files at once, because a later increment may get the name of one of them.
+    /// `removed` gets a line for the log for each. Returns a line for the log if the manifest still names
+    /// them after an error.
     pub fn remove_history(&mut self, history: History, removed: &mut Vec<String>) -> Option<String> {
         let paths = self.history();
         if paths.is_empty() || history == History::Kept {
@@ -488,13 +496,13 @@ impl Folder {
         for path in paths {
             let name = path.file_name().unwrap_or_default().display().to_string();
             removed.push(format!("Removing the history file {name} in the background"));
-            // One that cannot be removed hurts nobody but the disk.
+            // A file that cannot be removed costs nothing but disk space.
             let _ = self.storage.remove(&path);
         }
         self.forget_history().err()
     }
 
-    /// Writes the manifest; where that fails, the one in memory is again the one before, and so is the one on
+    /// Writes the manifest. After an error the manifest in memory is `before` again, and so is the one on
     /// disk if the disk lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
@@ -506,14 +514,15 @@ impl Folder {
         }
     }
 
-    /// Puts a manifest in force that was begun, with the same consequences.
+    /// Puts in force a manifest that [`Folder::begin_manifest`] wrote; after an error as
+    /// [`Folder::persist_or`].
     fn persist_begun(&mut self, begun: Replacement, before: Manifest) -> Result<(), String> {
         let Err(failed) = begun.finish() else { return Ok(()) };
         match failed.operation {
             Operation::Create | Operation::Write | Operation::Sync => self.manifest = before,
             Operation::Rename | Operation::SyncFolder => {
-                // The new manifest may be in force, or get there with a crash of the machine: its numbers are
-                // not given again.
+                // The new manifest may be in force, or may get in force by a crash of the machine: the
+                // numbers that it used are not used again.
                 self.manifest = before.numbered_behind(&self.manifest);
                 let to = self.path_of(&manifest_name(&self.name));
                 let _ = match self.manifest.files().next() {
@@ -527,7 +536,7 @@ impl Folder {
         Err(self.not_persisted(&failed))
     }
 
-    /// Writes the manifest beside the one in force, and forces it to disk.
+    /// Writes the manifest beside the manifest in force, and forces it to disk.
     fn begin_manifest(&self) -> Result<Replacement, Failed> {
         let (from, to) =
             (self.path_of(&temporary_manifest(&self.name)), self.path_of(&manifest_name(&self.name)));
@@ -537,7 +546,7 @@ impl Folder {
         Ok(replacement)
     }
 
-    /// Why a manifest was not put in force: a line for the log.
+    /// The line for the log about a manifest that could not be put in force.
     fn not_persisted(&self, failed: &Failed) -> String {
         let (temporary, name) = (temporary_manifest(&self.name), manifest_name(&self.name));
         let (temporary, name, reason) =
@@ -573,8 +582,9 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Begins a base in this folder, the process's `number`-th: one that is broken off may still be there.
-    /// What it holds counts when [`Folder::finish_base`] has named it. Errors: a line for the log.
+    /// Begins a base in `folder`, under a temporary name with this process's id and `number`, so that a
+    /// base that was broken off may still be there. The base counts after [`Folder::finish_base`] has named
+    /// it. `sync_early`: force the base to disk every 32 MiB. Errors: a line for the log.
     pub fn begin(
         storage: Arc<dyn Storage>,
         folder: &Path,
@@ -585,7 +595,7 @@ impl NewBase {
         let temporary = format!("{TEMP_BASE}{}-{number}.aof", std::process::id());
         let path = folder.join(&temporary);
         let every = sync_early.then_some(SYNC_EVERY);
-        // The name that it will have is known when it is whole.
+        // The final name is chosen when the base is whole; until then the target is the temporary name.
         let begun = Replacement::begin(storage, path.clone(), path, MODE, every);
         let replacement = begun.map_err(|failed| {
             let reason = plain_error(&failed.error);
@@ -594,8 +604,8 @@ impl NewBase {
         Ok(NewBase { replacement, temporary, format })
     }
 
-    /// Makes an RDB file that is whole and durable the base: it stays under its own name as well. `number`:
-    /// as in [`NewBase::begin`]. Errors: a line for the log.
+    /// Makes an RDB file that is whole and durable the base; the RDB file keeps its own name as well.
+    /// `number`: as in [`NewBase::begin`]. Errors: a line for the log.
     pub fn of_snapshot(
         storage: Arc<dyn Storage>,
         folder: &Path,
@@ -616,17 +626,17 @@ impl NewBase {
         self.replacement.write(piece).map_err(|failed| not_written(&failed))
     }
 
-    /// Forces to disk what was written: nothing more comes. Errors: a line for the log.
+    /// Forces to disk what was written, after the last piece. Errors: a line for the log.
     pub fn sync(&mut self) -> Result<(), String> {
         self.replacement.step().map(drop).map_err(|failed| not_written(&failed))
     }
 
-    /// Where it is until then.
+    /// The path of the base until it gets its final name.
     pub fn temporary_path(&self) -> &Path {
         self.replacement.temporary()
     }
 
-    /// Its name until it has one in the manifest.
+    /// The file name of the base until [`Folder::finish_base`] gives the final one.
     pub fn temporary(&self) -> &str {
         &self.temporary
     }
@@ -636,7 +646,7 @@ fn not_written(failed: &Failed) -> String {
     format!("Write error writing append only file on disk: {}", plain_error(&failed.error))
 }
 
-/// Whether this is the name of a file that is renamed when it is whole.
+/// Whether this is a temporary name, of a file that is renamed when it is whole.
 fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
     name == TEMP_INCR.as_bytes()
         || name == temporary_manifest(appendfilename)
@@ -649,7 +659,7 @@ fn temporary_manifest(appendfilename: &[u8]) -> Vec<u8> {
     [b"temp-", manifest_name(appendfilename).as_slice()].concat()
 }
 
-/// What the name of a base begins with that is not whole.
+/// The first part of the name of a base that is not whole.
 const TEMP_BASE: &str = "temp-rewriteaof-bg-";
-/// The name of an increment that waits for its base.
+/// The name of an increment until its base is named.
 const TEMP_INCR: &str = "temp-appendonly.aof.incr";

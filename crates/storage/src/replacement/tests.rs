@@ -1,4 +1,4 @@
-//! What a crash and other faults leave of two files, of which one replaces the other.
+//! What a crash and other faults leave when one file replaces another.
 
 use super::*;
 use crate::faulty::{AfterCrash, Faulty, FileFault, Plan};
@@ -22,8 +22,8 @@ fn new_contents() -> Vec<u8> {
     (0..PIECES * 700).map(|n| (n % 251) as u8).collect()
 }
 
-/// Replaces the old file with a fault; whether that was done, the steps it took and the folder, in which
-/// `left` looks.
+/// Replaces the old file, with a fault. Returns whether the replacement was completed, and its steps.
+/// `left` inspects the folder.
 fn replace_with(
     fault: FileFault,
     first: u64,
@@ -82,11 +82,11 @@ fn a_crash_at_any_step_leaves_the_old_file_or_the_new_one_whole() {
             }
         }
     }
-    // The crashes are of all kinds.
+    // All kinds of outcomes occurred.
     assert!(old > 300 && new > 60 && torn > 300, "{old} {new} {torn}");
 }
 
-/// A replacement without its syncs: what the crashes must find.
+/// A replacement without some of its syncs, which the crashes must detect.
 fn replace_carelessly(faulty: &Faulty, folder: &Path, syncs_file: bool) -> io::Result<()> {
     let mut file: Box<dyn StorageFile> = faulty.create(&folder.join(TEMPORARY), 0o600)?;
     for piece in new_contents().chunks(700) {
@@ -162,11 +162,11 @@ fn a_failed_sync_is_not_made_good_by_another() {
     std::fs::remove_dir_all(&folder).expect("removable");
 }
 
-/// What a link to a whole file leaves when each of its steps fails: the file itself always, and the second
-/// name or none.
+/// Each step of linking to a whole file fails: the file itself is always left, and the second
+/// name may be missing.
 #[test]
 fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
-    // The link, the rename and the folder; nothing strikes behind them.
+    // Steps: the link, the rename and the sync of the folder. A fault at step 4 never strikes.
     for first in 1..=4 {
         for fault in [FileFault::Crash, FileFault::TornRename, FileFault::SyncError] {
             let folder = folder();
@@ -223,7 +223,7 @@ fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alo
     assert_eq!(std::fs::read(&path).expect("readable"), b"new");
     assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
     assert_eq!(names(&dir), ["a.conf"]);
-    // A snapshot, too, and a group that this process may give.
+    // A snapshot is replaced, too, and with a group that this process may give.
     let group = if nix::unistd::geteuid().is_root() { 12345 } else { nix::unistd::getegid().as_raw() };
     for (name, owner) in [("a.conf", None), ("dump.rdb", nix::unistd::geteuid().is_root().then_some(54321))] {
         let path = dir.join(name);
@@ -242,7 +242,7 @@ fn replace_by(storage: &Arc<dyn Storage>, path: &Path) {
     if path.ends_with("a.conf") {
         return replace_file(storage, path, b"new").expect("replaced");
     }
-    // As a snapshot does, whose temporary file is in the working directory.
+    // Like a snapshot, whose temporary file is in the working directory.
     let temporary = path.with_file_name("temp-1.rdb");
     let begun = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o666, None);
     let mut replacement = begun.map_err(|failed| failed.error).expect("begun");

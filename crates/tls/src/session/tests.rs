@@ -1,4 +1,4 @@
-//! Records that no honest peer makes, and keys that are used up.
+//! Records that no honest peer sends, and keys that are used up.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -10,7 +10,7 @@ const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// Two sessions of that version, established: of the server and of the client.
+/// Two established sessions of that version: the server's and the client's.
 fn pair(protocols: &str) -> (Session, Session) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -59,7 +59,7 @@ fn message(session: &mut Session, kind: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Takes bytes; what came out, and what was answered.
+/// Processes bytes; returns the result, the decrypted data and the answer.
 fn receive(session: &mut Session, bytes: &[u8]) -> (Result<Received, SessionError>, Vec<u8>, Vec<u8>) {
     let mut buffers = Buffers::default();
     let received = session.receive(bytes, &mut buffers);
@@ -73,7 +73,7 @@ fn keys_change_before_they_are_used_up() {
     for round in 0..40u8 {
         let mut out = Vec::new();
         server.send([[round].as_slice()].into_iter(), &mut out).expect("sent");
-        // The record of the key update stands before the data.
+        // The record with the key update is before the data.
         assert_eq!(out.len() > 40, round >= 4 && round % 4 == 0, "round {round}");
         let (received, plain, answer) = receive(&mut client, &out);
         assert!(received.is_ok() && answer.is_empty(), "{received:?}");
@@ -81,7 +81,7 @@ fn keys_change_before_they_are_used_up() {
     }
 }
 
-/// TLS 1.2 has no other key: the session ends, at the same byte for both sides, with close_notify.
+/// TLS 1.2 cannot change keys: the session ends, at the same byte for both sides, with close_notify.
 #[test]
 fn a_key_of_tls_1_2_ends_its_session_when_it_is_used_up() {
     for limits in [[100, u64::MAX], [u64::MAX, 100], [100, 100]] {
@@ -101,7 +101,7 @@ fn a_key_of_tls_1_2_ends_its_session_when_it_is_used_up() {
             }
             assert_eq!(plain, [7; 64]);
         }
-        // Four blocks and the one of the tag in each record; Finished was one.
+        // Four blocks and the tag's block in each record; Finished counted as one record.
         assert_eq!(ended, Some(20), "{limits:?}");
         if limits[0] == 100 {
             let mut out = Vec::new();
@@ -133,7 +133,7 @@ fn a_key_update_that_asks_for_one_gets_one() {
 
 #[test]
 fn messages_that_nobody_sends_end_a_session() {
-    // The version, the type, the content, and whether it ends the session.
+    // The version, the type, the content, and whether the record ends the session.
     let cases: [(&str, u8, &[u8], bool); 22] = [
         ("TLSv1.3", HANDSHAKE, &[24, 0, 0, 1, 2], true),
         ("TLSv1.3", HANDSHAKE, &[24, 0, 0, 2, 0, 0], true),
@@ -187,7 +187,7 @@ fn a_message_in_pieces_is_put_together() {
     assert!(records(&mut client).next_sending());
     let bytes = message(&mut client, DATA, b"PING");
     assert_eq!(receive(&mut server, &bytes).1, b"PING");
-    // Tickets, which a client does not keep.
+    // Tickets, which a client of this crate does not keep.
     let mut ticket = vec![4, 0, 0x80, 0];
     ticket.resize(4 + 0x8000, 7);
     for piece in ticket.chunks(10_000) {
@@ -195,7 +195,7 @@ fn a_message_in_pieces_is_put_together() {
         assert!(receive(&mut client, &bytes).0.is_ok());
     }
     assert!(client.footprint() < 5000);
-    // One that says it is larger than any.
+    // A message that claims to be larger than any allowed.
     let bytes = message(&mut server, HANDSHAKE, &[4, 1, 0, 1]);
     assert!(receive(&mut client, &bytes).0.is_err());
 }
@@ -237,7 +237,7 @@ fn a_wish_to_negotiate_again_is_refused() {
         let bytes = message(asks, HANDSHAKE, hello);
         let (received, _, answer) = receive(asked, &bytes);
         assert!(received.is_ok());
-        // A warning, which does not end the session of who asked.
+        // A warning, which does not end the session of the side that asked.
         let (received, plain, _) = receive(asks, &answer);
         assert!(received.is_ok() && plain.is_empty());
         assert!(!answer.is_empty());
@@ -265,7 +265,7 @@ fn a_record_of_more_than_16_kib_is_refused() {
 #[test]
 fn padding_is_taken_off() {
     let (mut server, mut client) = pair("TLSv1.3");
-    // The type behind the data, zeros behind it: what is sealed as type 0 with the true type inside.
+    // The record is sealed as type 0 and has the true type in its data, followed by zeros as padding.
     let bytes = message(&mut client, 0, b"PING\x17\0\0\0\0");
     assert_eq!(receive(&mut server, &bytes).1, b"PING");
     let bytes = message(&mut client, 0, &[0; 100]);

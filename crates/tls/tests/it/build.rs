@@ -1,4 +1,4 @@
-//! What a context is made of, and each way in which it cannot be made.
+//! The files and options of a context, and each way in which they can be unusable.
 
 use rcgen::{KeyPair, PKCS_ECDSA_P384_SHA384, SerialNumber, date_time_ymd};
 use sluice_tls::{CertFacts, ClientAuth, Context, Named, Options, Sources};
@@ -6,7 +6,7 @@ use sluice_tls::{CertFacts, ClientAuth, Context, Named, Options, Sources};
 use crate::certs::{CA, NOW_S, Pair, RSA_KEY, SERVER, named, now, params};
 use crate::pair::{context, options, sources};
 
-/// The text of the error that these sources give.
+/// The text of the error that these sources cause.
 fn error(sources: &Sources) -> String {
     match Context::build(sources, &options(), NOW_S, now) {
         Ok(_) => "none".to_owned(),
@@ -14,7 +14,7 @@ fn error(sources: &Sources) -> String {
     }
 }
 
-/// The text of the error that these words give.
+/// The text of the error that these options cause.
 fn word_error(change: impl FnOnce(&mut Options)) -> String {
     let mut options = options();
     change(&mut options);
@@ -24,18 +24,18 @@ fn word_error(change: impl FnOnce(&mut Options)) -> String {
     }
 }
 
-/// Sources with another pair for the server.
+/// Sources with another certificate and key for the server.
 fn with_pair(pair: &Pair) -> Sources {
     Sources { cert: Some(pair.cert.clone()), key: Some(pair.key.clone()), ..sources() }
 }
 
-/// A server's pair on the key of RSA whose file has that text.
+/// A server's certificate with the RSA key in a file with that text.
 fn rsa_pair(key: &str) -> Pair {
     let pair = CA.issue_for("server.crt", &params("server"), &KeyPair::from_pem(RSA_KEY).expect("a key"));
     Pair { cert: pair.cert, key: named("server.key", key) }
 }
 
-/// A pair that is valid in that span of years.
+/// A pair whose certificate is valid in that span of years.
 fn dated(from: i32, to: i32) -> Pair {
     let mut params = params("server");
     (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
@@ -171,7 +171,7 @@ fn info_shows_serials_and_dates_as_the_reference_does() {
         let facts = CertFacts { serial: text.to_owned(), expires_at_s: 1_893_456_000 };
         assert_eq!(context.facts().server, Some(facts));
     }
-    // Of a chain its first, of authorities the one that expires first.
+    // Of a chain INFO shows the first certificate, of CA certificates the one that expires first.
     let mut chain = serial(b"\x07", 2031);
     chain.cert.bytes.append(&mut serial(b"\x08", 2030).cert.bytes);
     let ca = |bytes, to| Named { name: "ca.crt".to_owned(), bytes: serial(bytes, to).cert.bytes };

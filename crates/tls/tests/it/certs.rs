@@ -1,4 +1,4 @@
-//! Certificates, made once for the process.
+//! Certificates of the tests, made once for the process.
 
 use std::sync::LazyLock;
 
@@ -16,12 +16,12 @@ pub fn now() -> i64 {
     NOW_S
 }
 
-/// A CA that signs what the tests show.
+/// A CA that signs the tests' certificates.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// A certificate with its key, as files.
+/// A certificate and its key, as files.
 #[derive(Clone)]
 pub struct Pair {
     pub cert: Named,
@@ -31,13 +31,13 @@ pub struct Pair {
 /// The CA that both sides trust.
 pub static CA: LazyLock<Authority> = LazyLock::new(|| Authority::new("test CA"));
 
-/// A server's certificate with a key on P-256.
+/// A server's certificate with a P-256 key.
 pub static SERVER: LazyLock<Pair> = LazyLock::new(|| CA.issue("server.crt", "server"));
 
-/// A client's certificate.
+/// A client's certificate with the common name `alice`.
 pub static CLIENT: LazyLock<Pair> = LazyLock::new(|| CA.issue("client.crt", "alice"));
 
-/// A file.
+/// A file with this name and text.
 pub fn named(name: &str, text: &str) -> Named {
     Named { name: name.to_owned(), bytes: text.as_bytes().to_vec() }
 }
@@ -52,7 +52,7 @@ pub fn params(common_name: &str) -> CertificateParams {
 }
 
 impl Authority {
-    /// One more CA.
+    /// A new self-signed CA with that common name.
     pub fn new(common_name: &str) -> Authority {
         let mut params = params(common_name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -61,12 +61,12 @@ impl Authority {
         Authority { issuer: CertifiedIssuer::self_signed(params, key).expect("a CA") }
     }
 
-    /// Its certificate as a file.
+    /// The CA's certificate as a file.
     pub fn file(&self) -> Named {
         named("ca.crt", &self.issuer.pem())
     }
 
-    /// A certificate for that common name with a new key on P-256.
+    /// A certificate for that common name with a new P-256 key.
     pub fn issue(&self, file: &str, common_name: &str) -> Pair {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
         self.issue_for(file, &params(common_name), &key)
@@ -80,7 +80,7 @@ impl Authority {
     }
 }
 
-/// A key of 2048 bits for RSA, which rcgen cannot make with `ring`. It is used nowhere else.
+/// An RSA key of 2048 bits, which rcgen cannot make with `ring`; used in tests only.
 pub const RSA_KEY: &str = include_str!("rsa.key");
 
 /// A server's certificate with a key of each kind: RSA, P-256, Ed25519.
@@ -91,8 +91,8 @@ pub static KINDS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
     [rsa, p256, ed25519].map(|key| CA.issue_for("server.crt", &params("server"), &key))
 });
 
-/// A chain of `depth` CA certificates, each signed by the one before, with a client's at its end; and the
-/// root.
+/// A chain of `depth` CA certificates, each signed by the one before, with a client's certificate at its
+/// end; and the root.
 pub fn deep(depth: usize) -> (Pair, Named) {
     let root = Authority::new("root");
     let mut issuers: Vec<CertifiedIssuer<'static, KeyPair>> = Vec::new();

@@ -6,8 +6,8 @@ use sluice_tls::{ClientAuth, NameField, Options, SessionError, Sources};
 use crate::certs::{Authority, CA, Pair, params};
 use crate::pair::{End, context, handshake, options, sources};
 
-/// A client that shows `pair`, or nothing, with a server that asks as `auth` says: the server's end, or its
-/// error.
+/// A handshake of a client that shows `pair`, or nothing, with a server that asks for certificates as
+/// `auth` says. Returns the server's end, or its error.
 fn shake(auth: ClientAuth, pair: Option<&Pair>, version: &str) -> Result<End, SessionError> {
     let options = |client_auth| Options { client_auth, protocols: version.to_owned(), ..options() };
     let server = context(&sources(), &options(auth));
@@ -32,7 +32,7 @@ fn shake(auth: ClientAuth, pair: Option<&Pair>, version: &str) -> Result<End, Se
 
 const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 
-/// A certificate that was changed before it was signed.
+/// A certificate whose parameters were changed before it was signed.
 fn issue(change: impl FnOnce(&mut CertificateParams)) -> Pair {
     let mut params = params("alice");
     change(&mut params);
@@ -107,7 +107,7 @@ fn a_client_is_refused_by_chain_and_usage() {
 
 #[test]
 fn a_client_is_refused_by_dates() {
-    // Good when the client's context is built, expired when the server looks.
+    // In date when the client's context is built, expired when the server checks.
     let pair = issue(|params| params.not_after = rcgen::date_time_ymd(2026, 6, 1));
     let later = || 1_790_000_000;
     let server = sluice_tls::Context::build(&sources(), &options(), later(), later).expect("a context");
@@ -169,8 +169,8 @@ fn without_authorities_no_server_can_be_verified() {
 
 #[test]
 fn only_who_may_sign_vouches_for_others() {
-    // A certificate that is no CA's stands among the CA certificates, as in a folder with all certificates of
-    // a machine. It is trusted itself, and nobody whom its key has signed.
+    // A certificate that is no CA's is among the CA certificates, as in a folder with all certificates of a
+    // machine. That certificate itself is trusted, but not a certificate that its key has signed.
     let leaf_params = params("leaf");
     let leaf_key = KeyPair::generate().expect("a key");
     let leaf = CA.issue_for("leaf.crt", &leaf_params, &leaf_key);

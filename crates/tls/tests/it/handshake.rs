@@ -1,4 +1,4 @@
-//! Versions, suites, keys; what comes with the handshake's last packet.
+//! Versions, suites and keys, and data in the last packet of the handshake.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::certs::KINDS;
 use crate::pair::{End, context, handshake, options, sources};
 use crate::plain::{self, BOTH, Plain};
 
-/// A version, a suite by OpenSSL's name, and the kinds of keys (RSA, P-256, Ed25519) that it goes with.
+/// A version, a suite by OpenSSL's name, and the kinds of keys (RSA, P-256, Ed25519) that the
+/// suite works with.
 const SUITES: [(&str, &str, [bool; 3]); 9] = [
     ("TLSv1.3", "TLS_AES_128_GCM_SHA256", [true; 3]),
     ("TLSv1.3", "TLS_AES_256_GCM_SHA384", [true; 3]),
@@ -21,7 +22,7 @@ const SUITES: [(&str, &str, [bool; 3]); 9] = [
     ("TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305", [false, true, true]),
 ];
 
-/// A client's and a server's message.
+/// Sends a message in each direction.
 fn talk(server: &mut End, client: &mut End) {
     let bytes = client.send(b"PING\r\n");
     server.receive(&bytes, 1).expect("received");

@@ -1,4 +1,4 @@
-//! Peers that mean no good.
+//! Malicious peers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn open_context() -> Context {
     context(&sources(), &Options { client_auth: ClientAuth::Off, ..options() })
 }
 
-/// What a new session of the server's side says to bytes.
+/// The result of a new server session that receives these bytes.
 fn first(bytes: &[u8]) -> Result<(), SessionError> {
     let mut server = End::new(open_context().accept().expect("one"));
     server.receive(bytes, usize::MAX).map(|_| ())
@@ -50,7 +50,7 @@ fn records_of_65535_bytes_and_of_none_end_an_open_session() {
 
 #[test]
 fn handshake_messages_in_small_pieces_are_bounded() {
-    // A ClientHello that says it has 65,000 bytes, one in each record.
+    // A ClientHello that claims 65,000 bytes and comes with one byte in each record.
     let mut server = End::new(open_context().accept().expect("one"));
     let mut message = vec![1, 0, 0xfd, 0xe8];
     message.resize(65_000, 0);
@@ -68,7 +68,7 @@ fn handshake_messages_in_small_pieces_are_bounded() {
     assert!(server.session.footprint() < 1000, "what was kept is given back");
 }
 
-/// A client that shows `pair` to a server that asks for it; the server's error.
+/// The server's error when a client shows `pair` to a server that asks for a certificate.
 fn show(chain: &Pair) -> Option<SessionError> {
     let mut server = End::new(context(&sources(), &options()).accept().expect("one"));
     let config = Arc::new(plain::client(&[&rustls::version::TLS13], Some(chain)));
@@ -84,7 +84,7 @@ fn show(chain: &Pair) -> Option<SessionError> {
     None
 }
 
-/// A client's certificate with an extension of that many bytes.
+/// A client's certificate with an extension of `length` bytes.
 fn large(length: usize) -> Pair {
     let mut params: CertificateParams = params("alice");
     params.custom_extensions =
@@ -106,7 +106,7 @@ fn a_chain_of_a_hundred_is_bounded() {
         let link = stranger.issue("link.crt", &format!("link {index}"));
         chain.cert.bytes.extend_from_slice(&link.cert.bytes);
     }
-    // The client's own is vouched for directly, whatever stands behind it.
+    // The client's own certificate is signed by a CA directly, so the rest of the chain does not matter.
     assert_eq!(show(&chain), None);
     let mut deep = stranger.issue("deep.crt", "deep");
     deep.cert.bytes.extend_from_slice(&chain.cert.bytes);
@@ -157,7 +157,7 @@ fn a_record_that_is_not_encrypted_ends_an_open_session() {
         &Options { client_auth: ClientAuth::Off, protocols: "TLSv1.2".to_owned(), ..options() },
     );
     let (mut server, mut client) = handshake(&context, &context, usize::MAX).expect("a handshake");
-    // A ClientHello in the clear; one under the client's key is in `session/tests.rs`.
+    // A ClientHello in the clear; the same message under the client's key is in `session/tests.rs`.
     assert!(server.receive(b"\x16\x03\x03\x00\x04\x01\x00\x00\x00", usize::MAX).is_err());
     let alert = server.answer();
     assert!(matches!(client.receive(&alert, 1), Err(SessionError::Alert(_))));

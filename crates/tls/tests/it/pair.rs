@@ -1,10 +1,10 @@
-//! Two sessions of ours that talk to each other.
+//! Two sessions of this crate that are connected to each other.
 
 use sluice_tls::{Buffers, ClientAuth, Context, Options, Received, Session, SessionError, Sources};
 
 use crate::certs::{CA, CLIENT, NOW_S, SERVER, now};
 
-/// The reference's defaults.
+/// The defaults of the reference's configuration.
 pub fn options() -> Options {
     Options {
         client_auth: ClientAuth::Required,
@@ -18,7 +18,7 @@ pub fn options() -> Options {
     }
 }
 
-/// Files of both sides.
+/// The files for both sides.
 pub fn sources() -> Sources {
     Sources {
         cert: Some(SERVER.cert.clone()),
@@ -30,12 +30,12 @@ pub fn sources() -> Sources {
     }
 }
 
-/// A context that must be possible.
+/// A context; panics if it cannot be built.
 pub fn context(sources: &Sources, options: &Options) -> Context {
     Context::build(sources, options, NOW_S, now).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// One end with its buffers.
+/// One side of a connection, with its buffers.
 pub struct End {
     pub session: Session,
     pub buffers: Buffers,
@@ -46,7 +46,7 @@ impl End {
         End { session, buffers: Buffers::default() }
     }
 
-    /// Takes bytes in pieces of `step`.
+    /// Processes bytes in pieces of `step`.
     pub fn receive(&mut self, bytes: &[u8], step: usize) -> Result<Received, SessionError> {
         let mut all = Received::default();
         for piece in bytes.chunks(step) {
@@ -57,17 +57,17 @@ impl End {
         Ok(all)
     }
 
-    /// What the peer is to get.
+    /// Takes the bytes to be sent to the peer.
     pub fn answer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffers.answer)
     }
 
-    /// What was decrypted.
+    /// Takes the data that were decrypted.
     pub fn plain(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffers.plain)
     }
 
-    /// One part, encrypted.
+    /// Encrypts one part and returns the records.
     pub fn send(&mut self, part: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.session.send([part].into_iter(), &mut out).expect("sent");
@@ -75,8 +75,8 @@ impl End {
     }
 }
 
-/// A handshake between two contexts, to its end or to the first error, which is given with the alert's effect
-/// on the other side.
+/// A handshake between two contexts, to its end or to the first error. The error is returned with the
+/// effect of the alert on the other side.
 pub fn handshake(server: &Context, client: &Context, step: usize) -> Result<(End, End), SessionError> {
     let mut server = End::new(server.accept().expect("a session"));
     let mut client = End::new(client.connect().expect("a session"));

@@ -1,4 +1,4 @@
-//! A client or server of plain rustls, in memory: what sessions of ours talk to.
+//! A client or server of plain rustls, in memory: the peer of this crate's sessions.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use crate::certs::Pair;
 use crate::pair::End;
 
-/// Both versions.
+/// Both versions of TLS, 1.3 and 1.2.
 pub const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
 
-/// One end.
+/// A connection of plain rustls, and the data that it decrypted.
 pub struct Plain(pub Connection, Vec<u8>);
 
 impl Plain {
-    /// A client.
+    /// A client that connects to `sluice.test`.
     pub fn client(config: &Arc<ClientConfig>) -> Plain {
         let name = ServerName::try_from("sluice.test").expect("a name");
         Plain(ClientConnection::new(Arc::clone(config), name).expect("a client").into(), Vec::new())
     }
 
-    /// A server.
+    /// A server with this configuration.
     pub fn server(config: &Arc<ServerConfig>) -> Plain {
         Plain(ServerConnection::new(Arc::clone(config)).expect("a server").into(), Vec::new())
     }
 
-    /// Takes bytes.
+    /// Processes records of the peer.
     pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
             self.0.read_tls(&mut bytes).expect("read");
@@ -46,7 +46,7 @@ impl Plain {
         Ok(())
     }
 
-    /// What it wants to send.
+    /// Takes the bytes to be sent to the peer.
     pub fn answer(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         while self.0.wants_write() {
@@ -55,7 +55,7 @@ impl Plain {
         out
     }
 
-    /// Bytes, encrypted.
+    /// Encrypts bytes and returns the records.
     pub fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in bytes.chunks(16 * 1024) {
@@ -65,13 +65,13 @@ impl Plain {
         out
     }
 
-    /// What was decrypted.
+    /// Takes the data that were decrypted.
     pub fn plain(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.1)
     }
 
-    /// The handshake with a session of ours, which gets `step` bytes at a time. `last` goes with the
-    /// client's Finished where the version lets it.
+    /// The handshake with a session of this crate, which gets `step` bytes at a time. `last` is data sent
+    /// with the client's Finished where the version allows that.
     pub fn shake(&mut self, ours: &mut End, step: usize, last: &[u8]) {
         let mut last = Some(last).filter(|last| !last.is_empty());
         for _ in 0..10 {
@@ -89,13 +89,13 @@ impl Plain {
     }
 }
 
-/// The first private key of a PEM text and its certificates.
+/// The certificates of a pair and its private key.
 pub fn identity(pair: &Pair) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
     let chain = CertificateDer::pem_slice_iter(&pair.cert.bytes).map(|der| der.expect("PEM")).collect();
     (chain, PrivateKeyDer::from_pem_slice(&pair.key.bytes).expect("a key"))
 }
 
-/// A client that trusts everybody.
+/// A client that trusts every server.
 pub fn client(versions: &[&'static SupportedProtocolVersion], pair: Option<&Pair>) -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)
@@ -106,7 +106,7 @@ pub fn client(versions: &[&'static SupportedProtocolVersion], pair: Option<&Pair
         Some(pair) => {
             let (chain, key) = identity(pair);
             let key = ring::sign::any_supported_type(&key).expect("a key");
-            // Not looked at: it may be one that is to be refused.
+            // Not checked here, because some tests show a certificate that must be refused.
             let identity = SingleCertAndKey::from(CertifiedKey::new(chain, key));
             builder.with_client_cert_resolver(Arc::new(identity))
         }
@@ -114,7 +114,7 @@ pub fn client(versions: &[&'static SupportedProtocolVersion], pair: Option<&Pair
     }
 }
 
-/// A server that asks for nothing.
+/// A server that asks for no certificate.
 pub fn server(versions: &[&'static SupportedProtocolVersion], pair: &Pair) -> ServerConfig {
     let (chain, key) = identity(pair);
     ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

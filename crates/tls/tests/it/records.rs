@@ -1,4 +1,4 @@
-//! Records behind the handshake: lengths, pieces, ends, keys that change.
+//! Records after the handshake: lengths, pieces, close_notify, changes of keys.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use sluice_tls::{ClientAuth, Context, Options, SessionError};
 use crate::pair::{End, context, handshake, options, sources};
 use crate::plain::{self, BOTH, Plain};
 
-/// Contexts of each version with each cipher, by its framing of records.
+/// A context for each version and cipher, which covers each layout of records.
 fn contexts() -> Vec<Context> {
     let of = |protocols: &str, ciphers: &str, ciphersuites: &str| {
         let options = Options {
@@ -27,12 +27,12 @@ fn contexts() -> Vec<Context> {
     ]
 }
 
-/// Bytes that differ.
+/// Bytes of which neighbours differ, with a period of 251.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index % 251) as u8).collect()
 }
 
-/// Numbers that look random, from a seed: xorshift.
+/// Pseudo-random numbers from a seed: xorshift.
 struct Random(u64);
 
 impl Random {
@@ -90,7 +90,7 @@ fn a_hundred_megabytes_arrive() {
     }
 }
 
-/// Random messages and pieces in both directions between a session of ours and plain rustls.
+/// Random messages in random pieces, in both directions, between a session of this crate and plain rustls.
 fn converse(ours: &mut End, theirs: &mut Plain, random: &mut Random) {
     for _ in 0..60 {
         let length = if random.below(4) == 0 { random.below(50_000) } else { random.below(300) };
@@ -152,7 +152,7 @@ fn close_notify_goes_both_ways_once() {
         server.session.close(&mut bytes);
         assert!(client.receive(&bytes, usize::MAX).expect("received").closed);
         assert_eq!(client.plain(), b"+OK\r\n");
-        // What comes behind is not read.
+        // Bytes after close_notify are not read.
         assert!(client.receive(b"garbage", usize::MAX).expect("received").closed);
         assert!(client.plain().is_empty() && client.answer().is_empty());
     }
@@ -189,7 +189,7 @@ fn a_changed_byte_ends_the_session_with_an_alert() {
             bytes.append(&mut server.send(&[0; 20_000]));
             let refused = client.receive(&bytes, usize::MAX);
             if at == 2 && refused.is_ok() {
-                // The low byte of the version says nothing, and only TLS 1.3 authenticates it.
+                // The low byte of the version has no meaning, and only TLS 1.3 authenticates it.
                 continue;
             }
             assert!(refused.is_err(), "byte {at}");

@@ -1,4 +1,4 @@
-//! Sessions that go on: tickets, the cache, and neither.
+//! Resumed sessions: by ticket, by the cache, and not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use crate::certs::{CLIENT, NOW_S};
 use crate::pair::{End, context, options, sources};
 use crate::plain::{self, BOTH, Plain};
 
-/// A connection of a client; whether it was resumed.
+/// A connection of a client; returns whether the session was resumed.
 fn connect(context: &Context, config: &Arc<ClientConfig>) -> bool {
     let (mut client, mut server) = (Plain::client(config), End::new(context.accept().expect("one")));
     client.shake(&mut server, usize::MAX, b"PING\r\n");
@@ -20,7 +20,7 @@ fn connect(context: &Context, config: &Arc<ClientConfig>) -> bool {
     server.session.is_resumed()
 }
 
-/// Of a client's second and third connection, whether they were resumed.
+/// Whether the second and third connections of a client were resumed.
 fn again(
     context: &Context,
     version: &'static SupportedProtocolVersion,
@@ -73,7 +73,8 @@ fn sessions_resume_for_as_long_as_the_timeout_says() {
         [(0, true), (60, true), (99, true), (101, false), (250, false), (1_000_000, false)]
     {
         for way in ways {
-            // TLS 1.3 looks at the age that the client tells too, and plain rustls has the machine's clock.
+            // TLS 1.3 also checks the age that the client reports, and plain rustls uses the
+            // machine's clock.
             let mut config = plain::client(&[&rustls::version::TLS12], Some(&CLIENT));
             config.resumption = config.resumption.tls12_resumption(way);
             let config = Arc::new(config);

@@ -5,7 +5,8 @@ use crate::code::Op;
 use crate::compile::lex::Lexer;
 
 impl Func {
-    /// Makes an expression a constant if it is one that an instruction can name, else a register.
+    /// Makes an expression a constant operand if an instruction can name the constant, otherwise puts
+    /// it into a register.
     fn make_operand(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<Operand> {
         self.make_value(lex, expr)?;
         if let Some(index) = self.constant_of(expr) {
@@ -16,7 +17,7 @@ impl Func {
 
     // Conditions.
 
-    /// Turns a comparison's jump round.
+    /// Inverts the condition of a comparison's jump.
     fn invert(&mut self, expr: &Expr) {
         if let Kind::Jump(pc) = expr.kind {
             let instr = self.at(pc);
@@ -28,7 +29,7 @@ impl Func {
         if let Kind::Open(pc) = expr.kind
             && self.at(pc).op == Op::Not
         {
-            // `not` in front of a jump turns the jump round.
+            // `not` before a jump inverts the jump's condition.
             let register = self.at(pc).b;
             self.proto.code.pop();
             self.proto.lines.pop();
@@ -40,7 +41,7 @@ impl Func {
         Ok(self.emit(lex, Op::TestSet, NO_REGISTER, register, u8::from(when), NO_JUMP))
     }
 
-    /// Goes on when the expression is true, and jumps when it is false.
+    /// Continues if the expression is true, and jumps if it is false.
     pub(in crate::compile) fn go_if_true(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<()> {
         self.discharge(lex, expr);
         let jump = match expr.kind {
@@ -92,7 +93,7 @@ impl Func {
 
     // Operators.
 
-    /// A unary operator behind its operand.
+    /// Compiles a unary operator, after its operand.
     pub(in crate::compile) fn prefix(&mut self, lex: &Lexer<'_>, op: Unary, expr: &mut Expr) -> Result<()> {
         match op {
             Unary::Minus => {
@@ -116,7 +117,7 @@ impl Func {
         Ok(())
     }
 
-    /// A binary operator between its operands.
+    /// Compiles the part of a binary operator that is between its operands.
     pub(in crate::compile) fn infix(&mut self, lex: &Lexer<'_>, op: Binary, left: &mut Expr) -> Result<()> {
         match op {
             Binary::And => self.go_if_true(lex, left),
@@ -129,7 +130,7 @@ impl Func {
         }
     }
 
-    /// A binary operator behind its operands.
+    /// Compiles a binary operator, after both operands.
     pub(in crate::compile) fn postfix(
         &mut self,
         lex: &Lexer<'_>,
@@ -194,9 +195,10 @@ impl Func {
             left.kind = Kind::Number(number);
             return Ok(());
         }
-        // A number on the right, or of an operation that commutes on the left, is named by the instruction.
+        // The instruction names a number on the right, or one on the left if the operation commutes.
         if let Some(number) = right.as_numeral() {
-            // The right one is a constant first, as in PUC: of two zeros the first is the constant.
+            // The right number becomes a constant first, as in PUC: of two zeros the first one is
+            // the constant.
             let index = self.number_constant(number);
             let a = self.put_into_any(lex, left)?;
             self.free_expr(left);
@@ -218,8 +220,8 @@ impl Func {
         Ok(())
     }
 
-    /// Both operands in registers. The right one is evaluated already: a constant on the left comes behind
-    /// it.
+    /// Puts both operands into registers. The right one is evaluated already, so a constant on the left
+    /// gets a later register.
     fn two_registers(&mut self, lex: &Lexer<'_>, left: &mut Expr, right: &mut Expr) -> Result<(u8, u8)> {
         let b = self.put_into_any(lex, right)?;
         let a = self.put_into_any(lex, left)?;
@@ -263,7 +265,7 @@ impl Func {
         Ok(())
     }
 
-    /// `first < second` or `first <= second`, as a jump in `first`.
+    /// Compiles `first < second` or `first <= second` as a jump, which replaces `first`.
     fn order(
         &mut self,
         lex: &Lexer<'_>,
@@ -290,7 +292,7 @@ impl Func {
                 self.emit(lex, op, register, index, 1, NO_JUMP)
             }
             _ => {
-                // The later operand of the source is the one that can still be an instruction.
+                // The operand that is later in the source may still be an instruction without a register.
                 let (x, y) = match _freed {
                     Freed::RightFirst => self.two_registers(lex, first, second)?,
                     Freed::LeftFirst => {
@@ -313,21 +315,21 @@ impl Func {
     }
 }
 
-/// What an instruction can name.
+/// An operand that an instruction can name.
 #[derive(Clone, Copy, Debug)]
 enum Operand {
     Register(u8),
     Constant(u32),
 }
 
-/// Which operand of a comparison was evaluated last.
+/// The operand of a comparison that was evaluated last.
 #[derive(Clone, Copy, Debug)]
 enum Freed {
     LeftFirst,
     RightFirst,
 }
 
-/// Unary operators.
+/// The unary operators of the language.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::compile) enum Unary {
     Minus,
@@ -335,7 +337,7 @@ pub(in crate::compile) enum Unary {
     Length,
 }
 
-/// Arithmetic operators.
+/// The arithmetic operators of the language.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::compile) enum Arithmetic {
     Add,
@@ -347,7 +349,7 @@ pub(in crate::compile) enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// The operation on two numbers at compile time; none where the run has to do it.
+    /// The result on two numbers at compile time; `None` if it must be computed at run time.
     fn fold(self, a: f64, b: f64) -> Option<f64> {
         let number = match self {
             Arithmetic::Add => a + b,

@@ -1,4 +1,4 @@
-//! Statements.
+//! Parsing of statements.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::compile::lex::Token;
 impl Parser<'_> {
     // Statements.
 
-    /// A statement; true when it has to be the last of its block.
+    /// Parses a statement; returns true if it must be the last one of its block.
     pub(super) fn statement(&mut self) -> Result<bool> {
         let line = self.lex.line;
         match self.lex.token {
@@ -51,7 +51,7 @@ impl Parser<'_> {
         self.assignment(vec![expr])
     }
 
-    /// The rest of an assignment behind its first targets.
+    /// Parses the rest of an assignment, after its first targets.
     fn assignment(&mut self, targets: Vec<Expr>) -> Result<()> {
         let mut targets = targets;
         self.check_target(&targets)?;
@@ -71,7 +71,7 @@ impl Parser<'_> {
         self.expect(&Token::Char(b'='))?;
         let (mut value, count) = self.expr_list()?;
         if count == targets.len() as i32 {
-            // The last value goes to the last target directly.
+            // The last value is stored in the last target directly.
             func!(self, set_one, &mut value);
             let last = targets.pop().unwrap_or(value);
             func!(self, store, &last, &mut value)?;
@@ -95,7 +95,8 @@ impl Parser<'_> {
         }
     }
 
-    /// A local that is assigned to while an earlier target indexes by it is copied for that target.
+    /// If a local is assigned to while an earlier target uses it as table or index, that target
+    /// gets a copy.
     fn resolve_conflict(&mut self, targets: &mut [Expr], register: u8) -> Result<()> {
         let copy = self.func().free as u8;
         let mut is_used = false;
@@ -118,7 +119,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Makes `count` expressions, of which the last is `last`, as many as there are variables.
+    /// Adjusts `count` expressions, of which the last is `last`, to the number of variables.
     fn adjust(&mut self, variables: i32, count: i32, last: &mut Expr) -> Result<()> {
         let mut extra = variables - count;
         if matches!(last.kind, Kind::Call(_) | Kind::VarArg(_)) {
@@ -140,7 +141,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A condition: the jumps to take when it is false.
+    /// Parses a condition; returns the list of jumps taken if it is false.
     fn condition(&mut self) -> Result<u32> {
         let mut expr = self.expr()?;
         if expr.kind == Kind::Nil {
@@ -336,7 +337,7 @@ impl Parser<'_> {
         let line = self.lex.line;
         let mut function = self.body(false, line)?;
         func!(self, store, &Expr::new(Kind::Local(register)), &mut function)?;
-        // Only from here on can the name be shown.
+        // The debugger may show the variable's name only from here on.
         let pc = self.func().pc();
         self.func().proto.locals[local].from = pc;
         Ok(())

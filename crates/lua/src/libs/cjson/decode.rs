@@ -1,7 +1,7 @@
 //! `cjson.decode`.
 //!
-//! The text lies in the first slot; each open object or array has two slots behind, for its table and for the
-//! key whose value is read. The text ends at its first zero byte, as for C.
+//! The window's first slot has the text; after it, each open object or array has two slots, for its table
+//! and for the key whose value is being read. The text ends at its first zero byte, as in C.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -11,14 +11,14 @@ use crate::value::Value;
 use super::super::output::{RecentTexts, append, fuel, reserve};
 use super::settings::{SLOTS_MAX, Setting, read};
 
-/// A token; its name is what error texts call it.
+/// A token of JSON; [`JsonToken::name`] is its name in error messages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum JsonToken {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// Its text lies in the reader's buffer.
+    /// A string, whose bytes are in the reader's buffer.
     Text,
     Number(f64),
     Boolean(bool),
@@ -27,7 +27,7 @@ enum JsonToken {
     Comma,
     End,
     Error(&'static str),
-    /// A long text is not read to its end.
+    /// A part of a long string was read, and the string continues.
     Unfinished,
 }
 
@@ -50,19 +50,19 @@ impl JsonToken {
     }
 }
 
-/// Reads tokens of a text.
+/// Reads the tokens of a text.
 struct TokenReader {
     at: usize,
-    /// Where the token began, or where its error is.
+    /// The index of the token's first byte, or of its error.
     index: usize,
-    /// The bytes of a text.
+    /// The bytes of the current string.
     text: Vec<u8>,
-    /// Whether a text is under way.
+    /// Whether a string has been read in part.
     inside: bool,
     invalid_numbers: bool,
 }
 
-/// What the grammar wants next.
+/// The kind of token that the grammar expects next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JsonWanted {
     Value,
@@ -70,30 +70,30 @@ enum JsonWanted {
     FirstKey,
     Key,
     Colon,
-    /// Behind a value: a comma or an end.
+    /// After a value: a comma or a closing bracket.
     Behind,
     End,
 }
 
-/// An open table.
+/// An open object or array.
 #[derive(Clone, Copy)]
 enum Container {
-    /// An array with so many elements.
+    /// An array with this number of elements so far.
     Array(i64),
     Object,
 }
 
-/// A decoding between two steps.
+/// The state of a decoding between two steps.
 struct Decoding {
     reader: TokenReader,
     wanted: JsonWanted,
     containers: Vec<Container>,
-    /// Slots that PUC's stack would hold.
+    /// Slots that PUC's stack would use.
     slots: usize,
     depth_max: usize,
 }
 
-/// Bytes of a text that are read between two looks at the budget.
+/// Bytes of a string that are read between two checks of the budget.
 const PART: usize = 64 * 1024;
 
 pub(super) fn decode(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -150,7 +150,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Decoding) -> Result<NativeStep, Fault> {
 }
 
 impl Decoding {
-    /// Takes a token; true at the end, with the result on top of the window.
+    /// Processes a token. Returns true at the end, with the result as the window's last value.
     #[inline]
     fn step(&mut self, ctx: &mut Ctx<'_>, texts: &mut RecentTexts, token: JsonToken) -> Result<bool, Fault> {
         match (self.wanted, token) {
@@ -212,7 +212,7 @@ impl Decoding {
         self.store(ctx, value)
     }
 
-    /// Puts a value where it belongs.
+    /// Stores a finished value in the innermost open object or array, or as the result.
     #[inline]
     fn store(&mut self, ctx: &mut Ctx<'_>, value: Value) -> Result<(), Fault> {
         let slot = 2 * self.containers.len();
@@ -276,7 +276,7 @@ impl Decoding {
 }
 
 impl TokenReader {
-    /// The next token of `source`.
+    /// Reads the next token of `source`.
     #[inline]
     fn next(&mut self, source: &[u8]) -> JsonToken {
         if self.inside {
@@ -347,11 +347,11 @@ impl TokenReader {
         JsonToken::Error("invalid token")
     }
 
-    /// Reads on within a text: to its end, or for [`PART`] bytes.
+    /// Continues reading a string, to its end or for [`PART`] bytes.
     fn read_text(&mut self, source: &[u8]) -> JsonToken {
         let end = source.len().min(self.at + PART);
         if self.text.capacity() - self.text.len() < PART.min(source.len() - self.at) {
-            // Short texts need little; a long one's room was asked for.
+            // Short strings need little memory; for a long one it was requested before.
             let plain = source[self.at..end].iter().position(|&byte| byte == b'"');
             self.text.reserve(plain.unwrap_or(end - self.at));
         }
@@ -384,7 +384,7 @@ impl TokenReader {
         JsonToken::Error(error)
     }
 
-    /// Reads an escape, which `rest` begins with.
+    /// Reads an escape sequence at the beginning of `rest`.
     fn escape(&mut self, rest: &[u8]) -> Result<(), &'static str> {
         let byte = match rest.get(1).copied().unwrap_or(0) {
             byte @ (b'"' | b'\\' | b'/') => byte,
@@ -408,7 +408,7 @@ impl TokenReader {
     }
 }
 
-/// A code point, and the bytes that its one or two escapes take.
+/// A code point, and the bytes of its one or two escape sequences.
 fn unicode(rest: &[u8]) -> Option<(u32, usize)> {
     let first = hex4(rest.get(2..6)?)?;
     if first & 0xf800 != 0xd800 {
@@ -435,8 +435,8 @@ fn encode_utf8(point: u32, buffer: &mut [u8; 4]) -> &[u8] {
     }
 }
 
-/// Whether a number is one for `strtod` but not for JSON: with a plus, hexadecimal, with zeros in front,
-/// infinite or none.
+/// Whether `strtod` accepts a number that JSON does not: with a plus sign, hexadecimal, with leading zeros,
+/// infinite or not a number.
 fn is_invalid_number(rest: &[u8]) -> bool {
     if rest.first() == Some(&b'+') {
         return true;
@@ -467,7 +467,7 @@ pub(super) fn fuzz(data: &[u8]) {
     }
 }
 
-/// The text that a literal says; for tests of the way there and back.
+/// The string for a JSON literal, for tests that encode and decode.
 pub(super) fn read_string(literal: &[u8]) -> Option<Vec<u8>> {
     let mut reader = TokenReader { at: 0, index: 0, text: Vec::new(), inside: false, invalid_numbers: false };
     loop {

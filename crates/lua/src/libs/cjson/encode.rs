@@ -1,7 +1,7 @@
 //! `cjson.encode`.
 //!
-//! Tables that are open, and a long text under way, lie in the window behind the argument: one slot for each
-//! level.
+//! Open tables, and a long string that is being written, are in the window after the argument: one
+//! slot for each level.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -12,26 +12,27 @@ use crate::value::{Kind, StrRef, TableRef, Value};
 use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 use super::settings::{SLOTS_MAX, Setting, read};
 
-/// What a value that has parts is doing. Positions are those of the table's entries.
+/// The state of a value whose parts are being written. Positions are those of the table's entries.
 #[derive(Clone, Copy)]
 enum JsonLevel {
-    /// A table's keys are looked at: is it an array?
+    /// A table's keys are being checked, to decide whether it is an array.
     Measure { at: usize, max: i32, items: i32 },
-    /// Elements are written.
+    /// Elements of an array are being written.
     Array { at: i32, len: i32 },
-    /// Entries are written: the next one, or the value of the one whose key is written.
+    /// Entries of an object are being written: the next entry, or the value of the entry whose
+    /// key is written.
     Object { at: usize, first: bool, value: bool },
-    /// A text is written, from a byte on.
+    /// A string is being written, from this byte on.
     Text { at: usize },
 }
 
-/// An encoding between two steps.
+/// The state of an encoding between two steps.
 struct PausedEncoding {
     out: Vec<u8>,
     levels: Vec<JsonLevel>,
-    /// Tables that are open.
+    /// The number of open tables.
     depth: usize,
-    /// Slots that PUC's stack would hold.
+    /// Slots that PUC's stack would use.
     slots: usize,
     settings: EncodeSettings,
 }
@@ -46,7 +47,8 @@ struct EncodeSettings {
     precision: usize,
 }
 
-/// What each byte of a text becomes: 0 itself, 1 `\u00xx`, else a backslash and this letter.
+/// The output for each byte of a string: 0 the byte itself, 1 `\u00xx`, otherwise a backslash and
+/// this letter.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -105,7 +107,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: PausedEncoding) -> Result<NativeStep, Fault
             (JsonLevel::Measure { .. }, Some(table), _) => measure(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Object { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-            // A level's slot holds what its kind says.
+            // The slot of each level has a value of the level's kind.
             _ => close(ctx, &mut state),
         }
         left = left.saturating_sub(1);
@@ -119,7 +121,7 @@ fn fail(value: Value, reason: &str) -> Fault {
     Fault::text(format!("Cannot serialise {}: {reason}", value.type_name()))
 }
 
-/// Writes a value; opens a level for a table or a long text.
+/// Writes a value; opens a level for a table or a long string.
 #[inline]
 fn push_value(
     ctx: &mut Ctx<'_>,
@@ -224,7 +226,7 @@ fn push_text(
     Ok(())
 }
 
-/// Appends a text with its quotes.
+/// Appends a string with its quotes.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     push_escaped(out, text);
@@ -249,7 +251,7 @@ fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// Writes a part of a long text.
+/// Writes a part of a long string.
 fn push_part(
     ctx: &mut Ctx<'_>,
     state: &mut PausedEncoding,
@@ -271,7 +273,7 @@ fn push_part(
     Ok(())
 }
 
-/// Looks at keys: a table is an array when all are positive whole numbers and not too sparse.
+/// Checks keys: a table is an array if all keys are positive integers and not too sparse.
 fn measure(
     ctx: &mut Ctx<'_>,
     state: &mut PausedEncoding,

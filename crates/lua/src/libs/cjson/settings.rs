@@ -1,10 +1,10 @@
-//! Settings of `cjson`, and where they are kept.
+//! The settings of `cjson`, and their storage.
 
 use crate::fault::Fault;
 use crate::native::Ctx;
 use crate::value::{TableRef, Value};
 
-/// A setting of the library; its number is its index among the host's numbers.
+/// A setting of the library; its number is its index in the host's `numbers`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
     SparseConvert = 0,
@@ -18,15 +18,15 @@ pub(super) enum Setting {
     Precision = 8,
 }
 
-/// Settings at the start, by their index.
+/// The initial settings, by index.
 pub(super) const DEFAULTS: [i32; 9] = [0, 2, 10, 1000, 1000, 0, 1, 1, 14];
 
-/// The settings' own table, for functions that `new` made.
+/// The settings' own table, for functions made by `new`; `None` for the global ones.
 fn own_settings(ctx: &Ctx<'_>) -> Option<TableRef> {
     ctx.upvalue(1).as_table()
 }
 
-/// What a setting is.
+/// The current value of a setting.
 pub(super) fn read(ctx: &Ctx<'_>, setting: Setting) -> i32 {
     let index = setting as usize;
     match own_settings(ctx) {
@@ -34,7 +34,7 @@ pub(super) fn read(ctx: &Ctx<'_>, setting: Setting) -> i32 {
             let value = ctx.heap.get_int(table, index as i64 + 1).as_number();
             value.map_or(DEFAULTS[index], |value| value as i32)
         }
-        // The host's numbers are zero at first: each holds its setting and one.
+        // The host's numbers are zero at first: each is the setting plus one.
         None => match ctx.heap.host.numbers[index] {
             0.0 => DEFAULTS[index],
             value => (value - 1.0) as i32,
@@ -42,7 +42,6 @@ pub(super) fn read(ctx: &Ctx<'_>, setting: Setting) -> i32 {
     }
 }
 
-/// Changes a setting.
 pub(super) fn write(ctx: &mut Ctx<'_>, setting: Setting, value: i32) -> Result<(), Fault> {
     let index = setting as usize;
     match own_settings(ctx) {
@@ -54,5 +53,5 @@ pub(super) fn write(ctx: &mut Ctx<'_>, setting: Setting, value: i32) -> Result<(
     }
 }
 
-/// Slots that a C function of PUC has on its stack; nesting ends there at the latest.
+/// Slots of a C function's stack in PUC, which bound the nesting.
 pub(super) const SLOTS_MAX: usize = 8000;

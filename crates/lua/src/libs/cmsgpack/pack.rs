@@ -1,7 +1,7 @@
 //! `cmsgpack.pack`.
 //!
-//! Tables that are open, and a long text under way, lie in the window behind the arguments: one slot for each
-//! level.
+//! Open tables, and a long string that is being written, are in the window after the arguments: one
+//! slot for each level.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -10,29 +10,29 @@ use crate::value::{Kind, StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 
-/// Tables in each other at most; what lies deeper becomes nil.
+/// The deepest nesting of tables; deeper ones are packed as nil.
 const DEPTH_MAX: usize = 16;
 
-/// What a value that has parts is doing. Positions are those of the table's entries.
+/// The state of a value whose parts are being written. Positions are those of the table's entries.
 #[derive(Clone, Copy)]
 enum PackLevel {
-    /// Keys are looked at: is the table an array?
+    /// Keys are being checked, to decide whether the table is an array.
     Check { at: usize, max: i32, count: i32 },
-    /// Entries are counted.
+    /// Entries of a map are being counted.
     Count { at: usize, count: u64 },
-    /// Elements are written.
+    /// Elements of an array are being written.
     Array { at: i64, len: i64 },
-    /// Entries are written: the next one, or the value of the one whose key is written.
+    /// Entries of a map are being written: the next entry, or the value of the entry whose key is written.
     Map { at: usize, value: bool },
-    /// A text is written, from a byte on.
+    /// A string is being written, from this byte on.
     Text { at: usize },
 }
 
-/// A packing between two steps.
+/// The state of a packing between two steps.
 struct Packing {
     out: Vec<u8>,
     levels: Vec<PackLevel>,
-    /// Arguments, and how many of them are packed.
+    /// The number of arguments, and the number of packed ones.
     count: usize,
     done: usize,
 }
@@ -74,7 +74,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
                     (PackLevel::Count { .. }, Some(table), _) => count(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Map { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-                    // A level's slot holds what its kind says.
+                    // The slot of each level has a value of the level's kind.
                     _ => close(ctx, &mut state),
                 }
             }
@@ -86,7 +86,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
     }
 }
 
-/// Writes a value; opens a level for a table or a long text.
+/// Writes a value; opens a level for a table or a long string.
 #[inline]
 fn push_value(ctx: &mut Ctx<'_>, state: &mut Packing, value: Value, left: &mut u64) -> Result<(), Fault> {
     reserve(ctx.heap, &mut state.out, 9)?;
@@ -123,8 +123,8 @@ fn close(ctx: &mut Ctx<'_>, state: &mut Packing) {
     ctx.truncate(state.count + state.levels.len());
 }
 
-/// A number in the shortest form that keeps it: whole ones as integers, others in four bytes where these say
-/// as much.
+/// Writes a number in its shortest exact form: an integer if it is one, otherwise four bytes if
+/// these are exact.
 pub(super) fn push_number(out: &mut Vec<u8>, number: f64) {
     let whole = to_i64(number);
     if whole as f64 == number {
@@ -155,7 +155,8 @@ fn push_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&bytes[8 - len..]);
 }
 
-/// The length of a text, an array or a map: the short form, then those of 8 (texts alone), 16 and 32 bits.
+/// Writes the length of a string, an array or a map: in the short form, or in 8 (strings only),
+/// 16 or 32 bits.
 fn push_len(out: &mut Vec<u8>, len: u64, short: (u8, u64), forms: [Option<u8>; 3]) {
     let bytes = len.to_be_bytes();
     match (len, forms) {
@@ -184,7 +185,7 @@ fn push_text(ctx: &mut Ctx<'_>, state: &mut Packing, text: StrRef, left: &mut u6
     Ok(())
 }
 
-/// Writes a part of a long text, whose room was made at its beginning.
+/// Writes a part of a long string, for which memory was reserved at its beginning.
 fn push_part(
     ctx: &mut Ctx<'_>,
     state: &mut Packing,
@@ -210,7 +211,7 @@ fn replace(state: &mut Packing, level: PackLevel) {
     }
 }
 
-/// A table is an array when its keys are the whole numbers from 1 to their count.
+/// Checks keys: a table is an array if its keys are the integers from 1 to their count.
 fn check(ctx: &mut Ctx<'_>, state: &mut Packing, table: TableRef, left: &mut u64) -> Result<(), Fault> {
     let Some(&PackLevel::Check { mut at, mut max, mut count }) = state.levels.last() else { return Ok(()) };
     let table = ctx.heap.tables.at(table.0);

@@ -1,7 +1,7 @@
 //! `cmsgpack.unpack`, `unpack_one` and `unpack_limit`.
 //!
-//! The bytes lie in the first slot, the offset of the result in the second one; then come the results, and
-//! then two slots for each open array or map: its table, and the key whose value is read.
+//! The window's first slot has the bytes, the second one the offset to be returned. The results follow, and
+//! then two slots for each open array or map: its table, and the key whose value is being read.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -9,61 +9,61 @@ use crate::value::{StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, RecentTexts, append, cost, fuel, part, reserve};
 
-/// Slots that a C function of PUC has on its stack; values and nesting end there at the latest.
+/// Slots of a C function's stack in PUC, which bound the values and the nesting.
 const SLOTS_MAX: usize = 8000;
 
-/// What a value begins with.
+/// The kind of a value, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum PackedForm {
     Nil,
     Boolean(bool),
     Number(f64),
-    /// So many bytes follow.
+    /// A string of so many bytes follows.
     Text(usize),
-    /// So many values follow.
+    /// An array: so many values follow.
     Array(u64),
-    /// So many keys and values follow.
+    /// A map: so many pairs of key and value follow.
     Map(u64),
 }
 
-/// Why bytes are no value.
+/// The reason why bytes cannot be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PackedError {
     Missing,
     BadFormat,
 }
 
-/// An open array or map.
+/// An array or map whose values are being read.
 #[derive(Clone, Copy)]
 enum Open {
-    /// `dense`: no value so far is nil.
+    /// An array; `dense`: no value so far is nil.
     Array { index: i64, left: u64, dense: bool },
-    /// Whether the key is read, and its value is next.
+    /// A map; `has_key`: the key has been read, and its value is next.
     Map { left: u64, has_key: bool },
 }
 
-/// An unpacking between two steps.
+/// The state of an unpacking between two steps.
 struct Unpacking {
     at: usize,
     limit: i64,
-    /// Whether the offset behind the last value is answered.
+    /// Whether the offset after the last value is returned.
     tells_offset: bool,
-    /// Values that are done.
+    /// The number of finished values.
     count: usize,
     open: Vec<Open>,
-    /// Slots that PUC's stack would hold.
+    /// Slots that PUC's stack would use.
     slots: usize,
-    /// A long text that is being copied.
+    /// A long string that is being copied.
     copy: Option<TextCopy>,
 }
 
-/// A copy of a text that ends at a position of the source.
+/// A partial copy of a string that ends at a position of the source.
 struct TextCopy {
     copy: Vec<u8>,
     end: usize,
 }
 
-/// Reads what a value begins with, and how many bytes that takes.
+/// Reads the first bytes of a value; returns its kind, and the number of bytes read.
 fn read(bytes: &[u8]) -> Result<(PackedForm, usize), PackedError> {
     let &first = bytes.first().ok_or(PackedError::Missing)?;
     let unsigned = |len: usize| -> Result<u64, PackedError> {
@@ -86,7 +86,7 @@ fn read(bytes: &[u8]) -> Result<(PackedForm, usize), PackedError> {
         0xcc => (PackedForm::Number(unsigned(1)? as f64), 2),
         0xcd => (PackedForm::Number(unsigned(2)? as f64), 3),
         0xce => (PackedForm::Number(unsigned(4)? as f64), 5),
-        // The reference takes the number for a signed one.
+        // The reference interprets the number as a signed one.
         0xcf | 0xd3 => (PackedForm::Number(signed(8)?), 9),
         0xd0 => (PackedForm::Number(signed(1)?), 2),
         0xd1 => (PackedForm::Number(signed(2)?), 3),
@@ -187,7 +187,8 @@ fn finish(ctx: &mut Ctx<'_>, state: &Unpacking, len: usize) -> Result<NativeStep
 }
 
 impl Unpacking {
-    /// Copies a piece of a long text, which begins where the reading stands; at its end it is a value.
+    /// Copies a piece of a long string from the reading position on; at its end, the string is
+    /// stored as a value.
     fn copy_on(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -243,7 +244,7 @@ impl Unpacking {
                     return Err(fault(PackedError::Missing));
                 };
                 if count > CHUNK {
-                    // Copied in steps of their own.
+                    // The string is copied in separate steps.
                     let mut copy = Vec::new();
                     reserve(ctx.heap, &mut copy, count)?;
                     return self.copy_on(ctx, source, TextCopy { copy, end }, left);
@@ -294,7 +295,7 @@ impl Unpacking {
         self.store(ctx, table)
     }
 
-    /// Puts a value where it belongs.
+    /// Stores a finished value in the innermost open array or map, or as a result.
     #[inline]
     fn store(&mut self, ctx: &mut Ctx<'_>, value: Value) -> Result<(), Fault> {
         let slot = 1 + self.count + 2 * self.open.len();
@@ -344,7 +345,7 @@ fn fault(error: PackedError) -> Fault {
     })
 }
 
-/// Reads the values of any bytes, whose lengths may promise what is not there.
+/// Reads the values of any bytes, whose lengths may exceed the bytes, for fuzzing.
 pub fn fuzz_packed(data: &[u8]) {
     let mut at = 0;
     while let Ok((form, used)) = read(&data[at..]) {

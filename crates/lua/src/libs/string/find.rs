@@ -1,6 +1,6 @@
-//! `string.find`, `match` and `gmatch`.
+//! The functions `string.find`, `match` and `gmatch`.
 //!
-//! The window holds the text in its first slot and the pattern in its second one.
+//! The window has the text in its first slot and the pattern in its second one.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -11,20 +11,20 @@ use crate::value::{StrRef, Value};
 
 use super::super::output::{check_stack, cost, fuel, part, position};
 
-/// What is done with a match.
+/// The use of a match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Find,
     Match,
-    /// The next one of `gmatch`; the window holds the text and the pattern.
+    /// A step of `gmatch`'s iterator; the window has the text and the pattern.
     Iterate,
 }
 
-/// A search that stands still.
+/// A paused search.
 enum Searching {
-    /// For a text, from a position on.
+    /// For a plain string, from this position on.
     Plain(usize),
-    /// For a pattern.
+    /// For a pattern, with the state of the match.
     Pattern(Box<Matcher>, Purpose),
 }
 
@@ -56,7 +56,7 @@ fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<NativeStep, Fault> {
     go_on(ctx, matcher, purpose)
 }
 
-/// Searches on with a matcher, which is given back at the end.
+/// Continues a search with a matcher, which goes back to the cache at the end.
 fn go_on(ctx: &mut Ctx<'_>, mut matcher: Box<Matcher>, purpose: Purpose) -> Result<NativeStep, Fault> {
     match search(ctx, &mut matcher, purpose)? {
         Some(step) => {
@@ -78,7 +78,7 @@ pub(super) fn compile(ctx: &mut Ctx<'_>, pattern: StrRef, from: usize) -> Result
     Ok(matcher)
 }
 
-/// A matcher for a pattern without its first `skipped` bytes: one that was given back, or a new one.
+/// A matcher for a pattern without its first `skipped` bytes, from the cache or new.
 fn matcher_of(ctx: &mut Ctx<'_>, pattern: StrRef, skipped: usize) -> Result<Box<Matcher>, Fault> {
     let heap = &mut *ctx.heap;
     if let Some(matcher) = heap.patterns.take(&heap.strings.bytes(pattern)[skipped..]) {
@@ -118,7 +118,7 @@ fn find_plain(ctx: &mut Ctx<'_>, from: usize) -> Result<NativeStep, Fault> {
     }
 }
 
-/// Searches on; None without budget.
+/// Continues a search; `None` if the budget is used up.
 fn search(ctx: &mut Ctx<'_>, matcher: &mut Matcher, purpose: Purpose) -> Result<Option<NativeStep>, Fault> {
     let text = ctx.check_str(1)?;
     let (start, end) = match step(ctx, matcher, text)? {
@@ -146,7 +146,7 @@ fn search(ctx: &mut Ctx<'_>, matcher: &mut Matcher, purpose: Purpose) -> Result<
     }
 }
 
-/// Searches on with what the budget holds.
+/// Continues a search with the units that are left in the budget.
 pub(super) fn step(ctx: &mut Ctx<'_>, matcher: &mut Matcher, text: StrRef) -> Result<PatternSearch, Fault> {
     let mut left = fuel(ctx);
     let before = left;
@@ -191,7 +191,7 @@ pub(super) fn capture_value(
     }
 }
 
-/// Makes the iterator: the text, the pattern, and where to search next are its upvalues.
+/// Makes the iterator: its upvalues are the text, the pattern, and the position of the next search.
 pub(super) fn gmatch(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.check_str(1)?;
     let pattern = ctx.check_str(2)?;
@@ -210,7 +210,7 @@ pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if from > ctx.heap.bytes(text).len() {
         return ctx.one(Value::NIL);
     }
-    // An anchor means nothing here: PUC's `gmatch` takes it for a byte.
+    // An anchor has no meaning here: PUC's `gmatch` treats it as an ordinary byte.
     let mut matcher = matcher_of(ctx, pattern, 0)?;
     matcher.begin(from, Anchor::Anywhere);
     go_on(ctx, matcher, Purpose::Iterate)

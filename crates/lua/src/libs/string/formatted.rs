@@ -1,4 +1,4 @@
-//! `string.format`.
+//! The function `string.format`.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -10,21 +10,22 @@ use crate::value::StrRef;
 
 use super::super::output::{CHUNK, cost, reserve};
 
-/// Bytes that a directive other than `%q` and a plain `%s` writes at most.
+/// The most bytes that a directive other than `%q` and a plain `%s` writes.
 const DIRECTIVE_MAX: usize = 512;
 
-/// A format between two steps.
+/// The state of a format between two steps.
 struct Formatting {
     out: Vec<u8>,
-    /// The next byte of the format.
+    /// The index of the next byte of the format.
     at: usize,
-    /// The argument that was used last.
+    /// The index of the last used argument.
     argument: usize,
-    /// How far the text of a `%q`, or a long one of a `%s`, is written, where that is under way.
+    /// If a `%q`, or a `%s` with a long string, is being written: its form, and the number of
+    /// bytes written.
     under_way: Option<(TextForm, usize)>,
 }
 
-/// How a text is written that takes several steps.
+/// The form of a string that is written in several steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextForm {
     Quoted,
@@ -83,7 +84,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Formatting) -> Result<NativeStep, Fault> {
     }
 }
 
-/// Writes the directive whose percent sign is next.
+/// Writes the directive whose percent sign is the next byte.
 fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Result<(), Fault> {
     let rest = &ctx.heap.bytes(format)[state.at + 1..];
     if rest.first() == Some(&b'%') {
@@ -108,7 +109,7 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
         Conversion::Float(letter) => {
             let number = ctx.check_number(index)?;
             reserve(ctx.heap, &mut state.out, DIRECTIVE_MAX)?;
-            // The digits of the exact value, which may be hundreds.
+            // The digits of the exact value may be hundreds.
             let before = state.out.len();
             push_float(&mut state.out, layout, letter, number);
             ctx.charge((state.out.len() - before) as u64 / 8 + 2);
@@ -123,7 +124,7 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
             let len = ctx.heap.bytes(string).len();
             reserve(ctx.heap, &mut state.out, len.max(DIRECTIVE_MAX.min(100)))?;
             if len > CHUNK && is_written_whole(layout, len) {
-                // It is written whole, and has no width to be filled.
+                // The string is written whole, and its width needs no padding.
                 state.under_way = Some((TextForm::Plain, 0));
                 return Ok(());
             }
@@ -134,7 +135,7 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
     Ok(())
 }
 
-/// Writes a part of a text, from `from` on.
+/// Writes a part of a string, from position `from` on.
 fn write_part(ctx: &mut Ctx<'_>, state: &mut Formatting, form: TextForm, from: usize) -> Result<(), Fault> {
     let string = ctx.check_str(state.argument)?;
     let end = ctx.heap.bytes(string).len().min(from + CHUNK);

@@ -1,7 +1,7 @@
-//! `string.gsub`.
+//! The function `string.gsub`.
 //!
-//! The window holds text, pattern and replacement in its first three slots; results of calls come behind
-//! `window` slots.
+//! The window has the text, the pattern and the replacement in its first three slots; results of calls
+//! follow after `window` slots.
 
 use crate::fault::Fault;
 use crate::held::Held;
@@ -13,44 +13,44 @@ use crate::value::{Kind, StrRef, Value};
 use super::super::output::{cost, fuel, reserve};
 use super::find::{capture_value, compile, push_captures};
 
-/// Bytes of a text, and of what replaces a byte of it, up to which [`replace_byte`] works, in one step: a
-/// megabyte at most.
+/// The longest text, and the longest replacement of a byte, for which [`replace_byte`] works in one step:
+/// it makes at most a megabyte.
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
-/// Bytes that are asked for at first at most.
+/// The most bytes that are reserved at first.
 const GUESS_MAX: usize = 64 << 10;
 
-/// A substitution between two steps.
+/// The state of a substitution between two steps.
 struct Substitution {
     matcher: Box<Matcher>,
     out: Vec<u8>,
-    /// Where the next match is searched, and what is not copied yet begins.
+    /// The position where the next match is searched, and where the bytes that are not copied yet begin.
     from: usize,
-    /// Matches that were replaced, and how many may be.
+    /// The number of replaced matches, and the most that may be replaced.
     count: i64,
     count_max: i64,
     anchor: Anchor,
     replacement: Kind,
-    /// The replacement is a text without captures, and matches may lie anywhere: see [`run_plain`].
+    /// The replacement is a string without captures, and the pattern has no anchor: see [`run_plain`].
     is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
-    /// What the buffer counts while a function is called.
+    /// The bytes of the buffer that are counted while a function is called.
     held: Option<Held>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SubstitutionPhase {
-    /// The next match is to be searched.
+    /// The next match must be searched.
     Next,
-    /// A search is under way.
+    /// A search has been paused.
     Searching,
-    /// The match of these bounds is to be replaced by the text that all are replaced by.
+    /// The match with these bounds must be replaced by the replacement string.
     Found(usize, usize),
-    /// A function was called for the match of these bounds.
+    /// A function has been called for the match with these bounds.
     Called(usize, usize),
-    /// All is copied.
+    /// The whole result has been written.
     Done,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         held: None,
     };
     match run(ctx, &mut state)? {
-        // A substitution that does not stand still is never boxed.
+        // A substitution that is never paused is never boxed.
         SubstitutionStop::Done => {
             let step = finish(ctx, &mut state, text);
             ctx.heap.patterns.give_back(state.matcher);
@@ -106,7 +106,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
 }
 
-/// Replaces a byte in a short text by a text, without a matcher: names of keys are taken apart so.
+/// Replaces a byte in a short text by a string, without a matcher: the usual way to split names of keys.
 fn replace_byte(
     ctx: &mut Ctx<'_>,
     text: StrRef,
@@ -158,11 +158,11 @@ pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
     }
 }
 
-/// What a stretch of the substitution ends with.
+/// The reason why a part of the substitution ended.
 enum SubstitutionStop {
     Done,
     OutOfFuel,
-    /// A function and its arguments, so many values, lie at the window's end.
+    /// A function and its arguments, so many values in total, are at the window's end and must be called.
     Call(usize),
 }
 
@@ -198,7 +198,8 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                     PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
                     PatternSearch::Found(start, end) => {
                         if state.count == 0 {
-                            // Nothing is written before the first match: about as much as the text will be.
+                            // The result is usually about as long as the text; no bytes are written
+                            // before the first match.
                             state.out = ctx.heap.buffer();
                             reserve(ctx.heap, &mut state.out, len.min(GUESS_MAX))?;
                         }
@@ -211,7 +212,7 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                             return Ok(SubstitutionStop::Call(values));
                         }
                         step_over(ctx, state, text, (start, end))?;
-                        // A search that finds at once never runs out of fuel by itself.
+                        // A search that succeeds at once never uses up its fuel by itself.
                         if !has_budget {
                             return Ok(SubstitutionStop::OutOfFuel);
                         }
@@ -225,15 +226,15 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
     }
 }
 
-/// What a stretch of a plain substitution ends with.
+/// The reason why a part of a plain substitution ended.
 enum PlainStop {
     Done,
     OutOfFuel,
-    /// So many bytes are to be written, for which the buffer has no room.
+    /// The buffer has no room for so many bytes.
     NoRoom(usize),
 }
 
-/// Replaces every match by one text. Text and replacement are looked up once, not for each match.
+/// Replaces every match by one string. Text and replacement are looked up once instead of for each match.
 fn run_plain(ctx: &mut Ctx<'_>, state: &mut Substitution, text: StrRef) -> Result<SubstitutionStop, Fault> {
     let template = ctx.check_str(3)?;
     let mut left = fuel(ctx);
@@ -249,7 +250,7 @@ fn run_plain(ctx: &mut Ctx<'_>, state: &mut Substitution, text: StrRef) -> Resul
             }
         };
         if state.out.capacity() == 0 {
-            // Nothing is written before the first match: about as much as the text will be.
+            // The result is usually about as long as the text; no bytes are written before the first match.
             state.out = ctx.heap.buffer();
             let len = ctx.heap.bytes(text).len();
             reserve(ctx.heap, &mut state.out, len.min(GUESS_MAX))?;
@@ -288,7 +289,7 @@ fn replace_plain(
                 }
             }
         };
-        // Behind an empty match the next byte is copied.
+        // After an empty match the next byte is copied.
         let next = if start == end { (end + 1).min(text.len()) } else { end };
         let needed = start - state.from + template.len() + (next - end);
         if state.out.capacity() - state.out.len() < needed {
@@ -308,7 +309,7 @@ fn replace_plain(
     }
 }
 
-/// Goes on behind a match; behind an empty one, the next byte is copied.
+/// Continues after a match; after an empty one the next byte is copied.
 fn step_over(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,
@@ -333,7 +334,7 @@ fn step_over(
     Ok(())
 }
 
-/// Appends the replacement of a match, or pushes the call that gives it: so many values.
+/// Appends the replacement of a match, or pushes the call that returns it: then the number of values.
 fn replace(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,
@@ -376,7 +377,7 @@ fn replace(
     }
 }
 
-/// Appends the replacement text with its captures.
+/// Appends the replacement string with its captures.
 fn expand(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,
@@ -396,7 +397,7 @@ fn expand(
         if at == len {
             break;
         }
-        // PUC reads the zero byte behind a text that ends with a percent sign.
+        // PUC reads the zero byte after a string that ends with a percent sign.
         let letter = rest.get(literal + 1).copied().unwrap_or(0);
         at += 2;
         if !letter.is_ascii_digit() {
@@ -413,7 +414,7 @@ fn expand(
     Ok(())
 }
 
-/// Appends a capture and keeps room for `rest` bytes behind it.
+/// Appends a capture, and keeps room for `rest` bytes after it.
 fn append_capture(
     ctx: &mut Ctx<'_>,
     out: &mut Vec<u8>,
@@ -435,7 +436,7 @@ fn append_capture(
     Ok(())
 }
 
-/// Appends what a table or a function gave: nil and false keep the match.
+/// Appends the value from a table or a function: nil and false keep the match.
 fn append_value(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,

@@ -1,7 +1,7 @@
-//! `table.sort`: PUC's quicksort, comparison by comparison, because which comparisons are made decides the
-//! order of equal elements and whether a comparator that contradicts itself is noticed.
+//! The function `table.sort`: PUC's quicksort, comparison by comparison, because the comparisons decide the
+//! order of equal elements and whether an inconsistent comparator is detected.
 //!
-//! The window holds the table, the comparator or nil, and three values that outlive a call: the pivot and the
+//! The window has the table, the comparator or nil, and three values that outlive a call: the pivot and the
 //! two elements that are compared with it.
 
 use crate::fault::Fault;
@@ -11,39 +11,39 @@ use crate::value::{TableRef, Value};
 
 use super::super::output::fuel;
 
-/// Slots of the window.
+/// The number of slots in the window.
 const WINDOW: usize = 5;
 
-/// The comparison that is next.
+/// The next comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// A part of the array begins.
+    /// None yet: a part of the array begins.
     Part,
     /// The last element with the first one.
     Ends,
-    /// The middle one with the first one.
+    /// The middle element with the first one.
     Low,
-    /// The last one with the middle one.
+    /// The last element with the middle one.
     High,
-    /// The one at `up` with the pivot.
+    /// The element at `up` with the pivot.
     Up,
-    /// The pivot with the one at `down`.
+    /// The pivot with the element at `down`.
     Down,
 }
 
-/// A sort between two comparisons.
+/// The state of a sort between two comparisons.
 struct Sorting {
     point: Point,
-    /// The part that is sorted, both ends included.
+    /// The part that is being sorted, both ends included.
     low: i64,
     high: i64,
     up: i64,
     down: i64,
-    /// Parts that wait.
+    /// Parts that are still to be sorted.
     waiting: Vec<(i64, i64)>,
 }
 
-/// The values of a sort. They lie in the window, so that a call of the comparator has nothing to save.
+/// The values of a sort. They are in the window, so a call of the comparator need not save them.
 struct Registers<'a> {
     pivot: &'a mut Value,
     left: &'a mut Value,
@@ -60,28 +60,27 @@ impl Registers<'_> {
     }
 }
 
-/// What a stretch of the sort ends with.
+/// The reason why a stretch of the sort ended.
 enum SortStop {
     Done,
     OutOfFuel,
-    /// A function is to be called with two values.
+    /// This function must be called with these two values.
     Call(Value, Value, Value),
 }
 
-/// Where elements lie and how they are compared.
+/// The storage of the elements, and their comparison.
 trait Elements {
     fn get(&self, index: i64) -> Value;
     fn set(&mut self, index: i64, value: Value) -> Result<(), Fault>;
-    /// Whether `a < b`, or the function that says so.
+    /// Whether `a < b`, or the function that must be called to find out.
     fn less(&mut self, a: Value, b: Value) -> Result<Less, Fault>;
-    /// Units of work beyond a comparison's own since it was last asked.
+    /// Units of work in addition to those of comparisons, since the last call.
     fn work(&self) -> u32 {
         0
     }
 }
 
-/// A copy of a table's numbers, without a NaN: their order has no contradiction that would lead beyond the
-/// ends.
+/// A copy of a table's numbers, without a NaN: their order is consistent, so no index leaves the part.
 struct NumberElements<'a>(&'a mut [f64]);
 
 impl Elements for NumberElements<'_> {
@@ -106,7 +105,7 @@ impl Elements for NumberElements<'_> {
     }
 }
 
-/// The table itself.
+/// Elements that stay in the table.
 struct InTable<'a> {
     heap: &'a mut Heap,
     table: TableRef,
@@ -169,16 +168,16 @@ pub(super) fn sort_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
     }
 }
 
-/// A sort of numbers alone: nobody sees the table in between, so a copy is sorted.
+/// The state of sorting numbers only: no program sees the table meanwhile, so a copy is sorted.
 struct NumberSort {
     sorting: Sorting,
     numbers: Vec<f64>,
 }
 
-/// Elements of a table that are copied and written back at most, in one go each.
+/// The most elements of a table that are copied and written back, each in one step.
 const COPIED_MAX: usize = 1 << 20;
 
-/// A copy of the elements, where all are numbers and none is NaN.
+/// A copy of the elements, if all are numbers and none is NaN.
 fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f64>>, Fault> {
     let len = len.max(0) as usize;
     if !(2..=COPIED_MAX).contains(&len)
@@ -210,7 +209,7 @@ fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<NativeStep, 
     if let Ok(SortStop::OutOfFuel) = stop {
         return Ok(NativeStep::Pause(Box::new(state)));
     }
-    // An error leaves the elements where the sort had them.
+    // After an error, the elements keep the places that the sort gave them.
     for (index, number) in state.numbers.iter().enumerate() {
         ctx.heap.set_int(table, index as i64 + 1, Value::number(*number))?;
     }
@@ -235,7 +234,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Box<Sorting>, answer: Option<bool>) -> Resu
     }
 }
 
-/// Sorts on. `answer` is that of the comparison at which the sort stood.
+/// Continues the sort. `answer` is the result of the comparison that the sort waited for.
 fn advance(
     state: &mut Sorting,
     elements: &mut impl Elements,
@@ -302,12 +301,12 @@ fn invalid_order() -> Fault {
     Fault::text("invalid order function for sorting")
 }
 
-/// What is compared at a point.
+/// The values to be compared.
 #[inline]
 fn operands(point: Point, registers: &Registers<'_>) -> (Value, Value) {
     match point {
-        // The right one is the later one of both in the array, but for `Low`, where the left one is the first
-        // element.
+        // The right one is the later one in the array, except for `Low`, where the left one is
+        // the first element.
         Point::Part | Point::Ends | Point::Low | Point::High => (*registers.right, *registers.left),
         Point::Up => (*registers.left, *registers.pivot),
         Point::Down => (*registers.pivot, *registers.right),
@@ -360,7 +359,7 @@ fn begin_part(
     Ok(())
 }
 
-/// Both sides stand at elements that belong to the other one: exchanges them, or ends the partition.
+/// Both sides have reached elements that belong to the other side: exchanges them, or ends the partition.
 fn cross(
     state: &mut Sorting,
     elements: &mut impl Elements,
