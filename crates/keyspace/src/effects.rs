@@ -119,7 +119,7 @@ pub struct Effects {
     hits: u64,
     misses: u64,
     garbage: Vec<Value>,
-    /// Databases that were emptied, with their numbers: their old contents.
+    /// Old contents of emptied databases, each with the database's number.
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
     met: MetKeys,
@@ -223,7 +223,7 @@ impl From<PromisedCommands> for Propagation {
     }
 }
 
-/// Methods with which handlers decide how their command is propagated.
+/// Methods for handlers: how the commit propagates the command.
 impl Effects {
     /// Bytes that the allocator has given for the lists, which are empty between commands.
     pub fn footprint(&self) -> usize {
