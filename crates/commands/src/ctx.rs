@@ -66,7 +66,7 @@ impl WriteCtx<'_> {
     }
 }
 
-/// A handler; its kind decides what it may access.
+/// A handler of one kind. The kind limits the handler to the state that its context holds.
 #[derive(Clone, Copy)]
 pub enum DataHandler {
     /// Uses only compiled-in data and the time.
