@@ -161,9 +161,9 @@ bit_set! {
         NO_AUTH = 14, "no_auth";
         /// May be called without any key although it has key specs (EVAL with 0 keys).
         NO_MANDATORY_KEYS = 15, "no_mandatory_keys";
-        /// Not while an asynchronous load runs.
+        /// Refused while a data set is loaded asynchronously.
         NO_ASYNC_LOADING = 16, "no_async_loading";
-        /// Refused inside MULTI.
+        /// Refused inside MULTI, when the command is queued.
         NO_MULTI = 17, "no_multi";
         /// The index of the first key varies between calls.
         MOVABLE_KEYS = 18, "movablekeys";
@@ -175,12 +175,11 @@ bit_set! {
         SENTINEL_ONLY = 21, "";
         /// Touches every database of the server: never listed on the wire.
         ALL_DBS = 22, "";
-        /// May replicate although it is no write: never listed on the wire.
+        /// May be propagated although it is not a write: never listed on the wire.
         MAY_REPLICATE = 23, "";
-        /// Runs only where the configuration lets it (DEBUG, MODULE): never listed on the wire.
+        /// Allowed only if the configuration permits it (DEBUG, MODULE): never listed on the wire.
         PROTECTED = 24, "";
-        /// For the servers themselves rather than for users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO
-        /// does not.
+        /// Used between servers, not by users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO does not.
         SYSCMD = 25, "";
     }
 }
@@ -212,9 +211,9 @@ bit_set! {
         GEO = 10, "geo";
         /// `@stream`: commands on streams.
         STREAM = 11, "stream";
-        /// `@pubsub`: publish/subscribe commands.
+        /// `@pubsub`: commands on channels and subscriptions.
         PUBSUB = 12, "pubsub";
-        /// `@admin`: administrative commands.
+        /// `@admin`: commands that administer the server.
         ADMIN = 13, "admin";
         /// `@fast`: commands with the flag `FAST`.
         FAST = 14, "fast";

@@ -17,7 +17,7 @@ pub struct StaticCtx<'a> {
     pub now: Now,
     /// Cache of encoded COMMAND INFO entries.
     pub entries: &'a mut CommandEntries,
-    /// Receives the reply.
+    /// The writer of the command's reply.
     pub reply: Reply<'a>,
 }
 
@@ -31,7 +31,7 @@ pub struct ReadCtx<'a> {
     pub rng: &'a mut Rng,
     /// Decides whether another thread produces the reply.
     pub slow: SlowReadAsk<'a>,
-    /// Receives the reply.
+    /// The writer of the command's reply.
     pub reply: Reply<'a>,
     /// Whether the command may wait: false inside a transaction.
     pub may_wait: bool,
@@ -45,7 +45,7 @@ pub struct WriteCtx<'a> {
     pub db: DbMut<'a>,
     /// Settings from the configuration.
     pub limits: &'a Limits,
-    /// Receives the reply.
+    /// The writer of the command's reply.
     pub reply: Reply<'a>,
     /// Source of random numbers; the same seed gives the same replies.
     pub rng: &'a mut Rng,
@@ -71,9 +71,9 @@ impl WriteCtx<'_> {
 pub enum DataHandler {
     /// Uses only compiled-in data and the time.
     Static(fn(&mut StaticCtx<'_>, Args<'_>) -> Run),
-    /// Reads keys.
+    /// Reads keys, and changes none.
     Read(fn(&mut ReadCtx<'_>, Args<'_>) -> Run),
-    /// Changes keys.
+    /// Reads and changes keys.
     Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
     /// PFCOUNT: reads, and stores the computed estimate in the value.
     Keeping(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),

@@ -32,7 +32,7 @@ pub enum CmdError {
     BadData(Box<str>),
     /// The client must authenticate first.
     NoAuth,
-    /// The client must ask another server: host and port.
+    /// Another server has the data: host and port of it.
     Redirect(Box<str>),
     /// A node of a cluster does not serve the slot: the whole text of the error.
     Slot(Cow<'static, str>),

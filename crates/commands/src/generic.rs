@@ -1,4 +1,4 @@
-//! Commands about keys of any type.
+//! Commands on keys of any type.
 
 mod dump;
 pub(crate) mod expiry;

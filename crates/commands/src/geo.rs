@@ -1,4 +1,4 @@
-//! Points: sorted sets whose scores are points.
+//! Geo commands: sorted sets whose scores are points.
 
 mod common;
 mod search;

@@ -38,7 +38,7 @@ pub struct Limits {
     pub latency_tracking: bool,
     /// Duration in milliseconds from which on the latency monitor keeps an event; 0: never.
     pub latency_threshold_ms: u64,
-    /// Settings of HOTKEYS.
+    /// Which accesses HOTKEYS counts.
     pub hot_keys: HotKeyLimits,
     /// Whether access clocks count frequency (LFU) instead of time (LRU).
     pub lfu: bool,
@@ -57,7 +57,7 @@ pub struct Limits {
     /// The smallest limit of normal and Pub/Sub clients, in bytes: a client with less output needs no
     /// check. `usize::MAX` if there is no limit.
     pub output_floor: usize,
-    /// Size in bytes to which the replication backlog is trimmed.
+    /// Bytes of history that the replication backlog keeps at least, once there are as many.
     pub backlog_bytes: u64,
     /// Classes of key events that are published, and their channels.
     pub notify: Notify,
@@ -105,7 +105,7 @@ pub struct Limits {
     pub maxclients: usize,
 }
 
-/// Settings of HOTKEYS.
+/// Settings of the counts that HOTKEYS reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotKeyLimits {
     /// Number of keys that are counted; 0: none.

@@ -55,8 +55,8 @@ impl Prepared {
     }
 
     /// Position of the member or field that the command looks up. For a few commands of sets and hashes
-    /// the argument is not a member, but checking that would cost more than it saves. `None` for ranges
-    /// of sorted sets, which look up no member.
+    /// the argument is not a member; prefetching it costs little. `None` for ranges of sorted sets,
+    /// which look up no member.
     fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
@@ -166,7 +166,7 @@ impl PreparedBatch {
         self.hashing.hashes.clear();
     }
 
-    /// Number of requests.
+    /// Number of requests in the batch.
     pub fn len(&self) -> usize {
         self.items.len()
     }

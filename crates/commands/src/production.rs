@@ -8,7 +8,7 @@ use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetR
 /// Whether more of a reply follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More pieces follow.
+    /// Another piece follows this one.
     More,
     /// The reply is complete.
     End,

@@ -7,7 +7,7 @@ use sluice_value::Type;
 pub enum WaitFor {
     /// The end of a CLIENT PAUSE.
     Pause,
-    /// The end of an open execution unit; the request has not been read yet.
+    /// The end of an open execution unit; the request has not been processed yet.
     Held,
     /// The turn of a script: scripts have used their share of the time, and clients that wait for a
     /// turn go first.

@@ -102,7 +102,7 @@ impl Captured {
         self.number
     }
 
-    /// Number of entries.
+    /// Number of entries in the piece.
     pub fn len(&self) -> usize {
         self.entries
     }
@@ -155,7 +155,7 @@ impl Captured {
 }
 
 impl<'a> CapturedEntry<'a> {
-    /// The key's bytes.
+    /// The key's bytes, wherever the key was stored.
     pub fn key(self) -> &'a [u8] {
         self.key
     }

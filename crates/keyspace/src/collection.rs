@@ -43,13 +43,13 @@ pub trait Collection: Variant + Default {
     /// The context of a change. Members of large collections are hashed with `seed`.
     fn context(limits: Self::Limits, seed: HashSeed) -> Self::Context;
 
-    /// Number of elements.
+    /// Number of elements: fields, members or list elements.
     fn len(&self) -> usize;
     /// Whether there are no elements.
     fn is_empty(&self) -> bool;
     /// The encoding to report.
     fn encoding(&self) -> Self::Encoding;
-    /// Bytes allocated. O(1).
+    /// Bytes that the collection has allocated. O(1).
     fn heap_bytes(&self) -> usize;
     /// Number of bytes that [`Collection::write_inline`] writes; `None` if they are too many for a block.
     fn inline_len(&self) -> Option<usize>;
@@ -88,7 +88,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Bytes allocated. O(1).
+    /// Bytes that all kept collections have allocated. O(1).
     pub(crate) fn heap_bytes(&self) -> usize {
         self.list.as_ref().map_or(0, List::heap_bytes)
             + self.hash.as_ref().map_or(0, Hash::heap_bytes)

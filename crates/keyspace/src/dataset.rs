@@ -57,7 +57,7 @@ impl Keyspace {
         }
     }
 
-    /// Number of databases.
+    /// Number of databases; their numbers are 0 to one less.
     pub fn databases(&self) -> usize {
         self.dbs.len()
     }
@@ -136,24 +136,24 @@ impl Keyspace {
         index.map_or(0, |index| index.walk(cursor, |handle| visit(db.entry(handle))))
     }
 
-    /// Whether keys of slots that were taken out ([`Dataset::detach_slot`]) are still to be freed. Cost:
+    /// Whether keys of detached slots ([`Dataset::detach_slot`]) are still to be freed. Cost:
     /// one step for each database.
     pub fn has_detached(&self) -> bool {
         self.dbs.iter().any(|db| !db.detached.is_empty())
     }
 
-    /// Slots taken out whose keys are not all freed; a slot may appear several times.
+    /// Detached slots whose keys are not all freed; a slot may appear several times.
     pub fn detached_slots(&self) -> impl Iterator<Item = u16> + '_ {
         self.dbs.iter().flat_map(|db| db.detached.slots())
     }
 
-    /// Whether a key existed when its slot was last taken out, and is not freed yet. `number` must
+    /// Whether a key existed when its slot was last detached, and is not freed yet. `number` must
     /// be below [`Keyspace::databases`].
     pub fn was_detached(&self, number: usize, key: Key<'_>) -> bool {
         freeing::was_detached(&self.dbs[number], key)
     }
 
-    /// Frees some dozens of keys of slots that were taken out. The effects invalidate each key for
+    /// Frees some dozens of keys of detached slots. The effects invalidate each key for
     /// clients that cache it. The result is `false` if no key was left.
     pub fn free_detached(&mut self, effects: &mut Effects) -> bool {
         let Some(number) = self.dbs.iter().position(|db| !db.detached.is_empty()) else { return false };
@@ -310,7 +310,7 @@ pub struct Dataset<'a> {
 }
 
 impl Dataset<'_> {
-    /// Number of databases.
+    /// Number of databases; their numbers are 0 to one less.
     pub fn databases(&self) -> usize {
         self.keyspace.databases()
     }

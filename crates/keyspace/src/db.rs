@@ -56,7 +56,7 @@ use volatile::{VolatileKeys, earliest_in};
 pub struct Db {
     pub(crate) store: Store,
     pub(crate) tables: Tables,
-    /// Tables of slots that were taken out; their keys are freed in steps.
+    /// Tables of detached slots, whose keys are freed in steps.
     pub(crate) detached: Detached,
     /// The hashes with fields that expire, in order of their first expiry.
     volatile: VolatileKeys,
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// Number of hashes, of hidden slots and of slots taken out, that a step of the expiry cycle skips at most.
+/// Number of hashes of hidden and detached slots that a step of the expiry cycle looks at, at most.
 const HIDDEN_LOOKS: usize = 64;
 
 /// An entry's position: valid until the next change of the database.

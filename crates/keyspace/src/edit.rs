@@ -139,7 +139,7 @@ impl Edit<'_, Hash> {
         self.unchanged();
     }
 
-    /// Records that the edit met `count` expired fields.
+    /// Records that the edit replaced `count` expired fields.
     pub fn met_expired(&mut self, count: u64) {
         if count > 0 {
             self.also(Event::HExpired);

@@ -183,7 +183,7 @@ impl FlushedKeys {
 /// Receivers of published messages other than this server's clients.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub enum MessageListeners {
-    /// No other receivers.
+    /// Only the clients of this server.
     #[default]
     None,
     /// Replicas, by the replication stream.

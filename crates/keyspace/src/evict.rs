@@ -30,14 +30,14 @@ pub enum EvictionOrder {
     LeastFrequent,
     /// The key that expires first.
     EndsFirst,
-    /// A random key.
+    /// A random key of the next database.
     Random,
 }
 
 /// Which keys may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionKeys {
-    /// All keys.
+    /// All keys, with or without an expiry.
     All,
     /// Keys with an expiry.
     Volatile,

@@ -4,7 +4,7 @@
 //! keys. Every change goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves [`Effects`].
 //!
 //! Invariants: (1) a handler names keys, never tables or entries that outlive it; (2) a logically expired key
-//! is absent to every reader; (3) time, access clocks and randomness come in as [`Access`].
+//! is absent to every reader; (3) time, access clocks and random numbers are passed in as [`Access`].
 #![forbid(unsafe_code)]
 
 mod access;
@@ -54,7 +54,7 @@ use sluice_value::Encoding;
 /// A key with its hash, computed once per command.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// The key's bytes.
+    /// The name of the key.
     pub bytes: &'a [u8],
     /// The key's hash by the keyspace's [`KeyHasher`]; holds the key's hash slot if the layout has slots.
     pub hash: u64,
@@ -100,7 +100,7 @@ pub enum AccessUpdate {
     Lru(u32),
     /// Logarithmic frequency: minutes of the clock in 16 bits and a counter in 8.
     Lfu {
-        /// Minutes, modulo 2^16.
+        /// Present time in minutes, modulo 2^16.
         minutes: u16,
         /// Minutes after which the counter decreases by one: config `lfu-decay-time`; 0 turns decay off.
         decay: u32,

@@ -16,7 +16,7 @@ pub struct Apart {
     bytes: usize,
 }
 
-/// One argument apart.
+/// An argument apart, and its place in the request.
 #[derive(Clone, Debug)]
 struct ApartArgument {
     /// Offset among the request's other bytes at which the argument is missing.
@@ -25,7 +25,7 @@ struct ApartArgument {
 }
 
 impl Apart {
-    /// The empty list.
+    /// The empty list, for requests without arguments apart.
     pub const NONE: &'static Apart = &Apart { list: Vec::new(), bytes: 0 };
 
     /// Whether no argument is apart.

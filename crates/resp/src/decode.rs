@@ -5,16 +5,16 @@
 
 use sluice_base::num;
 
-/// A decoded reply.
+/// A decoded reply; each variant gives its type byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Simple string, `+`.
+    /// Simple string, `+`, without the line end.
     Simple(Vec<u8>),
     /// Error, `-`, with its code.
     Error(Vec<u8>),
-    /// Integer, `:`.
+    /// Integer of 64 bits, `:`.
     Int(i64),
-    /// Bulk string, `$`.
+    /// Bulk string, `$`, of any bytes.
     Bulk(Vec<u8>),
     /// Null bulk string of RESP2, `$-1`.
     NullBulk,
@@ -22,19 +22,19 @@ pub enum Value {
     NullArray,
     /// Null of RESP3, `_`.
     Null,
-    /// Array, `*`.
+    /// Array, `*`, whose elements may be nested.
     Array(Vec<Value>),
     /// Map, `%`: pairs in the order of the reply.
     Map(Vec<(Value, Value)>),
     /// Set, `~`: members in the order of the reply.
     Set(Vec<Value>),
-    /// Push, `>`.
+    /// Push, `>`: the kind, then the data.
     Push(Vec<Value>),
     /// Attributes, `|`, and the value after them.
     Attributed(Vec<(Value, Value)>, Box<Value>),
     /// Double, `,`, as text.
     Double(Vec<u8>),
-    /// Boolean, `#`.
+    /// Boolean, `#t` or `#f`.
     Boolean(bool),
     /// Big number, `(`, as text.
     BigNumber(Vec<u8>),

@@ -6,7 +6,7 @@
 
 use crate::DecodeError;
 
-/// How large a reply may be.
+/// Limits on the size of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
     /// Bytes of the whole reply.

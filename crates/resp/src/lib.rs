@@ -1,4 +1,4 @@
-//! RESP2 and RESP3: requests out of bytes, replies into bytes.
+//! RESP2 and RESP3: parses requests from bytes and writes replies as bytes.
 //!
 //! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are
 //! arguments; (2) a request consists of ranges of the bytes in which it arrived, and of large arguments

@@ -120,7 +120,7 @@ impl Outbox {
         (&self.head, &self.shared)
     }
 
-    /// Everything in one vector: copies the shared values.
+    /// All bytes in one vector; copies the shared values.
     pub fn flatten(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
         self.segments().for_each(|run| all.extend_from_slice(run));
@@ -134,7 +134,7 @@ impl Outbox {
         self.shared_bytes = 0;
     }
 
-    /// Moves everything of `other` to the end of this outbox.
+    /// Moves the contents of `other` to the end of this outbox.
     pub fn append(&mut self, other: &mut Outbox) {
         if self.is_empty() {
             std::mem::swap(self, other);

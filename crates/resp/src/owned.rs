@@ -51,7 +51,7 @@ impl ArgumentList {
         self.push_with(|bytes| bytes.extend_from_slice(argument));
     }
 
-    /// Number of arguments.
+    /// Number of arguments, the command's name included.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
@@ -152,7 +152,7 @@ impl OwnedRequests {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Number of requests.
+    /// Number of requests in the queue.
     pub fn len(&self) -> usize {
         self.list.len()
     }

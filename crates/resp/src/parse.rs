@@ -85,13 +85,13 @@ pub enum ParseError {
     BigCount,
     /// No end of line within 64 KiB of a `$` header.
     BigLength,
-    /// The count is no number or above 2^31 - 1.
+    /// The count is not a number, or above 2^31 - 1.
     InvalidCount,
     /// More arguments than a client may send before AUTH.
     UnauthenticatedCount,
     /// A header does not begin with `$` but with this byte.
     ExpectedDollar(u8),
-    /// The length is no number, negative or above `proto-max-bulk-len`.
+    /// The length is not a number, negative, or above `proto-max-bulk-len`.
     InvalidLength,
     /// A longer argument than a client may send before AUTH.
     UnauthenticatedLength,

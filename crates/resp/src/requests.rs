@@ -58,13 +58,13 @@ impl Requests {
         Requests::default()
     }
 
-    /// Number of requests.
+    /// Number of complete requests.
     #[inline]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no requests.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

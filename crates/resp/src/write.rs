@@ -1,4 +1,4 @@
-//! Replies into bytes, in the protocol version the client asked for.
+//! Writes replies as bytes, in the client's protocol version.
 //!
 //! A type that RESP2 lacks is written as the nearest one it has: maps, sets and pushes as arrays, doubles,
 //! big numbers and verbatim strings as bulk strings, booleans as 0 and 1. Attributes are left out.
@@ -55,7 +55,7 @@ impl<'a> Reply<'a> {
         self.outbox
     }
 
-    /// Writes `+OK`.
+    /// Writes the simple string `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
@@ -86,7 +86,7 @@ impl<'a> Reply<'a> {
         self.line(b'-', &text[..end]);
     }
 
-    /// Writes an integer.
+    /// Writes an integer reply, `:n`.
     #[inline]
     pub fn int(&mut self, value: i64) {
         self.number(b':', value);

@@ -15,7 +15,7 @@ pub enum Doc {
     Status(&'static str),
     /// A simple string composed for this reply.
     StatusText(String),
-    /// An integer reply.
+    /// An integer, written as `:n`.
     Int(i64),
     /// Null; a null bulk string in RESP2.
     Null,

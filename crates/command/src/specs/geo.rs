@@ -17,7 +17,6 @@ specs! {
     GEOSEARCHSTORE,
 }
 
-/// Units of distance.
 const UNITS: &[Arg] = &[token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI")];
 /// A circle as the region of a search.
 const CIRCLE: &[Arg] = &[double("radius").after("BYRADIUS"), one_of("unit", UNITS)];

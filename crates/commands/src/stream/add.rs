@@ -20,7 +20,7 @@ enum WantedId {
     Given(StreamId),
 }
 
-/// The trimming options.
+/// How XADD or XTRIM trims the stream.
 #[derive(Clone, Copy)]
 struct Trimming {
     to: TrimTo,

@@ -23,7 +23,7 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
 /// `range` lies in the string.
 #[cold]
 pub(crate) fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
-    // A single page of zeros stands for all missing pages.
+    // A single page of zeros is shared for all missing pages.
     let mut zeros = None;
     reply.bulk_header(range.len());
     for piece in pages.pieces(range) {

@@ -11,7 +11,7 @@ use sluice_keyspace::{ExpiryMode, SetExpiry};
 pub(super) enum OptionsOf {
     /// SET: accepts NX, XX, IFEQ, IFNE, GET and KEEPTTL.
     Set,
-    /// GETEX: accepts PERSIST.
+    /// GETEX: accepts PERSIST only.
     Getex,
     /// MSETEX: accepts NX, XX and KEEPTTL.
     Msetex,

@@ -130,11 +130,11 @@ pub(crate) enum CombineOptions {
     Store,
     /// Commands that reply: WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
-    /// ZDIFFSTORE: no options.
+    /// ZDIFFSTORE: accepts no options.
     DiffStore,
-    /// ZDIFF: WITHSCORES only.
+    /// ZDIFF: accepts only WITHSCORES.
     DiffReply,
-    /// ZINTERCARD: LIMIT only.
+    /// ZINTERCARD: accepts only LIMIT.
     Card,
 }
 

@@ -105,7 +105,7 @@ impl Bench {
         bench
     }
 
-    /// Sets a directive.
+    /// Sets a directive of the configuration.
     fn configure(&mut self, name: &str, value: &str) {
         let id = ParamId::find(name.as_bytes()).unwrap_or_else(|| panic!("no directive is called {name}"));
         self.config.assign(id, &[value.as_bytes()]).unwrap();

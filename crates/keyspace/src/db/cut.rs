@@ -1,7 +1,7 @@
-//! The cut: one moment of a database, captured entry by entry while the database goes on changing.
+//! The cut: one moment of a database, captured entry by entry while the database continues to change.
 //!
 //! ```text
-//!  begin ──► each entry is captured once, by whoever comes first: ──► nothing left
+//!  begin ──► each entry is captured once, by the first of these two: ──► nothing left
 //!            the cursor, which walks the chunks, or
 //!            a change, which captures what it is about to change
 //! ```

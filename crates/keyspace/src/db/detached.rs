@@ -10,7 +10,7 @@ use super::tables::{IndexKind, Table};
 use sluice_collections::slab::Handle;
 use std::collections::BTreeMap;
 
-/// Tables of slots that were taken out.
+/// The tables of detached slots that still have keys.
 #[derive(Default)]
 pub(crate) struct Detached {
     /// Detached tables by slot and age, the oldest of a slot first.

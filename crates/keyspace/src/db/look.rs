@@ -133,7 +133,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Set(_) => Err(WrongType),
         }
     }
-    /// The key's bytes.
+    /// The key's bytes, wherever the key is stored.
     #[inline]
     pub fn key(self) -> &'a [u8] {
         self.db.store.key_in(self.body)

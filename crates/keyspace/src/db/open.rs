@@ -14,7 +14,7 @@ use sluice_collections::slab::{Handle, Slab};
 use sluice_value::Value;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A collection that was taken out of its entry.
+/// A collection taken out of its entry to be changed.
 pub(crate) struct Open<C> {
     /// The collection, to be changed.
     pub value: C,

@@ -26,7 +26,7 @@ pub(crate) struct Table {
 
 const _: () = assert!(size_of::<Table>() == 16, "an empty table is small: there are 16,384 of them");
 
-/// Which index of a table.
+/// One of the two indexes of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexKind {
     /// The index over all keys.

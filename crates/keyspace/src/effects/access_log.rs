@@ -12,7 +12,7 @@ use std::cell::RefCell;
 pub struct MetKey {
     /// Number of the key's database.
     pub db: usize,
-    /// The key's bytes.
+    /// Copy of the key's bytes.
     pub key: Box<[u8]>,
     /// Whether the command has changed the key. The deletion of an expired key does not count.
     pub is_written: bool,

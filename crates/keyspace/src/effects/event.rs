@@ -101,7 +101,7 @@ pub enum Class {
     Module,
     /// `m`: a look-up found no key.
     Miss,
-    /// `n`: a key came into being.
+    /// `n`: a key was created.
     New,
 }
 

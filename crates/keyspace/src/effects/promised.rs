@@ -44,7 +44,7 @@ impl PromisedCommands {
         PromisedCommands { source, count, left: bytes }
     }
 
-    /// Number of commands.
+    /// Number of commands, including those already encoded.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -962,7 +962,7 @@ fn a_string_that_was_raw_once_stays_raw() {
     let value = vec![b'v'; 107];
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
-    // Eight bytes more are too many for one piece.
+    // With the eight bytes of an expiry, the reference would no longer keep the string in one piece.
     let later = twin.now_ms + 1000;
     twin.write(0, |d| d.set_expiry(d.key(b"k"), Some(later), Event::Expire));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
@@ -973,7 +973,7 @@ fn a_string_that_was_raw_once_stays_raw() {
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(b"v"), SetExpiry::At(later), Event::Set));
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
-    // A long key lies outside too, but the next name does not.
+    // With a long key the reference would not either; the string stays `raw` under a short key.
     let long = [b'k'; 255];
     twin.write(0, |d| d.set(d.key(&long), NewValue::Str(b"v"), SetExpiry::Clear, Event::Set));
     assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));
