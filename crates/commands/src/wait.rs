@@ -24,8 +24,8 @@ pub enum WaitFor {
     Shutdown,
     /// A thread that can produce the reply.
     SlowRead {
-        /// Begin of the wait, ns of the monotonic clock. A handler leaves 0, and
-        /// `Engine::begin_wait` sets it.
+        /// Start of the wait, ns of the monotonic clock. A handler leaves 0, and `Engine::begin_wait`
+        /// sets it.
         since_ns: u64,
     },
     /// The end of the reply that a thread produces.

@@ -297,8 +297,8 @@ impl Effects {
         self.propagation = Propagation::Rewritten(Vec::new());
     }
 
-    /// Makes the contents of emptied databases be freed before the command ends, not on
-    /// another thread. O(keys).
+    /// Has the old contents of emptied databases freed before the command ends, not on another thread.
+    /// O(keys).
     pub fn free_databases_here(&mut self) {
         self.free_here = true;
     }
@@ -408,14 +408,14 @@ impl Effects {
         self.modified.extend(expired);
     }
 
-    /// Removes the modified keys, in order; only keys of the recorded classes are there.
+    /// Removes and returns the modified keys, in order; only the recorded classes of events are there.
     pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
         self.record_expired_ahead();
         self.modified.drain(..)
     }
 
-    /// Removes the keys (database and key) that now hold a value, or more of a value, for which clients
-    /// can wait; recorded only while `blocked_listening`.
+    /// Removes and returns the keys (database and key) that now hold a value, or more of a value, for
+    /// which clients can wait; recorded only while `blocked_listening`.
     pub fn drain_ready(&mut self) -> std::vec::Drain<'_, (usize, KeyRef)> {
         self.ready.drain(..)
     }
@@ -505,13 +505,13 @@ impl Effects {
         !self.garbage.is_empty() || !self.garbage_dbs.is_empty()
     }
 
-    /// Removes the values that are too large to be freed on the main thread.
+    /// Removes and returns the values that are too large to be freed on the main thread.
     pub fn drain_garbage(&mut self) -> std::vec::Drain<'_, Value> {
         self.garbage.drain(..)
     }
 
-    /// Removes the databases that are to be freed on another thread, or have an open cut. Those to be
-    /// freed here are freed by this call.
+    /// Removes and returns the databases that are to be freed on another thread, or have an open cut.
+    /// Those to be freed here are freed by this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
             self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());
@@ -706,8 +706,8 @@ impl Effects {
         self.modified.push(modified);
     }
 
-    /// Marks the begin of deletions of expired keys that look-ups are about to
-    /// miss, until [`Effects::end_expiring_ahead`].
+    /// Begins the deletion of expired keys that look-ups are about to miss;
+    /// [`Effects::end_expiring_ahead`] ends it.
     pub(crate) fn begin_expiring_ahead(&mut self) -> usize {
         self.modified_len()
     }

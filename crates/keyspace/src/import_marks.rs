@@ -1,5 +1,5 @@
-//! Begin and end of imports of slots and of the deletion of slots. All databases hide the same slots;
-//! with [`Layout::One`] they hide none.
+//! Begins and ends imports of slots and the deletion of slots. All databases hide the same slots; with
+//! [`Layout::One`] they hide none.
 
 use crate::dataset::Keyspace;
 use crate::hasher::Layout;

@@ -193,7 +193,7 @@ fn cb_g13_fields_of_hidden_slots_do_not_expire() {
     assert_eq!(keyspace.db(0).volatile_len(), 0);
 }
 
-/// The begin of an import decides: an older one with the same name, or with one of its slots, has ended
+/// A new import takes precedence: an older one with the same name, or with one of its slots, has ended
 /// without a report. Therefore there are never more imports, or ranges, than slots.
 #[test]
 fn imports_share_no_slot_and_are_bounded_by_the_slots() {
