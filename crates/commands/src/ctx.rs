@@ -27,7 +27,7 @@ pub struct ReadCtx<'a> {
     pub db: DbRef<'a>,
     /// Settings from the configuration.
     pub limits: &'a Limits,
-    /// Source of random numbers; the same seed gives the same replies.
+    /// Source of random numbers for the command.
     pub rng: &'a mut Rng,
     /// Decides whether another thread produces the reply.
     pub slow: SlowReadAsk<'a>,
@@ -47,7 +47,7 @@ pub struct WriteCtx<'a> {
     pub limits: &'a Limits,
     /// The writer of the command's reply.
     pub reply: Reply<'a>,
-    /// Source of random numbers; the same seed gives the same replies.
+    /// Source of random numbers for the command.
     pub rng: &'a mut Rng,
     /// Decides whether another thread produces the reply, from what the command has removed from the data.
     pub slow: SlowReadAsk<'a>,
